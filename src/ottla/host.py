@@ -1,0 +1,217 @@
+"""The real machine behind the ports: the one module that touches time, randomness, files and sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import mmap
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from ottla.ports import Buffer
+
+_T = TypeVar("_T")
+_VECTORS_MAX = 512  # below IOV_MAX (1024) on every system we know
+
+
+class HostClock:
+    """Time of this machine."""
+
+    now_ms = staticmethod(lambda: time.time_ns() // 1_000_000)
+    monotonic = staticmethod(time.monotonic)
+
+
+class HostRandom:
+    """Randomness of this machine's kernel."""
+
+    bytes = staticmethod(secrets.token_bytes)
+    below = staticmethod(secrets.randbelow)
+
+    def fraction(self) -> float:
+        return secrets.randbits(53) / (1 << 53)
+
+
+class HostFile:
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def pread(self, count: int, position: int) -> bytes:
+        data = os.pread(self._descriptor, count, position)
+        if len(data) == count or not data:
+            return data
+        pieces = [data]
+        missing = count - len(data)
+        while missing:
+            piece = os.pread(self._descriptor, missing, position + count - missing)
+            if not piece:
+                break
+            pieces.append(piece)
+            missing -= len(piece)
+        return b"".join(pieces)
+
+    def pwrite(self, buffers: Sequence[Buffer], position: int) -> int:
+        total = sum(map(len, buffers))
+        if len(buffers) == 1:
+            written = os.pwrite(self._descriptor, buffers[0], position)
+        elif len(buffers) <= _VECTORS_MAX:
+            written = os.pwritev(self._descriptor, buffers, position)
+        else:
+            written = 0
+        while written < total:  # a short write, or more buffers than one call takes
+            rest = memoryview(b"".join(buffers))[written:]
+            written += os.pwrite(self._descriptor, rest, position + written)
+        return total
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def fsync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class HostMappedFile:
+    __slots__ = ("_mapping", "path", "view")
+
+    def __init__(self, path: str, size: int) -> None:
+        self.path = path
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if os.fstat(descriptor).st_size < size:
+                os.ftruncate(descriptor, size)
+            self._mapping = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+        self.view = memoryview(self._mapping)
+
+    def flush(self) -> None:
+        self._mapping.flush()
+
+    def close(self, trim_to: int | None = None) -> None:
+        if self._mapping.closed:
+            return
+        self.view.release()
+        self._mapping.close()
+        if trim_to is not None:
+            os.truncate(self.path, trim_to)
+
+
+class HostDisk:
+    """File systems of this machine, and a small pool of threads for what blocks."""
+
+    def __init__(self, threads: int = 4) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ottla-disk")
+
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> HostFile:
+        flags = os.O_RDWR | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
+        return HostFile(path, os.open(path, flags, 0o644))
+
+    def map(self, path: str, size: int) -> HostMappedFile:
+        return HostMappedFile(path, size)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def replace(self, path: str, content: Buffer, *, sync: bool = True) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+        if sync:
+            self.sync_directory(os.path.dirname(path))
+
+    def list(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+
+    def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def remove_tree(self, path: str) -> None:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def space(self, path: str) -> tuple[int, int]:
+        facts = os.statvfs(path)
+        return facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize
+
+    def lock(self, path: str) -> Callable[[], None] | None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return None
+        return lambda: os.close(descriptor)
+
+    def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+        return asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)
+
+
+class HostNetwork:
+    """Sockets of this machine, through the running event loop."""
+
+    async def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, backlog: int = 50
+    ) -> asyncio.AbstractServer:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(factory, host or None, port, backlog=backlog)
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        return await asyncio.get_running_loop().create_connection(factory, host, port)

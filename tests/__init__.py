@@ -1,0 +1,1 @@
+"""The tests of Ottla: `unit` mirrors the source tree, `interop` runs real peers."""

@@ -1,0 +1,1 @@
+"""Tests with peers that Ottla did not write: Kafka itself, its clients and its tools."""

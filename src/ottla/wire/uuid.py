@@ -1,0 +1,60 @@
+"""Identifiers of 16 bytes, and the text that Kafka writes for them: base64 for URLs without padding.
+
+On the wire and in our messages a uuid is `bytes` of length 16; the text is for people and files.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+
+ZERO = bytes(16)
+"""No id."""
+ONE = bytes(15) + b"\x01"
+"""Reserved: the topic id of the metadata log, `__cluster_metadata`."""
+
+METADATA_TOPIC_ID = ONE
+
+DIRECTORY_MIGRATING = ZERO
+"""The replica is in a log directory whose id the controller does not know yet."""
+DIRECTORY_UNASSIGNED = ONE
+"""The replica has no log directory yet."""
+DIRECTORY_LOST = bytes(15) + b"\x02"
+"""The replica is in some directory that is offline."""
+
+_RESERVED_BELOW = 100  # Kafka keeps the first hundred ids for itself: a random one is never among them.
+
+
+def to_text(identifier: bytes) -> str:
+    """The 22 characters that Kafka prints."""
+    return base64.urlsafe_b64encode(identifier)[:22].decode("ascii")
+
+
+def from_text(text: str) -> bytes:
+    """The id that `to_text` printed; ValueError if this is not one."""
+    if len(text) > 24:
+        raise ValueError(f"The id {text[:24]}... is too long: an id is 22 characters of base64.")
+    try:
+        identifier = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"The id {text} is not base64 as used in URLs.") from error
+    if len(identifier) != 16:
+        raise ValueError(f"The id {text} stands for {len(identifier)} bytes: an id has 16.")
+    return identifier
+
+
+def random(random_bytes: Callable[[int], bytes]) -> bytes:
+    """A fresh id of version 4 that is not reserved and whose text does not start with a dash."""
+    while True:
+        drawn = bytearray(random_bytes(16))
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        identifier = bytes(drawn)
+        if not is_reserved(identifier) and not to_text(identifier).startswith("-"):
+            return identifier
+
+
+def is_reserved(identifier: bytes) -> bool:
+    """Whether Kafka keeps this id for a purpose of its own."""
+    return int.from_bytes(identifier, "big") < _RESERVED_BELOW

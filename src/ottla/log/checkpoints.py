@@ -1,0 +1,91 @@
+"""The offset checkpoints of a log directory: text files that give one offset for each partition.
+
+First line the version (0), second the number of entries, then `topic partition offset` on a line each. The
+rule: a file that is damaged in any way is an error that names file, line and cause, never a shorter list:
+what a missing entry costs (a scan, a recovery from zero) is for the caller to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn, TypeAlias
+
+from ottla.ports import Disk
+
+Partition: TypeAlias = tuple[str, int]
+"""(topic, partition)"""
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANED = "cleaner-offset-checkpoint"
+
+VERSION = 0
+_PARTITION_MAX = 2**31 - 1
+_OFFSET_MAX = 2**63 - 1
+
+
+class CheckpointError(ValueError):
+    """A checkpoint file that cannot be believed; the message names file, line and cause."""
+
+
+def parse(text: str, path: str) -> dict[Partition, int]:
+    """The offsets in a checkpoint; `path` is for error messages. A file of no bytes holds no entry."""
+    lines = text.split("\n")
+    if lines[-1]:
+        _refuse(path, len(lines), "the last line is cut off")
+    lines.pop()
+    if not lines:
+        return {}
+    version = _number(lines[0], path, 1, "the version", -_PARTITION_MAX, _PARTITION_MAX)
+    if version != VERSION:
+        _refuse(path, 1, f"version {version} is not known, only {VERSION} is")
+    if len(lines) == 1:
+        _refuse(path, 2, "the number of entries is missing")
+    count = _number(lines[1], path, 2, "the number of entries", 0, _PARTITION_MAX)
+    offsets: dict[Partition, int] = {}
+    for number, line in enumerate(lines[2:], 3):
+        words = line.split()
+        if len(words) != 3:
+            _refuse(path, number, f"{line[:80]!r} is not `topic partition offset`")
+        partition = (words[0], _number(words[1], path, number, "the partition", 0, _PARTITION_MAX))
+        if partition in offsets:
+            _refuse(path, number, f"partition {words[0]}-{words[1]} comes twice")
+        offsets[partition] = _number(words[2], path, number, "the offset", -_OFFSET_MAX - 1, _OFFSET_MAX)
+    if len(offsets) != count:
+        _refuse(path, 2, f"{count} entries are announced and {len(offsets)} follow")
+    return offsets
+
+
+def format(offsets: Mapping[Partition, int]) -> str:
+    lines = [f"{VERSION}\n{len(offsets)}\n"]
+    lines += [f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()]
+    return "".join(lines)
+
+
+def read(disk: Disk, path: str) -> dict[Partition, int]:
+    """The offsets in the file at `path`; none if it is not there. Blocks."""
+    if not disk.exists(path):
+        return {}
+    try:
+        text = disk.read(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path} is damaged: byte {error.start} is not text in UTF-8.") from error
+    return parse(text, path)
+
+
+def write(disk: Disk, path: str, offsets: Mapping[Partition, int]) -> None:
+    """Replace the file at `path`, all or nothing, down to stable storage. Blocks."""
+    disk.replace(path, format(offsets).encode("utf-8"))
+
+
+def _number(text: str, path: str, line: int, what: str, low: int, high: int) -> int:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    # No digits but ASCII ones, and a bound on their count: int() would take far more than Kafka does.
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20 and low <= int(text) <= high):
+        _refuse(path, line, f"{what} is {text[:80]!r}, not a number from {low} to {high}")
+    return int(text)
+
+
+def _refuse(path: str, line: int, cause: str) -> NoReturn:
+    raise CheckpointError(f"{path} is damaged in line {line}: {cause}.")

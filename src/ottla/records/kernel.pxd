@@ -1,0 +1,132 @@
+# The C types of kernel.py, read by Cython alone; plain Python does without.
+
+cimport cython
+
+cdef long long _MASK_32
+cdef long long _LOWER_BITS
+cdef long long _UPPER_BIT
+cdef Py_ssize_t _PROBLEMS_MAX
+
+cdef long long _wrap(long long value) noexcept
+
+@cython.locals(left=Py_ssize_t, raw=cython.longlong, byte=cython.longlong, length=int)
+cdef long long _varint(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept
+
+cdef Py_ssize_t _varlong_end(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept
+
+@cython.locals(raw=cython.ulonglong, shift=int, low=cython.longlong, byte=cython.ulonglong)
+cdef long long _varlong(const unsigned char *data, Py_ssize_t position, Py_ssize_t stop) noexcept
+
+@cython.locals(packed=cython.longlong, length=cython.longlong)
+cdef Py_ssize_t _headers_end(
+    const unsigned char *data, Py_ssize_t position, Py_ssize_t stop, long long count
+) noexcept
+
+cdef int _check_range(Py_ssize_t length, Py_ssize_t position, Py_ssize_t end) except -1
+
+@cython.locals(
+    raw="const unsigned char *",
+    max_timestamp=cython.longlong,
+    delta_of_max=cython.longlong,
+    problems=list,
+    status=int,
+    index=cython.longlong,
+    packed=cython.longlong,
+    start=Py_ssize_t,
+    stop=Py_ssize_t,
+    after=Py_ssize_t,
+    length=cython.longlong,
+    key_length=cython.longlong,
+    timestamp=cython.longlong,
+    age=cython.longlong,
+    problem=int,
+)
+cpdef tuple walk(
+    const unsigned char[::1] data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    long long count,
+    long long base_timestamp,
+    long long now_ms,
+    long long before_max_ms,
+    long long after_max_ms,
+    bint check_time,
+    bint need_key,
+)
+
+@cython.locals(
+    raw="const unsigned char *",
+    result=list,
+    index=cython.longlong,
+    packed=cython.longlong,
+    first=Py_ssize_t,
+    stop=Py_ssize_t,
+    after=Py_ssize_t,
+    length=cython.longlong,
+    timestamp_delta=cython.longlong,
+    offset_delta=cython.longlong,
+    key_start=Py_ssize_t,
+    key_end=Py_ssize_t,
+    value_start=Py_ssize_t,
+    value_end=Py_ssize_t,
+)
+cpdef list spans(const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t end, long long count)
+
+@cython.locals(
+    result=list,
+    span=tuple,
+    offset_delta=cython.longlong,
+    timestamp_delta=cython.longlong,
+    key_start=Py_ssize_t,
+    key_end=Py_ssize_t,
+    value_start=Py_ssize_t,
+    value_end=Py_ssize_t,
+    stop=Py_ssize_t,
+)
+cpdef list decode(
+    bytes data, Py_ssize_t position, Py_ssize_t end, long long count, long long base_offset, long long base_timestamp
+)
+
+@cython.locals(
+    raw="const unsigned char *",
+    result=list,
+    packed=cython.longlong,
+    count=cython.longlong,
+    start=Py_ssize_t,
+    length=cython.longlong,
+    value=bytes,
+)
+cdef tuple _decode_headers(bytes data, Py_ssize_t position, Py_ssize_t stop)
+
+@cython.locals(raw=cython.longlong, size=int)
+cdef int _varint_size(long long value) noexcept
+
+@cython.locals(negative=cython.bint, byte=int)
+cdef int _append_varint(bytearray out, long long value) except -1
+
+@cython.locals(
+    out=bytearray,
+    offset_delta=cython.longlong,
+    timestamp_delta=cython.longlong,
+    size=cython.longlong,
+    length=cython.longlong,
+    count=Py_ssize_t,
+    pairs=list,
+    encoded=bytes,
+)
+cpdef bytearray encode(entries)
+
+cdef int _append_bytes(bytearray out, value) except -1
+
+@cython.locals(
+    raw="const unsigned char *",
+    out=bytearray,
+    span=tuple,
+    timestamp_delta=cython.longlong,
+    first=Py_ssize_t,
+    stop=Py_ssize_t,
+    start=Py_ssize_t,
+    after=Py_ssize_t,
+    shifted=cython.longlong,
+)
+cpdef bytearray retain(const unsigned char[::1] data, kept, long long timestamp_shift)

@@ -1,0 +1,459 @@
+"""The per-record loops: everything that must look at each record of a batch.
+
+This one file runs in two ways. With a C compiler at install time Cython compiles it, with the C types that
+`kernel.pxd` declares; without, Python runs it as it stands. Both must give the same answer for every input.
+
+The rules that keep it right. A varint is never trusted: whatever it says is compared with the bytes that
+are left before anything is read or skipped (the compiled form has no other bounds checks). Whole numbers
+are those of Java: a 32-bit varint loses its upper bits, a timestamp wraps at 64 bits. There is no state.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import cython
+else:
+    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    cython = SimpleNamespace(compiled=False)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import TypeAlias
+
+    Buffer: TypeAlias = bytes | bytearray | memoryview
+    Bytes: TypeAlias = Buffer  # in C, a pointer to the first byte
+    Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+    DecodedRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
+    EncodedRecord: TypeAlias = tuple[
+        int, int, Buffer | None, Buffer | None, Sequence[tuple[str | bytes, Buffer | None]]
+    ]
+    Span: TypeAlias = tuple[int, int, int, int, int, int, int, int]
+    Problem: TypeAlias = tuple[int, int, int]
+    Walk: TypeAlias = tuple[int, int, int, int, int, list[Problem] | None]
+
+# What `walk` says about the structure of a batch. In all but the last two `index` is the record that broke.
+OK = 0
+CUT_OFF = 1
+BAD_SIZE = 2
+BAD_VARINT = 3
+BAD_HEADERS = 4
+SIZE_DIFFERS = 5
+BAD_OFFSET_DELTA = 6
+BYTES_LEFT = 7
+
+# What it says about single records of a batch that is sound.
+NO_KEY = 1
+TIMESTAMP_OUTSIDE = 2
+
+PROBLEMS_MAX = 10_000
+"""How many single records are told apart; a batch that has more wrong ones is refused all the same."""
+
+_PROBLEMS_MAX = PROBLEMS_MAX
+# Named, since Cython computes with a literal this large as with a Python object.
+_MASK_32 = 0xFFFF_FFFF
+_LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
+_UPPER_BIT = -_LOWER_BITS - 1
+
+
+def _wrap(value: int) -> int:
+    """`value` as a signed 64-bit number: in C these operations change nothing, in Python they cut."""
+    return ((value >> 63) & 1) * _UPPER_BIT + (value & _LOWER_BITS)
+
+
+def _varint(data: Bytes, position: int, end: int) -> int:
+    """The 32-bit zigzag varint at `position`, as 8 * number + length; 0 if it passes `end` or 5 bytes.
+
+    A C function gives back one value, so number and length come in one: `>> 3` and `& 7` take them apart.
+    """
+    left = end - position
+    if left <= 0:
+        return 0
+    raw = data[position]
+    if raw < 0x80:
+        return ((raw >> 1) ^ -(raw & 1)) * 8 + 1
+    if left == 1:
+        return 0
+    byte = data[position + 1]
+    raw = (raw & 0x7F) | ((byte & 0x7F) << 7)
+    length = 2
+    if left > 5:
+        left = 5
+    while byte >= 0x80:
+        if length == left:
+            return 0
+        byte = data[position + length]
+        raw |= (byte & 0x7F) << (7 * length)
+        length += 1
+    raw &= _MASK_32
+    return ((raw >> 1) ^ -(raw & 1)) * 8 + length
+
+
+def _varlong_end(data: Bytes, position: int, end: int) -> int:
+    """Where the varint at `position` ends, or -1 if it is longer than 10 bytes or passes `end`."""
+    if end - position > 10:
+        end = position + 10
+    while position < end:
+        if data[position] < 0x80:
+            return position + 1
+        position += 1
+    return -1
+
+
+def _varlong(data: Bytes, position: int, stop: int) -> int:
+    """The 64-bit zigzag number in the bytes from `position` to `stop`, which `_varlong_end` gave."""
+    raw = 0
+    shift = 0
+    while position < stop:
+        raw |= (data[position] & 0x7F) << shift
+        shift += 7
+        position += 1
+    low = raw & 1
+    return ((raw >> 1) & _LOWER_BITS) ^ -low
+
+
+def _headers_end(data: Bytes, position: int, stop: int, count: int) -> int:
+    """Where `count` record headers that start at `position` end, or -1 if they do not fit before `stop`."""
+    while count > 0:
+        count -= 1
+        packed = _varint(data, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length < 0 or length > stop - position:
+            return -1
+        position += length
+        packed = _varint(data, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length > stop - position:
+            return -1
+        if length > 0:
+            position += length
+    return position
+
+
+def _check_range(length: int, position: int, end: int) -> None:
+    if position < 0 or end < position or end > length:
+        raise ValueError(f"no bytes {position} to {end} in a buffer of {length}")
+
+
+def walk(
+    data: Buffer,
+    position: int,
+    end: int,
+    count: int,
+    base_timestamp: int,
+    now_ms: int,
+    before_max_ms: int,
+    after_max_ms: int,
+    check_time: bool,
+    need_key: bool,
+) -> Walk:
+    """Check all `count` records of a batch, which must fill `data` from `position` to `end`.
+
+    Gives (status, index, where, max timestamp or -1, offset delta of the first record that has it or -1,
+    problems or None). A status other than OK ends the walk at once. `problems` are single records that break
+    a rule of the topic: (index, NO_KEY or TIMESTAMP_OUTSIDE, timestamp).
+    """
+    _check_range(len(data), position, end)
+    if cython.compiled:
+        raw = cython.address(data[0])
+    else:
+        raw = data
+    max_timestamp = -1
+    delta_of_max = -1
+    problems: list[Problem] | None = None
+    status = OK
+    index = 0
+    while index < count:
+        packed = _varint(raw, position, end)
+        length = packed >> 3
+        start = position + (packed & 7)
+        if packed == 0:
+            status = CUT_OFF
+            break
+        if length < 0 or length > end - start:
+            status = BAD_SIZE
+            break
+        stop = start + length
+
+        # One byte of attributes, which no one uses, then timestamp and offset as differences to the base.
+        position = start + 1
+        after = _varlong_end(raw, position, stop)
+        if after < 0:
+            status = BAD_VARINT
+            break
+        timestamp = _wrap(base_timestamp + _varlong(raw, position, after))
+        packed = _varint(raw, after, stop)
+        position = after + (packed & 7)
+        if packed == 0:
+            status = BAD_VARINT
+            break
+        if packed >> 3 != index:
+            status = BAD_OFFSET_DELTA
+            break
+
+        packed = _varint(raw, position, stop)
+        key_length = packed >> 3
+        position += packed & 7
+        if packed == 0 or key_length > stop - position:
+            status = BAD_SIZE
+            break
+        if key_length > 0:
+            position += key_length
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length > stop - position:
+            status = BAD_SIZE
+            break
+        if length > 0:
+            position += length
+
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length < 0 or length > stop - position:
+            status = BAD_HEADERS
+            break
+        if length > 0:
+            position = _headers_end(raw, position, stop, length)
+            if position < 0:
+                status = BAD_HEADERS
+                break
+        if position != stop:
+            status = SIZE_DIFFERS
+            break
+
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+            delta_of_max = index
+        problem = 0
+        if need_key and key_length < 0:
+            problem = NO_KEY
+        elif check_time and timestamp != -1:
+            age = _wrap(now_ms - timestamp)
+            if age > before_max_ms or _wrap(-age) > after_max_ms:
+                problem = TIMESTAMP_OUTSIDE
+        if problem:
+            if problems is None:
+                problems = []
+            if len(problems) < _PROBLEMS_MAX:
+                problems.append((index, problem, timestamp))
+        index += 1
+    if status == OK and position != end:
+        status = BYTES_LEFT
+    return status, index, position, max_timestamp, delta_of_max, problems
+
+
+def spans(data: Buffer, position: int, end: int, count: int) -> list[Span]:
+    """Where the records of a batch and their keys lie, for compaction. Raises ValueError if it is not sound.
+
+    Each is (offset delta, timestamp delta, key start or -1, key end or -1, value start or -1, value end,
+    start, end). The value's end is where the header count stands, also when there is no value.
+    """
+    _check_range(len(data), position, end)
+    if cython.compiled:
+        raw = cython.address(data[0])
+    else:
+        raw = data
+    result: list[Span] = []
+    index = 0
+    while index < count:
+        first = position
+        packed = _varint(raw, position, end)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length < 0 or length > end - position:
+            raise ValueError(f"record {index} does not fit into its batch")
+        stop = position + length
+        position += 1
+        after = _varlong_end(raw, position, stop)
+        if after < 0:
+            raise ValueError(f"record {index} has a bad timestamp")
+        timestamp_delta = _varlong(raw, position, after)
+        packed = _varint(raw, after, stop)
+        position = after + (packed & 7)
+        if packed == 0:
+            raise ValueError(f"record {index} has a bad offset")
+        offset_delta = packed >> 3
+
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length > stop - position:
+            raise ValueError(f"the key of record {index} does not fit into it")
+        key_start = key_end = -1
+        if length >= 0:
+            key_start = position
+            position += length
+            key_end = position
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length > stop - position:
+            raise ValueError(f"the value of record {index} does not fit into it")
+        value_start = -1
+        if length >= 0:
+            value_start = position
+            position += length
+        value_end = position
+
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length < 0 or length > stop - position:
+            raise ValueError(f"record {index} has an impossible number of headers")
+        if _headers_end(raw, position, stop, length) != stop:
+            raise ValueError(f"the headers of record {index} do not fill it")
+        result.append(
+            (offset_delta, timestamp_delta, key_start, key_end, value_start, value_end, first, stop),
+        )
+        position = stop
+        index += 1
+    if position != end:
+        raise ValueError(f"{end - position} bytes are left after {count} records")
+    return result
+
+
+def decode(
+    data: bytes, position: int, end: int, count: int, base_offset: int, base_timestamp: int
+) -> list[DecodedRecord]:
+    """The records of a batch as (offset, timestamp, key, value, headers). ValueError if it is not sound."""
+    result: list[DecodedRecord] = []
+    for span in spans(data, position, end, count):
+        offset_delta, timestamp_delta, key_start, key_end, value_start, value_end, _first, stop = span
+        result.append(
+            (
+                base_offset + offset_delta,
+                _wrap(base_timestamp + timestamp_delta),
+                None if key_start < 0 else data[key_start:key_end],
+                None if value_start < 0 else data[value_start:value_end],
+                () if stop - value_end == 1 else _decode_headers(data, value_end, stop),
+            )
+        )
+    return result
+
+
+def _decode_headers(data: bytes, position: int, stop: int) -> Headers:
+    """The headers from their count on, in bytes whose bounds `_headers_end` has checked."""
+    if cython.compiled:
+        raw = cython.cast("const unsigned char *", data)
+    else:
+        raw = data
+    result: list[tuple[str, bytes | None]] = []
+    packed = _varint(raw, position, stop)
+    count = packed >> 3
+    position += packed & 7
+    while count > 0:
+        count -= 1
+        packed = _varint(raw, position, stop)
+        start = position + (packed & 7)
+        position = start + (packed >> 3)
+        name = data[start:position].decode("utf-8", "replace")
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        value: bytes | None = None
+        if length >= 0:
+            value = data[position : position + length]
+            position += length
+        result.append((name, value))
+    return tuple(result)
+
+
+def _varint_size(value: int) -> int:
+    """How many bytes the zigzag varint of a 64-bit number takes."""
+    raw = value if value >= 0 else -(value + 1)
+    size = 1
+    raw >>= 6
+    while raw:
+        size += 1
+        raw >>= 7
+    return size
+
+
+def _append_varint(out: bytearray, value: int) -> None:
+    """Write a zigzag varint. Its low bit is the sign, so it is split off before the shift can overflow."""
+    negative = value < 0
+    if negative:
+        value = -(value + 1)
+    byte = ((value & 0x3F) << 1) | (1 if negative else 0)
+    value >>= 6
+    while value:
+        out.append(byte | 0x80)
+        byte = value & 0x7F
+        value >>= 7
+    out.append(byte)
+
+
+def encode(entries: Iterable[EncodedRecord]) -> bytearray:
+    """The bytes of records given as (offset delta, timestamp delta, key, value, headers)."""
+    out = bytearray()
+    for offset_delta, timestamp_delta, key, value, headers in entries:
+        size = 1 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
+        length = -1 if key is None else len(key)
+        size += _varint_size(length) + (length if length > 0 else 0)
+        length = -1 if value is None else len(value)
+        size += _varint_size(length) + (length if length > 0 else 0)
+        count = len(headers)
+        size += _varint_size(count)
+        pairs: list[tuple[bytes, Buffer | None]] = []
+        if count:
+            for name, header_value in headers:
+                encoded = name.encode() if isinstance(name, str) else name
+                length = len(encoded)
+                size += _varint_size(length) + length
+                length = -1 if header_value is None else len(header_value)
+                size += _varint_size(length) + (length if length > 0 else 0)
+                pairs.append((encoded, header_value))
+        _append_varint(out, size)
+        out.append(0)
+        _append_varint(out, timestamp_delta)
+        _append_varint(out, offset_delta)
+        _append_bytes(out, key)
+        _append_bytes(out, value)
+        _append_varint(out, count)
+        for encoded, header_value in pairs:
+            _append_bytes(out, encoded)
+            _append_bytes(out, header_value)
+    return out
+
+
+def _append_bytes(out: bytearray, value: Buffer | None) -> None:
+    if value is None:
+        out.append(1)
+    else:
+        _append_varint(out, len(value))
+        out += value
+
+
+def retain(data: Buffer, kept: Iterable[Span], timestamp_shift: int) -> bytearray:
+    """The records of `kept` one after the other, with `timestamp_shift` added to their timestamp deltas.
+
+    The shift makes up for a base timestamp that changes, as it does when a batch gets a delete horizon.
+    """
+    if cython.compiled:
+        raw = cython.address(data[0])
+    else:
+        raw = data
+    view = memoryview(data)
+    out = bytearray()
+    for span in kept:
+        timestamp_delta, first, stop = span[1], span[6], span[7]
+        _check_range(len(data), first, stop)
+        if timestamp_shift == 0:
+            out += view[first:stop]
+            continue
+        start = first + (_varint(raw, first, stop) & 7)
+        after = _varlong_end(raw, start + 1, stop)
+        if start == first or after < 0:
+            raise ValueError("a span does not point to a record")
+        shifted = _wrap(timestamp_delta + timestamp_shift)
+        _append_varint(out, 1 + _varint_size(shifted) + stop - after)
+        out += view[start : start + 1]
+        _append_varint(out, shifted)
+        out += view[after:stop]
+    return out

@@ -1,0 +1,76 @@
+"""The APIs by key: names, versions, where they are served, and their classes, imported on first use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final
+
+from ottla.wire.message import Message
+from ottla.wire.messages.table import APIS as _APIS
+
+PRODUCE: Final = 0
+API_VERSIONS: Final = 18
+
+
+@dataclass(frozen=True, slots=True)
+class ApiEntry:
+    """One API."""
+
+    key: int
+    name: str
+    module: str
+    versions: range
+    flexible_from: int | None
+    latest_unstable: bool
+    listeners: frozenset[str]
+
+    @property
+    def stable_versions(self) -> range:
+        """The versions that a broker offers unless it enables unstable ones."""
+        return self.versions[:-1] if self.latest_unstable else self.versions
+
+    @property
+    def advertised_versions(self) -> range:
+        """The versions that ApiVersions shows. Produce is shown from 0 and refused below 3, as Kafka does:
+        librdkafka takes a broker without Produce v0 for one that has no message format it knows."""
+        return range(self.stable_versions.stop) if self.key == PRODUCE else self.stable_versions
+
+    def request_class(self) -> type[Message]:
+        return self._class("Request")
+
+    def response_class(self) -> type[Message]:
+        return self._class("Response")
+
+    def _class(self, suffix: str) -> type[Message]:
+        found: type[Message] = getattr(
+            import_module(f"ottla.wire.messages.{self.module}"), self.name + suffix
+        )
+        return found
+
+
+API_BY_KEY: Final = MappingProxyType(
+    {
+        key: ApiEntry(
+            key, name, module, range(first, last + 1), flexible_from, unstable, frozenset(listeners)
+        )
+        for key, name, module, first, last, flexible_from, unstable, listeners in _APIS
+    }
+)
+
+API_BY_NAME: Final = MappingProxyType({entry.name: entry for entry in API_BY_KEY.values()})
+
+
+def request_header_version(key: int, version: int) -> int:
+    """2 for a flexible version of a request, else 1."""
+    flexible_from = API_BY_KEY[key].flexible_from
+    return 2 if flexible_from is not None and version >= flexible_from else 1
+
+
+def response_header_version(key: int, version: int) -> int:
+    """1 for a flexible version of a response, else 0. ApiVersions stays at 0, since its answer must be
+    readable by a client that does not know yet what the broker speaks."""
+    if key == API_VERSIONS:
+        return 0
+    return request_header_version(key, version) - 1

@@ -1,0 +1,137 @@
+"""Messages to bytes and back: `decode` and `encode`, or the compiled functions that they use.
+
+A function is compiled from the schema the first time that a version of a message is needed, and kept. So an
+import costs nothing, and what a node never speaks it never compiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import error as layout_error
+from typing import Any, TypeVar
+
+from ottla.wire import primitives
+from ottla.wire.decoder import DecoderSource, short_unpackers, unpacker
+from ottla.wire.encoder import EncoderSource, packer, short_packers
+from ottla.wire.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
+from ottla.wire.message import Buffer, Message
+from ottla.wire.schema import MessageSchema, parse
+from ottla.wire.source import SHORT_ARRAY, Plan
+from ottla.wire.uuid import ZERO
+
+M = TypeVar("M", bound=Message)
+
+_schemas: dict[type[Message], MessageSchema] = {}
+_decoders: dict[tuple[type[Message], int], Callable[[Buffer, int], tuple[Any, int]]] = {}
+_encoders: dict[tuple[type[Message], int], Callable[[Any], bytes]] = {}
+_parts_encoders: dict[tuple[type[Message], int], Callable[[Any], list[Any]]] = {}
+
+
+def decode(cls: type[M], buffer: Buffer, version: int, position: int = 0, *, exact: bool = True) -> M:
+    """Read a message. `exact`: bytes behind it are an error, not somebody else's."""
+    message, end = decoder(cls, version)(buffer, position)
+    if exact and end != len(buffer):
+        raise MalformedMessage(
+            f"{cls.NAME} version {version} is followed by {len(buffer) - end} bytes that are not part of it."
+        )
+    return message
+
+
+def encode(message: Message, version: int) -> bytes:
+    """Write a message."""
+    return encoder(type(message), version)(message)
+
+
+def encode_parts(message: Message, version: int) -> list[Buffer]:
+    """Write a message for one vectored write: records by reference, the bytes between them joined."""
+    return parts_encoder(type(message), version)(message)
+
+
+def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
+    """The function (buffer, position) -> (message, position after it) of one version."""
+    found = _decoders.get((cls, version))
+    if found is None:
+        grown = DecoderSource(_plan(cls, version))
+        found = _decoders[cls, version] = _compiled(cls, "decode", grown)
+    return found
+
+
+def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
+    """The function message -> bytes of one version."""
+    found = _encoders.get((cls, version))
+    if found is None:
+        grown = EncoderSource(_plan(cls, version), parts=False)
+        found = _encoders[cls, version] = _compiled(cls, "encode", grown)
+    return found
+
+
+def parts_encoder(cls: type[M], version: int) -> Callable[[M], list[Any]]:
+    """The function message -> parts of one version. A part is a buffer, or what the records field holds."""
+    found = _parts_encoders.get((cls, version))
+    if found is None:
+        grown = EncoderSource(_plan(cls, version), parts=True)
+        found = _parts_encoders[cls, version] = _compiled(cls, "encode", grown)
+    return found
+
+
+def schema(cls: type[Message]) -> MessageSchema:
+    """The declaration that a class was generated from."""
+    found = _schemas.get(cls)
+    if found is None:
+        found = _schemas[cls] = parse(cls.SCHEMA)[0]
+    return found
+
+
+def _plan(cls: type[Message], version: int) -> Plan:
+    if version not in cls.VERSIONS:
+        first, last = cls.VERSIONS[0], cls.VERSIONS[-1]
+        raise UnsupportedVersion(f"{cls.NAME} has no version {version}: it has {first} to {last}.")
+    return Plan(schema(cls), version)
+
+
+def _compiled(cls: type[Message], name: str, grown: DecoderSource | EncoderSource) -> Callable[..., Any]:
+    text, schema = grown.text(), grown.plan.schema
+    names: dict[str, Any] = {
+        "LayoutError": layout_error,
+        "MalformedMessage": MalformedMessage,
+        "ONE_BYTE": primitives.ONE_BYTE,
+        "outer": cls,
+        "UnencodableMessage": UnencodableMessage,
+        "ZERO": ZERO,
+        "new": object.__new__,
+    }
+    for helper in _HELPERS:
+        names[helper.__name__] = helper
+    for struct in schema.structs:
+        names[struct] = getattr(cls, struct)
+    for letter in grown.short_arrays:
+        layouts = [primitives.layout(f"{count}{letter}") for count in range(SHORT_ARRAY + 1)]
+        names[short_packers(letter)] = [layout.pack for layout in layouts]
+        names[short_unpackers(letter)] = [layout.unpack_from for layout in layouts]
+    for letters in grown.layouts:
+        layout = primitives.layout(letters)
+        names[packer(letters)] = layout.pack
+        names[unpacker(letters)] = layout.unpack_from
+    exec(compile(text, f"<{name} {cls.NAME} version {grown.plan.version}>", "exec"), names)
+    function: Callable[..., Any] = names[name]
+    return function
+
+
+_HELPERS: tuple[Callable[..., Any], ...] = (
+    primitives.check_uuid,
+    primitives.fixed_array,
+    primitives.long_length,
+    primitives.long_text,
+    primitives.long_varint,
+    primitives.read_fixed_array,
+    primitives.read_unknown_tags,
+    primitives.read_unsigned_varint,
+    primitives.refuse_count,
+    primitives.refuse_field,
+    primitives.refuse_null,
+    primitives.refuse_tags,
+    primitives.tag_section,
+    primitives.text_varint,
+    primitives.unsigned_varint,
+    primitives.uuid_array,
+)

@@ -1,0 +1,180 @@
+"""Frames: a size of four bytes, a header, a message. How they are bounded, split, read and made.
+
+The size of a frame is checked before a byte of it is kept. What cannot be a frame at all (a TLS handshake or
+an HTTP request on this port) is named in the error, for the one log line that says who sent what.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Layout
+from struct import error as layout_error
+from typing import Any
+
+from ottla.wire import codec
+from ottla.wire.apis import API_BY_KEY, request_header_version, response_header_version
+from ottla.wire.errors import MalformedMessage
+from ottla.wire.message import Buffer, Message
+from ottla.wire.primitives import read_unknown_tags
+
+SIZE_BYTES = 4
+"""What stands before each frame."""
+FRAME_BYTES_MAX = 100 * 1024 * 1024
+"""Kafka's default of `socket.request.max.bytes`."""
+
+_SIZE = Layout(">i")
+_START = Layout(">hhi")
+_CLIENT_ID = Layout(">h")
+_TWO = Layout(">ii")
+_TLS_HANDSHAKE = b"\x16\x03"
+_HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PRI ", b"CONN", b"PATC")
+
+
+def read_size(buffer: Buffer, position: int, size_max: int = FRAME_BYTES_MAX) -> int:
+    """The size of the frame that starts here (four bytes at least are there), if it may have it."""
+    size: int = _SIZE.unpack_from(buffer, position)[0]
+    if 0 <= size <= size_max:
+        return size
+    first = bytes(buffer[position : position + SIZE_BYTES])
+    if first.startswith(_TLS_HANDSHAKE):
+        raise MalformedMessage("These bytes are a TLS handshake: the listener is not a TLS one.")
+    if first in _HTTP_METHODS:
+        raise MalformedMessage("These bytes are an HTTP request: the listener speaks Kafka's protocol.")
+    if size < 0:
+        raise MalformedMessage(f"A frame says that it has {size} bytes: this is not Kafka's protocol.")
+    raise MalformedMessage(f"A frame of {size} bytes is larger than the {size_max} that are allowed.")
+
+
+class FrameReader:
+    """Splits a stream of bytes into frames. It holds at most one frame that is not complete."""
+
+    __slots__ = ("_held", "_size_max")
+
+    def __init__(self, size_max: int = FRAME_BYTES_MAX) -> None:
+        self._size_max = size_max
+        self._held = bytearray()
+
+    def feed(self, received: Buffer) -> list[bytes]:
+        """The frames, without their sizes, that are complete with these bytes."""
+        held = self._held
+        held += received
+        frames: list[bytes] = []
+        position = 0
+        try:
+            while len(held) - position >= SIZE_BYTES:
+                end = position + SIZE_BYTES + read_size(held, position, self._size_max)
+                if end > len(held):
+                    break
+                frames.append(bytes(held[position + SIZE_BYTES : end]))
+                position = end
+        finally:
+            del held[:position]
+        return frames
+
+
+def read_request_start(frame: Buffer) -> tuple[int, int, int]:
+    """(api key, api version, correlation id): the same bytes in every version of the header."""
+    try:
+        key, version, correlation_id = _START.unpack_from(frame)
+    except layout_error as error:
+        raise MalformedMessage(f"A request of {len(frame)} bytes is too short for its header.") from error
+    return key, version, correlation_id
+
+
+def read_client_id(frame: Buffer, flexible: bool) -> tuple[str | None, int]:
+    """(client id, position of the body). `flexible`: the header has tagged fields, which are skipped.
+
+    A client id that is not UTF-8 is read with replacement characters, as Kafka reads it: it is a label.
+    """
+    try:
+        length: int = _CLIENT_ID.unpack_from(frame, 8)[0]
+        if length < 0:
+            client_id, position = None, 10
+        else:
+            position = 10 + length
+            client_id = str(frame[10:position], "utf-8", "replace")
+        if flexible:
+            tags = frame[position]
+            position += 1
+            if tags:
+                _, position = read_unknown_tags(frame, position, tags)
+    except (IndexError, layout_error) as error:
+        raise MalformedMessage("A request ends inside its header.") from error
+    if position > len(frame):
+        raise MalformedMessage("A request ends inside its header.")
+    return client_id, position
+
+
+def read_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
+    """(api key, api version, correlation id, client id, position of the body).
+
+    The api version decides which header it is, also for a version that does not exist, as in Kafka; for an
+    api key that does not exist nobody knows, so that is an error.
+    """
+    key, version, correlation_id = read_request_start(frame)
+    if key not in API_BY_KEY:
+        raise MalformedMessage(f"There is no API with key {key}.")
+    client_id, position = read_client_id(frame, request_header_version(key, version) >= 2)
+    return key, version, correlation_id, client_id, position
+
+
+def read_request(frame: Buffer) -> tuple[int, int, int, str | None, Any]:
+    """As `read_request_header`, with the decoded message in place of its position."""
+    key, version, correlation_id, client_id, position = read_request_header(frame)
+    request = codec.decode(API_BY_KEY[key].request_class(), frame, version, position, exact=False)
+    return key, version, correlation_id, client_id, request
+
+
+def request_frame(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A request with its header and size, ready to be sent."""
+    key = _key_of(message)
+    name = client_id.encode() if client_id is not None else b""
+    tags = b"\x00" if request_header_version(key, version) >= 2 else b""
+    header = _START.pack(key, version, correlation_id) + _CLIENT_ID.pack(
+        -1 if client_id is None else len(name)
+    )
+    body = codec.encode(message, version)
+    size = _SIZE.pack(len(header) + len(name) + len(tags) + len(body))
+    return b"".join((size, header, name, tags, body))
+
+
+def response_frame(message: Message, version: int, correlation_id: int) -> bytes:
+    """A response with its header and size, ready to be sent."""
+    tags = b"\x00" if response_header_version(_key_of(message), version) >= 1 else b""
+    body = codec.encode(message, version)
+    return _TWO.pack(4 + len(tags) + len(body), correlation_id) + tags + body
+
+
+def read_response(frame: Buffer, key: int, version: int) -> tuple[int, Any]:
+    """(correlation id, message) of the answer to a request of this key and version."""
+    try:
+        correlation_id: int = _SIZE.unpack_from(frame)[0]
+        position = 4
+        if response_header_version(key, version) >= 1:
+            tags = frame[position]
+            position += 1
+            if tags:
+                _, position = read_unknown_tags(frame, position, tags)
+    except (IndexError, layout_error) as error:
+        raise MalformedMessage("A response ends inside its header.") from error
+    return correlation_id, codec.decode(API_BY_KEY[key].response_class(), frame, version, position)
+
+
+def _key_of(message: Message) -> int:
+    if message.API_KEY is None:
+        raise ValueError(f"{message.NAME} is not sent by itself: it has no API key.")
+    return message.API_KEY
+
+
+__all__ = [
+    "FRAME_BYTES_MAX",
+    "SIZE_BYTES",
+    "FrameReader",
+    "read_client_id",
+    "read_request",
+    "read_request_header",
+    "read_request_start",
+    "read_response",
+    "read_size",
+    "request_frame",
+    "response_frame",
+]

@@ -23,5 +23,5 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.failed:
         for broker in peers.live_brokers:
-            report.sections.append((f"log of {broker.kind} on port {broker.port}", broker.log_tail()))
+            report.sections.append((f"log of {broker.kind} on port {broker.port}", broker.log_tail(25)))
     return report

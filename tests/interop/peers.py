@@ -448,7 +448,7 @@ class KafkaBroker(BrokerProcess):
         directory: Path | None = None,
         *,
         jvm: Sequence[str] = (*_QUICK_JVM, *_BROKER_HEAP),
-        log_level: str = "info",
+        log_level: str = "warn",
         properties: Mapping[str, str] | None = None,
         port: int | None = None,
         controller_port: int | None = None,

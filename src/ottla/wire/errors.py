@@ -148,7 +148,14 @@ class GroupAuthorizationFailed(KafkaError, code=ErrorCode.GROUP_AUTHORIZATION_FA
 class ClusterAuthorizationFailed(KafkaError, code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED): ...
 
 
-class InvalidTimestamp(KafkaError, code=ErrorCode.INVALID_TIMESTAMP): ...
+class InvalidTimestamp(KafkaError, code=ErrorCode.INVALID_TIMESTAMP):
+    """A batch with timestamps that its topic refuses; `record_errors` as in InvalidRecord."""
+
+    record_errors: list[tuple[int, str]]
+
+    def __init__(self, message: str | None = None, record_errors: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = list(record_errors)
 
 
 class UnsupportedSaslMechanism(KafkaError, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM): ...

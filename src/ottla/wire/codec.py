@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import error as layout_error
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ottla.wire import primitives
 from ottla.wire.decoder import DecoderSource, short_unpackers, unpacker
@@ -21,10 +21,16 @@ from ottla.wire.uuid import ZERO
 
 M = TypeVar("M", bound=Message)
 
+Decoder: TypeAlias = Callable[[Buffer, int], tuple[M, int]]
+"""(buffer, position) -> (message, position after it)."""
+Encoder: TypeAlias = Callable[[M], bytes]
+PartsEncoder: TypeAlias = Callable[[M], list[Any]]
+"""A part is a buffer, or what a records field holds."""
+
 _schemas: dict[type[Message], MessageSchema] = {}
-_decoders: dict[tuple[type[Message], int], Callable[[Buffer, int], tuple[Any, int]]] = {}
-_encoders: dict[tuple[type[Message], int], Callable[[Any], bytes]] = {}
-_parts_encoders: dict[tuple[type[Message], int], Callable[[Any], list[Any]]] = {}
+_decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
+_encoders: dict[tuple[type[Message], int], Encoder[Any]] = {}
+_parts_encoders: dict[tuple[type[Message], int], PartsEncoder[Any]] = {}
 
 
 def decode(cls: type[M], buffer: Buffer, version: int, position: int = 0, *, exact: bool = True) -> M:
@@ -42,13 +48,13 @@ def encode(message: Message, version: int) -> bytes:
     return encoder(type(message), version)(message)
 
 
-def encode_parts(message: Message, version: int) -> list[Buffer]:
+def encode_parts(message: Message, version: int) -> list[Any]:
     """Write a message for one vectored write: records by reference, the bytes between them joined."""
     return parts_encoder(type(message), version)(message)
 
 
-def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
-    """The function (buffer, position) -> (message, position after it) of one version."""
+def decoder(cls: type[M], version: int) -> Decoder[M]:
+    """The function that reads one version."""
     found = _decoders.get((cls, version))
     if found is None:
         grown = DecoderSource(_plan(cls, version))
@@ -56,8 +62,8 @@ def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]
     return found
 
 
-def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
-    """The function message -> bytes of one version."""
+def encoder(cls: type[M], version: int) -> Encoder[M]:
+    """The function that writes one version."""
     found = _encoders.get((cls, version))
     if found is None:
         grown = EncoderSource(_plan(cls, version), parts=False)
@@ -65,8 +71,8 @@ def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
     return found
 
 
-def parts_encoder(cls: type[M], version: int) -> Callable[[M], list[Any]]:
-    """The function message -> parts of one version. A part is a buffer, or what the records field holds."""
+def parts_encoder(cls: type[M], version: int) -> PartsEncoder[M]:
+    """The function that writes one version in parts."""
     found = _parts_encoders.get((cls, version))
     if found is None:
         grown = EncoderSource(_plan(cls, version), parts=True)

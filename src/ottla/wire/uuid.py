@@ -36,6 +36,8 @@ def from_text(text: str) -> bytes:
     if len(text) > 24:
         raise ValueError(f"The id {text[:24]}... is too long: an id is 22 characters of base64.")
     try:
+        if "+" in text or "/" in text:
+            raise ValueError("a character of the other base64")
         identifier = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
         raise ValueError(f"The id {text} is not base64 as used in URLs.") from error

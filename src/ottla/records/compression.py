@@ -1,0 +1,321 @@
+"""The five codecs with the framings that Kafka's clients use, and a bound on what comes out of them.
+
+gzip and zstd are plain. Snappy is cut into blocks by the framing of the Java library "xerial"; a lone raw
+block is read too. LZ4 is the frame format with independent blocks; v0 messages have a wrong header checksum.
+
+The rule: compressed bytes are hostile. The size of the output is known or bounded before a byte of it is
+made, and it never passes `size_max`: MessageTooLarge says so. All else that is wrong is CorruptMessage.
+"""
+
+from __future__ import annotations
+
+import zlib
+from struct import Struct, error
+from typing import Protocol, cast
+
+from cramjam import DecompressionError, lz4, snappy, zstd
+
+from ottla.ports import Buffer
+from ottla.records.batch import Codec
+from ottla.wire.errors import CorruptMessage, MessageTooLarge, UnsupportedCompressionType
+
+DECOMPRESSED_BYTES_MAX = 128 << 20
+"""What the records of one batch may grow to unless the caller says otherwise."""
+
+XERIAL_HEADER = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
+XERIAL_MAGIC = XERIAL_HEADER[:8]
+XERIAL_BLOCK_BYTES = 32 << 10
+
+LZ4_MAGIC = 0x184D2204
+LZ4_BLOCK_BYTES = 64 << 10
+# Version 1, independent blocks, no checksums; blocks of 64 KiB; the checksum of these two bytes.
+LZ4_FRAME_START = b"\x04\x22\x4d\x18\x60\x40\x82"
+LZ4_STORED_BIT = 0x8000_0000
+LZ4_LEVEL_DEFAULT = 9
+
+ZSTD_MAGIC = 0xFD2FB528
+ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
+ZSTD_BLOCK_BYTES_MAX = 128 << 10
+ZSTD_LEVEL_DEFAULT = 3
+
+GZIP_MAGIC = b"\x1f\x8b"
+GZIP_WINDOW = 31
+GZIP_LEVEL_FAST = 2
+
+_INT = Struct(">i")
+_UINT_LE = Struct("<I")
+_ULONG_LE = Struct("<Q")
+
+
+class _Inflater(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: Buffer, max_length: int = ..., /) -> bytes: ...
+
+
+try:
+    from isal import isal_zlib
+except ImportError:
+
+    def _inflater() -> _Inflater:
+        return zlib.decompressobj(GZIP_WINDOW)
+
+    def _deflate(data: Buffer) -> bytes:
+        return zlib.compress(data, -1, GZIP_WINDOW)
+
+    _INFLATE_ERROR: type[Exception] = zlib.error
+else:
+
+    def _inflater() -> _Inflater:
+        inflater: _Inflater = isal_zlib.decompressobj(GZIP_WINDOW)
+        return inflater
+
+    def _deflate(data: Buffer) -> bytes:
+        deflated: bytes = isal_zlib.compress(data, GZIP_LEVEL_FAST, GZIP_WINDOW)
+        return deflated
+
+    _INFLATE_ERROR = cast("type[Exception]", isal_zlib.error)
+
+
+def decompress(
+    codec: int, data: Buffer, size_max: int = DECOMPRESSED_BYTES_MAX, *, magic: int = 2
+) -> bytes | bytearray:
+    """The bytes that `data` stands for, at most `size_max`. `magic` is the batch's format."""
+    view = memoryview(data)
+    if codec == Codec.NONE:
+        _check_size(len(view), size_max)
+        return bytes(view)
+    try:
+        if codec == Codec.GZIP:
+            return _gunzip(view, size_max)
+        if codec == Codec.SNAPPY:
+            return _unsnappy(view, size_max)
+        if codec == Codec.LZ4:
+            return _unlz4(view, size_max, header_checksum_right=magic > 0)
+        if codec == Codec.ZSTD:
+            return _unzstd(view, size_max)
+    except (DecompressionError, error, IndexError, _INFLATE_ERROR) as cause:
+        raise CorruptMessage(f"The {Codec(codec).config_name} data does not decompress: {cause}.") from cause
+    raise UnsupportedCompressionType(f"No codec has the number {codec}; 0 to 4 exist.")
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """`data` compressed as Kafka's clients expect it. No level means the codec's usual one."""
+    if codec == Codec.NONE:
+        return bytes(data)
+    if codec == Codec.GZIP:
+        return _deflate(data) if level is None or level < 0 else zlib.compress(data, level, GZIP_WINDOW)
+    if codec == Codec.SNAPPY:
+        return _snappy(memoryview(data))
+    if codec == Codec.LZ4:
+        return _lz4(memoryview(data), level)
+    if codec == Codec.ZSTD:
+        return bytes(zstd.compress(data, ZSTD_LEVEL_DEFAULT if level is None else level))
+    raise UnsupportedCompressionType(f"No codec has the number {codec}; 0 to 4 exist.")
+
+
+def _check_size(size: int, size_max: int) -> None:
+    if size > size_max:
+        raise _too_large(size_max)
+
+
+def _too_large(size_max: int) -> MessageTooLarge:
+    return MessageTooLarge(f"The records decompress to more than {size_max} bytes, the most that is taken.")
+
+
+def _gunzip(data: memoryview, size_max: int) -> bytes:
+    """One or more gzip members; what follows the last one and is not a member is ignored, as Java does."""
+    members: list[bytes] = []
+    size = 0
+    rest: Buffer = data
+    while not members or bytes(rest[:2]) == GZIP_MAGIC:
+        inflater = _inflater()
+        member = inflater.decompress(rest, size_max - size + 1)
+        size += len(member)
+        _check_size(size, size_max)
+        if not inflater.eof:
+            raise CorruptMessage("The gzip data is cut off.")
+        members.append(member)
+        rest = inflater.unused_data
+    return members[0] if len(members) == 1 else b"".join(members)
+
+
+def _snappy(data: memoryview) -> bytes:
+    parts = [XERIAL_HEADER]
+    for start in range(0, len(data), XERIAL_BLOCK_BYTES):
+        block = bytes(snappy.compress_raw(data[start : start + XERIAL_BLOCK_BYTES]))
+        parts += (_INT.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _unsnappy(data: memoryview, size_max: int) -> bytearray:
+    blocks = list(_xerial_blocks(data)) if data[:8] == XERIAL_MAGIC else [data]
+    sizes = []
+    total = 0
+    for block in blocks:
+        size = snappy.decompress_raw_len(block)
+        total += size
+        _check_size(total, size_max)
+        sizes.append(size)
+    out = bytearray(total)
+    with memoryview(out) as view:
+        position = 0
+        for block, size in zip(blocks, sizes, strict=True):
+            if size:
+                snappy.decompress_raw_into(block, view[position : position + size])
+            elif bytes(block) != b"\x00":
+                raise CorruptMessage("A snappy block says that it is empty and is not.")
+            position += size
+    return out
+
+
+def _xerial_blocks(data: memoryview) -> list[memoryview]:
+    """The blocks after the 16 bytes of the header, which may come again where streams were joined."""
+    blocks = []
+    position = 0
+    while position < len(data):
+        if data[position : position + 8] == XERIAL_MAGIC:
+            position += len(XERIAL_HEADER)
+            if position > len(data):
+                raise CorruptMessage("The snappy stream header is cut off.")
+            continue
+        (length,) = _INT.unpack_from(data, position)
+        position += 4
+        if length <= 0 or length > len(data) - position:
+            raise CorruptMessage(f"A snappy block of {length} bytes does not fit into the data.")
+        blocks.append(data[position : position + length])
+        position += length
+    return blocks
+
+
+def _lz4(data: memoryview, level: int | None) -> bytes:
+    parts = [LZ4_FRAME_START]
+    for start in range(0, len(data), LZ4_BLOCK_BYTES):
+        source = data[start : start + LZ4_BLOCK_BYTES]
+        if level is None or level == LZ4_LEVEL_DEFAULT:
+            block = bytes(lz4.compress_block(source, store_size=False))
+        else:
+            # The C library knows levels up to 12, Kafka's configuration up to 17.
+            strength = min(level, 12)
+            block = bytes(
+                lz4.compress_block(source, mode="high_compression", compression=strength, store_size=False)
+            )
+        if len(block) < len(source):
+            parts += (_UINT_LE.pack(len(block)), block)
+        else:
+            parts += (_UINT_LE.pack(len(source) | LZ4_STORED_BIT), bytes(source))
+    parts.append(b"\x00\x00\x00\x00")
+    return b"".join(parts)
+
+
+def _unlz4(data: memoryview, size_max: int, *, header_checksum_right: bool) -> bytearray:
+    (magic,) = _UINT_LE.unpack_from(data, 0)
+    flags, block_descriptor = data[4], data[5]
+    if magic != LZ4_MAGIC or flags >> 6 != 1 or flags & 0x03 or block_descriptor & 0x8F:
+        raise CorruptMessage("The lz4 data does not start with a frame that is known.")
+    if not flags & 0x20:
+        raise CorruptMessage("The lz4 blocks depend on one another, which no consumer can be asked to read.")
+    size_code = block_descriptor >> 4
+    if size_code < 4:
+        raise CorruptMessage(f"The lz4 block size code {size_code} is not one of 4 to 7.")
+    position = 6 + (8 if flags & 0x08 else 0)
+    if not header_checksum_right:
+        fixed = bytearray(data)
+        fixed[position] = _xxh32(bytes(data[4:position])) >> 8 & 0xFF
+        data = memoryview(fixed)
+    bound = _lz4_bound(data, position + 1, 1 << (2 * size_code + 8), 4 if flags & 0x10 else 0, size_max)
+    return _decompress_into(lz4.decompress_into, data, bound, size_max)
+
+
+def _lz4_bound(
+    data: memoryview, position: int, block_bytes_max: int, checksum_bytes: int, size_max: int
+) -> int:
+    """The most that the blocks can hold, counted no further than beyond `size_max`."""
+    bound = 0
+    while bound <= size_max:
+        (size,) = _UINT_LE.unpack_from(data, position)
+        position += 4
+        if size == 0:
+            break
+        stored = size & LZ4_STORED_BIT
+        size &= ~LZ4_STORED_BIT
+        if size > block_bytes_max or size > len(data) - position:
+            raise CorruptMessage(f"An lz4 block of {size} bytes does not fit into the data.")
+        bound += size if stored else block_bytes_max
+        position += size + checksum_bytes
+    return bound
+
+
+def _unzstd(data: memoryview, size_max: int) -> bytearray:
+    return _decompress_into(zstd.decompress_into, data, _zstd_bound(data, size_max), size_max)
+
+
+def _zstd_bound(data: memoryview, size_max: int) -> int:
+    """The most that the blocks of all frames can hold, counted no further than beyond `size_max`."""
+    bound = 0
+    position = 0
+    while position < len(data) and bound <= size_max:
+        (magic,) = _UINT_LE.unpack_from(data, position)
+        if magic & 0xFFFF_FFF0 == ZSTD_SKIPPABLE_MAGIC:
+            position += 8 + _UINT_LE.unpack_from(data, position + 4)[0]
+            continue
+        if magic != ZSTD_MAGIC:
+            raise CorruptMessage("The zstd data does not start with a frame.")
+        descriptor = data[position + 4]
+        single_segment = descriptor >> 5 & 1
+        content_size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]
+        position += 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3] + content_size_bytes
+        last = False
+        while not last and bound <= size_max:
+            head = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+            last = bool(head & 1)
+            kind, size = head >> 1 & 3, head >> 3
+            if kind == 3 or size > ZSTD_BLOCK_BYTES_MAX:
+                raise CorruptMessage("A zstd block has an impossible type or size.")
+            bound += ZSTD_BLOCK_BYTES_MAX if kind == 2 else size
+            position += 3 + (1 if kind == 1 else size)
+        position += 4 if descriptor & 4 else 0
+    return bound
+
+
+class _DecompressInto(Protocol):
+    def __call__(self, data: Buffer, output: Buffer, /) -> int: ...
+
+
+def _decompress_into(function: _DecompressInto, data: memoryview, bound: int, size_max: int) -> bytearray:
+    """Decompress into a buffer that is as large as `bound`, or `size_max` if that is less."""
+    # One byte is always there: an empty buffer would be refused even for empty content.
+    out = bytearray(max(1, min(bound, size_max)))
+    try:
+        size = function(data, out)
+    except DecompressionError as cause:
+        if bound > size_max:
+            raise _too_large(size_max) from cause
+        raise
+    _check_size(size, size_max)
+    del out[size:]
+    return out
+
+
+def _xxh32(data: bytes) -> int:
+    """xxHash-32 with seed 0 of fewer than 16 bytes: enough for the header of an LZ4 frame."""
+    assert len(data) < 16
+    mask = 0xFFFF_FFFF
+    value = (0x165667B1 + len(data)) & mask
+    position = 0
+    while position + 4 <= len(data):
+        value = (value + _UINT_LE.unpack_from(data, position)[0] * 0xC2B2AE3D) & mask
+        value = ((value << 17 | value >> 15) & mask) * 0x27D4EB2F & mask
+        position += 4
+    for byte in data[position:]:
+        value = (value + byte * 0x165667B1) & mask
+        value = ((value << 11 | value >> 21) & mask) * 0x9E3779B1 & mask
+    value ^= value >> 15
+    value = value * 0x85EBCA77 & mask
+    value ^= value >> 13
+    value = value * 0xC2B2AE3D & mask
+    return value ^ value >> 16

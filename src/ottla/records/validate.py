@@ -1,0 +1,387 @@
+"""What a leader checks before it appends a batch, and the few bytes it then writes into it.
+
+A batch from a client passes, in this order: the request's rules (one batch, format v2), the base offset, the
+size, the CRC, count against offsets, no control batch, a sequence with a producer id, and then each record:
+bounds, offset, key and timestamp. The order decides which error a client sees, so it follows Kafka's.
+
+`validate` only reads; `assign` writes in place. An uncompressed batch is neither copied nor looked at twice,
+a compressed one is decompressed once. A refused batch leaves no trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import NoReturn
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from ottla.ports import Buffer
+from ottla.records import kernel
+from ottla.records.batch import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CODEC_MAX,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_BYTES,
+    LEGACY_LENGTH_MIN,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    NO_TIMESTAMP,
+    OFFSET_LENGTH,
+    TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Codec,
+    TimestampType,
+    write_crc,
+    write_header,
+)
+from ottla.records.compression import DECOMPRESSED_BYTES_MAX, compress, decompress
+from ottla.wire.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    UnsupportedCompressionType,
+)
+
+LONG_MAX = 0x7FFF_FFFF_FFFF_FFFF
+KNOWN_BITS = CODEC_MASK | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
+LOG_APPEND_TIME = int(TimestampType.LOG_APPEND_TIME)
+ZSTD_FROM_VERSION = 7
+SHOWN_ERRORS_MAX = 3
+
+_ASSIGNED = Struct(">qii")
+_ATTRIBUTES = Struct(">h")
+
+_BROKEN = {
+    kernel.CUT_OFF: "it declares more records than there are bytes",
+    kernel.BAD_SIZE: "record {index} has a size that does not fit",
+    kernel.BAD_VARINT: "record {index} holds a number that is cut off or too long",
+    kernel.BAD_HEADERS: "record {index} has headers that do not fit into it",
+    kernel.SIZE_DIFFERS: "record {index} does not have the size it declares",
+    kernel.BAD_OFFSET_DELTA: "record {index} does not have {index} as its offset delta",
+    kernel.BYTES_LEFT: "bytes are left after the declared number of records",
+}
+
+
+class Origin(IntEnum):
+    """Where an append comes from. It decides which rules apply."""
+
+    REPLICATION = 0
+    COORDINATOR = 1
+    CLIENT = 2
+    RAFT_LEADER = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRules:
+    """What a topic asks of the batches that are appended to it."""
+
+    topic_partition: str = "?"
+    max_message_bytes: int = 1_048_588
+    compacted: bool = False
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    timestamp_before_max_ms: int = LONG_MAX
+    timestamp_after_max_ms: int = 3_600_000
+    codec: Codec | None = None
+    """The codec that batches are stored with; None keeps the producer's."""
+    compression_level: int | None = None
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+
+
+class ValidBatch:
+    """A batch that may be appended once `assign` has given it its offset."""
+
+    __slots__ = (
+        "buffer",
+        "header",
+        "log_append_time",
+        "max_timestamp",
+        "offset_of_max_timestamp_delta",
+        "record_count",
+        "restamp",
+    )
+
+    def __init__(
+        self,
+        header: BatchHeader,
+        buffer: memoryview,
+        record_count: int,
+        max_timestamp: int,
+        offset_of_max_timestamp_delta: int,
+        log_append_time: int,
+        restamp: bool,
+    ) -> None:
+        self.header = header
+        self.buffer = buffer
+        self.record_count = record_count
+        self.max_timestamp = max_timestamp
+        self.offset_of_max_timestamp_delta = offset_of_max_timestamp_delta
+        self.log_append_time = log_append_time
+        self.restamp = restamp
+
+
+def check_request(records: Buffer | None, version: int) -> None:
+    """The rules that a produce request of `version` sets for the records of one partition."""
+    length_bytes = None if records is None else _whole_batch(records, 0)
+    if records is None or length_bytes is None:
+        raise InvalidRecord(f"{_requests(version)} must bring at least one whole record batch a partition.")
+    if records[MAGIC_POSITION] != 2:
+        raise InvalidRecord(f"{_requests(version)} may only bring record batches of format v2.")
+    if length_bytes < HEADER_BYTES:
+        raise _too_short(length_bytes)
+    if version < ZSTD_FROM_VERSION and records[ATTRIBUTES_POSITION + 1] & CODEC_MASK == Codec.ZSTD:
+        raise UnsupportedCompressionType(f"{_requests(version)} may not use zstd; {ZSTD_FROM_VERSION} may.")
+    if len(records) != length_bytes and _whole_batch(records, length_bytes) is not None:
+        raise InvalidRecord(f"{_requests(version)} may bring exactly one record batch a partition.")
+
+
+def _requests(version: int) -> str:
+    return f"Produce requests with version {version}"
+
+
+def validate(
+    records: memoryview, rules: ProduceRules, now_ms: int, origin: Origin = Origin.CLIENT
+) -> ValidBatch:
+    """Check the one batch in `records` against `rules`; bytes after it that are no whole batch are cut off.
+
+    Raises InvalidRecord, InvalidTimestamp, CorruptMessage, MessageTooLarge or UnsupportedCompressionType.
+    """
+    size = len(records)
+    if size < HEADER_BYTES or records[MAGIC_POSITION] != 2:
+        _refuse_start(records)
+    header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(records))
+    attributes = header[5]
+    count = header[12]
+    length_bytes = header[1] + LOG_OVERHEAD_BYTES
+    if length_bytes != size:
+        if length_bytes > size or length_bytes < HEADER_BYTES:
+            _refuse_start(records)
+        if _whole_batch(records, length_bytes) is not None:
+            raise InvalidRecord(f"More than one record batch in one append{_to(rules)}.")
+        records = records[:length_bytes]
+    if header[0] and origin is Origin.CLIENT:
+        raise InvalidRecord(f"The base offset of a produced batch must be 0, it is {header[0]}{_to(rules)}.")
+    if length_bytes > rules.max_message_bytes:
+        raise _batch_too_large(length_bytes, rules)
+    if crc32c(records[ATTRIBUTES_POSITION:]) != header[4]:
+        raise CorruptMessage(f"Record is corrupt (stored crc = {header[4]}){_to(rules)}.")
+    if count != header[6] + 1 or count <= 0 or attributes & CONTROL_BIT or header[9] >= 0 > header[11]:
+        _check_header(header, rules, origin)
+
+    codec = attributes & CODEC_MASK
+    if codec == 0:
+        content: Buffer = records
+        start = HEADER_BYTES
+        end = length_bytes
+    else:
+        content = _decompressed(records, codec, rules)
+        start = 0
+        end = len(content)
+    log_append = rules.timestamp_type == LOG_APPEND_TIME
+    claims_log_append = attributes & LOG_APPEND_TIME_BIT
+    status, index, _where, max_timestamp, delta_of_max, problems = kernel.walk(
+        content,
+        start,
+        end,
+        count,
+        header[7],
+        now_ms,
+        rules.timestamp_before_max_ms,
+        rules.timestamp_after_max_ms,
+        not log_append and not claims_log_append,
+        rules.compacted,
+    )
+    if status:
+        raise InvalidRecord(f"The record batch is broken: {_BROKEN[status].format(index=index)}{_to(rules)}.")
+    if claims_log_append:
+        max_timestamp = _check_claimed_time(header, rules, now_ms, problems)
+    elif problems:
+        raise _records_refused(problems, rules, now_ms)
+
+    log_append_time = NO_TIMESTAMP
+    if log_append:
+        max_timestamp = log_append_time = now_ms
+        delta_of_max = count - 1
+    restamp = max_timestamp != header[8] or log_append != (claims_log_append != 0)
+    target = rules.codec
+    if target is not None and target != codec and not (codec == 0 and attributes & CONTROL_BIT):
+        records = _recompressed(memoryview(content)[start:], header, rules, target)
+        header = tuple.__new__(BatchHeader, HEADER.unpack_from(records))
+    elif records.readonly:
+        records = memoryview(bytearray(records))
+    return ValidBatch(header, records, count, max_timestamp, delta_of_max, log_append_time, restamp)
+
+
+def assign(batch: ValidBatch, base_offset: int, leader_epoch: int) -> None:
+    """Write what the leader decides into the batch: offset and epoch, and timestamps where they change."""
+    buffer = batch.buffer
+    header = batch.header
+    _ASSIGNED.pack_into(buffer, 0, base_offset, header[1], leader_epoch)
+    if batch.restamp:
+        attributes = header[5] & KNOWN_BITS & ~LOG_APPEND_TIME_BIT
+        if batch.log_append_time != NO_TIMESTAMP:
+            attributes |= LOG_APPEND_TIME_BIT
+        _ATTRIBUTES.pack_into(buffer, ATTRIBUTES_POSITION, attributes)
+        TIMESTAMP.pack_into(buffer, MAX_TIMESTAMP_POSITION, batch.max_timestamp)
+        write_crc(buffer, 0, len(buffer))
+
+
+def _to(rules: ProduceRules) -> str:
+    return f" in topic partition {rules.topic_partition}"
+
+
+def _whole_batch(records: Buffer, position: int) -> int | None:
+    """The length of the batch at `position` if it is all there, else None. CorruptMessage on nonsense."""
+    remaining = len(records) - position
+    if remaining < LOG_OVERHEAD_BYTES:
+        return None
+    length: int = OFFSET_LENGTH.unpack_from(records, position)[1]
+    if length < LEGACY_LENGTH_MIN:
+        raise CorruptMessage(f"Record size {length} is less than the smallest there is, {LEGACY_LENGTH_MIN}.")
+    if remaining <= MAGIC_POSITION:
+        return None
+    magic = records[position + MAGIC_POSITION]
+    if magic > 2:
+        raise CorruptMessage(f"Record batch has magic {magic}; only 0, 1 and 2 exist.")
+    length += LOG_OVERHEAD_BYTES
+    return length if length <= remaining else None
+
+
+def _too_short(length_bytes: int) -> CorruptMessage:
+    return CorruptMessage(f"Record batch is corrupt: its size {length_bytes} is less than {HEADER_BYTES}.")
+
+
+def _refuse_start(records: memoryview) -> NoReturn:
+    """Name what is wrong with bytes that do not start with a whole v2 batch."""
+    length_bytes = _whole_batch(records, 0)
+    if length_bytes is None:
+        raise InvalidRecord("There is no whole record batch to append.")
+    if records[MAGIC_POSITION] != 2:
+        raise InvalidRecord(
+            f"Record batches of format v{records[MAGIC_POSITION]} are read but no longer written; use v2."
+        )
+    raise _too_short(length_bytes)
+
+
+def _batch_too_large(length_bytes: int, rules: ProduceRules) -> MessageTooLarge:
+    return MessageTooLarge(
+        f"The record batch has {length_bytes} bytes, which is more than the {rules.max_message_bytes} that"
+        f" max.message.bytes allows{_to(rules)}."
+    )
+
+
+def _check_header(header: BatchHeader, rules: ProduceRules, origin: Origin) -> None:
+    """The rules of the header in Kafka's order; only what a client sends is held to the last two."""
+    offsets = f"[{header.base_offset}, {header.last_offset}]"
+    if header.last_offset_delta < 0:
+        raise InvalidRecord(f"Batch has an invalid offset range {offsets}{_to(rules)}.")
+    if header.record_count <= 0:
+        raise InvalidRecord(
+            f"Batch declares {header.record_count} records, at least one must be{_to(rules)}."
+        )
+    if header.record_count != header.last_offset_delta + 1:
+        raise InvalidRecord(
+            f"Batch has the offset range {offsets} but declares {header.record_count} records{_to(rules)}."
+        )
+    if origin is Origin.CLIENT:
+        if header.is_control:
+            raise InvalidRecord(f"Clients may not write control records{_to(rules)}.")
+        if header.has_producer_id and header.base_sequence < 0:
+            raise InvalidRecord(
+                f"Invalid sequence number {header.base_sequence} in a batch with producer id"
+                f" {header.producer_id}{_to(rules)}."
+            )
+
+
+def _decompressed(records: memoryview, codec: int, rules: ProduceRules) -> bytes | bytearray:
+    """The records of a compressed batch. As the CRC was right, the sender made what is wrong with it."""
+    if codec > CODEC_MAX:
+        raise UnsupportedCompressionType(f"No codec has the number {codec}{_to(rules)}; 0 to 4 exist.")
+    try:
+        return decompress(codec, records[HEADER_BYTES:], rules.decompressed_bytes_max)
+    except CorruptMessage as cause:
+        raise InvalidRecord(f"{cause}{_to(rules)}") from cause
+
+
+def _check_claimed_time(
+    header: BatchHeader, rules: ProduceRules, now_ms: int, problems: list[tuple[int, int, int]] | None
+) -> int:
+    """A producer that says LogAppendTime gives all its records one timestamp, the batch's greatest.
+
+    A CreateTime topic takes that as their time if it is within bounds; otherwise every record is refused.
+    """
+    timestamp = header.max_timestamp
+    without_key = {index for index, _kind, _timestamp in problems or ()}
+    in_range = timestamp != NO_TIMESTAMP and rules.timestamp_type != LOG_APPEND_TIME
+    if in_range:
+        age = (now_ms - timestamp + LONG_MAX + 1) % (2 * LONG_MAX + 2) - LONG_MAX - 1
+        if age > rules.timestamp_before_max_ms or (
+            -age > rules.timestamp_after_max_ms and age != -LONG_MAX - 1
+        ):
+            kind = kernel.TIMESTAMP_OUTSIDE
+        elif not without_key:
+            return max(timestamp, NO_TIMESTAMP)
+        else:
+            kind = kernel.OK
+    else:
+        kind = _CLAIMS_LOG_APPEND_TIME
+    all_problems = []
+    for index in range(min(header.record_count, kernel.PROBLEMS_MAX)):
+        if index in without_key:
+            all_problems.append((index, kernel.NO_KEY, timestamp))
+        elif kind:
+            all_problems.append((index, kind, timestamp))
+    raise _records_refused(all_problems, rules, now_ms)
+
+
+_CLAIMS_LOG_APPEND_TIME = 100
+
+
+def _records_refused(
+    problems: list[tuple[int, int, int]], rules: ProduceRules, now_ms: int
+) -> InvalidRecord | InvalidTimestamp:
+    """Name the records that break a rule; one bad timestamp among them makes it a timestamp error."""
+    earliest = now_ms - rules.timestamp_before_max_ms
+    latest = now_ms + rules.timestamp_after_max_ms
+    errors: list[tuple[int, str]] = []
+    timestamps = False
+    for index, kind, timestamp in problems:
+        if kind == kernel.NO_KEY:
+            text = f"Compacted topic cannot accept a message without a key{_to(rules)}."
+        elif kind == kernel.TIMESTAMP_OUTSIDE:
+            timestamps = True
+            text = (
+                f"Timestamp {timestamp} of message with offset {index} is out of range."
+                f" The timestamp should be within [{earliest}, {latest}]."
+            )
+        else:
+            timestamps = True
+            text = f"Message with offset {index} is marked LogAppendTime, which only a broker may set."
+        errors.append((index, text))
+    if timestamps:
+        return InvalidTimestamp("One or more records have been rejected due to invalid timestamp", errors)
+    shown = "; ".join(f"record {index}: {text}" for index, text in errors[:SHOWN_ERRORS_MAX])
+    raise InvalidRecord(
+        f"{len(errors)} records of the batch have been rejected; the first are {shown}", errors
+    )
+
+
+def _recompressed(content: memoryview, header: BatchHeader, rules: ProduceRules, target: Codec) -> memoryview:
+    """The batch anew with the topic's codec: the records' own bytes stay as they are."""
+    packed = compress(target, content, rules.compression_level)
+    length_bytes = HEADER_BYTES + len(packed)
+    if length_bytes > rules.max_message_bytes:
+        raise _batch_too_large(length_bytes, rules)
+    batch = bytearray(length_bytes)
+    batch[HEADER_BYTES:] = packed
+    attributes = header.attributes & KNOWN_BITS & ~CODEC_MASK | target
+    write_header(batch, 0, header._replace(length=length_bytes - LOG_OVERHEAD_BYTES, attributes=attributes))
+    return memoryview(batch)

@@ -1,13 +1,13 @@
-"""Adds the one thing that pyproject.toml cannot say: the record kernel, compiled where that is possible.
+"""Adds the one thing that pyproject.toml cannot say: the record kernels, compiled where that is possible.
 
-The extension is optional. Without Cython or a C compiler the same kernel.py runs as plain Python.
+The extensions are optional. Without Cython or a C compiler the same files run as plain Python.
 """
 
 from __future__ import annotations
 
 from setuptools import Extension, setup
 
-KERNEL = "src/ottla/records/kernel.py"
+KERNELS = ("kernel", "keys")
 
 
 def extensions() -> list[Extension]:
@@ -15,12 +15,15 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    kernel = Extension(
-        "ottla.records.kernel",
-        [KERNEL],
-        extra_compile_args=["-O3", "-fwrapv"],
-        optional=True,
-    )
+    kernels = [
+        Extension(
+            f"ottla.records.{name}",
+            [f"src/ottla/records/{name}.py"],
+            extra_compile_args=["-O3", "-fwrapv"],
+            optional=True,
+        )
+        for name in KERNELS
+    ]
     directives = {
         "language_level": "3",
         "boundscheck": False,
@@ -29,7 +32,7 @@ def extensions() -> list[Extension]:
         "cdivision": True,
         "annotation_typing": False,
     }
-    modules: list[Extension] = cythonize([kernel], compiler_directives=directives)
+    modules: list[Extension] = cythonize(kernels, compiler_directives=directives)
     for module in modules:
         module.optional = True
     return modules

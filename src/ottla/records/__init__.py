@@ -1,13 +1,14 @@
 """Record batches: header, validation, building, compression, control records and the old formats v0 and v1.
 
-The per-record loops are in `kernel.py`, which is compiled where the install could compile it. `KERNEL` says
-which form runs; the environment's OTTLA_KERNEL=python asks for the plain one. Import the kernel from here
-(`from ottla.records import kernel`), so that everyone runs the same form.
+The per-record loops are in `kernel.py` and, for compaction, in `keys.py`, which are compiled where the
+install could compile them. `KERNEL` says which form runs; the environment's OTTLA_KERNEL=python asks for the
+plain one. Import the kernel from here (`from ottla.records import kernel`): then everyone runs the same form.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from os import environ
@@ -15,13 +16,12 @@ from pathlib import PurePath
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-NAME = "ottla.records.kernel"
 
-
-def plain_kernel() -> ModuleType:
-    """A new module that runs kernel.py as plain Python, whether or not a compiled form is there."""
-    path = str(PurePath(__file__).with_name("kernel.py"))
-    spec = spec_from_file_location(NAME, path, loader=SourceFileLoader(NAME, path))
+def plain_kernel(name: str = "kernel") -> ModuleType:
+    """A new module that runs kernel.py or keys.py as plain Python, even if there is a compiled form."""
+    full_name = f"{__name__}.{name}"
+    path = str(PurePath(__file__).with_name(f"{name}.py"))
+    spec = spec_from_file_location(full_name, path, loader=SourceFileLoader(full_name, path))
     assert isinstance(spec, ModuleSpec)
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -33,13 +33,18 @@ def is_compiled(module: ModuleType) -> bool:
     return module.__spec__ is not None and isinstance(module.__spec__.loader, ExtensionFileLoader)
 
 
+def load_kernel(name: str) -> ModuleType:
+    """`kernel` or `keys`, in the form that runs here."""
+    full_name = f"{__name__}.{name}"
+    if environ.get("OTTLA_KERNEL") == "python" and full_name not in sys.modules:
+        sys.modules[full_name] = plain_kernel(name)
+    return import_module(full_name)
+
+
 if TYPE_CHECKING:
     from ottla.records import kernel as kernel
 else:
-    if environ.get("OTTLA_KERNEL") == "python":
-        kernel = sys.modules[NAME] = plain_kernel()
-    else:
-        import ottla.records.kernel as kernel
+    kernel = load_kernel("kernel")
 
 KERNEL = "compiled" if is_compiled(kernel) else "python"
 """Which form of the kernel runs: "compiled" or "python"."""

@@ -1,0 +1,523 @@
+"""The per-record loops of compaction: the last offset of every key, and which records of a batch stay.
+
+Like `kernel.py` this one file runs compiled (C types in `keys.pxd`) or as plain Python, and gives the same
+answer either way. The compiled loops let go of the interpreter lock, so that cleaning does not hold up the
+event loop.
+
+Keys are remembered by a keyed 128-bit digest, never in full: memory is bounded by the table whatever the keys
+are, and who does not know the secret cannot make two keys meet. A table is an `array("Q")` of three words for
+each slot (digest, digest, offset + 1; a free slot has 0 there) and one slot more at its end, where a digest
+is put before it is looked for. No varint is trusted before it is compared with the bytes that are left: the
+compiled form has no other bounds checks.
+"""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import nullcontext
+from hashlib import blake2b
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import cython
+else:
+    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    cython = SimpleNamespace(compiled=False, nogil=nullcontext())
+
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    Buffer: TypeAlias = bytes | bytearray | memoryview
+    Bytes: TypeAlias = Any  # a C pointer to the first byte, or the buffer itself
+    Words: TypeAlias = Any  # a C pointer to the first 64-bit word, or the array itself
+
+SLOT_BYTES = 24
+SECRET_BYTES = 16
+_SLOT_WORDS = 3
+
+# Where `_scan` leaves what it found in a record, and after that where the loops leave their sums.
+_OFFSET_DELTA = 0
+_TIMESTAMP_DELTA = 1
+_KEY_START = 2
+_KEY_END = 3
+_VALUE_LENGTH = 4
+_BODY_START = 5
+_AFTER_TIMESTAMP = 6
+_SUM_0 = 7
+_SUM_1 = 8
+_SUM_2 = 9
+_SUM_3 = 10
+_NOTES = 11
+
+_LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
+_UPPER_BIT = -_LOWER_BITS - 1
+_SIP_0 = 0x736F6D6570736575
+_SIP_1 = 0x646F72616E646F6D
+_SIP_2 = 0x6C7967656E657261
+_SIP_3 = 0x7465646279746573
+_GROWTH_MAX = 13
+"""How many bytes a record gains at most when its timestamp delta changes: 9 for the delta, 4 for the size."""
+
+
+def new_table(slots: int) -> array[int]:
+    """A table with room for `slots` keys. Leave some free: the search walks on from slot to slot."""
+    return array("Q", bytes(SLOT_BYTES * (slots + 1)))
+
+
+def map_keys(
+    data: Buffer,
+    position: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    start_offset: int,
+    table: array[int],
+    secret: bytes,
+    used: int,
+    used_max: int,
+) -> tuple[int, int, int]:
+    """Remember the keys of the `count` records in `data` whose offset is at least `start_offset`.
+
+    Gives (how many records were taken in, slots used now, offset of the first record that did not fit into
+    the table or -1 if all did). ValueError if the records are not sound.
+    """
+    _check_range(len(data), position, end)
+    _check_table(len(table), len(secret))
+    notes = array("q", bytes(8 * _NOTES))
+    if cython.compiled:
+        raw = cython.address(data[0])
+        words = cython.address(table[0])
+        hidden = cython.address(secret[0])
+        numbers = cython.address(notes[0])
+    else:
+        raw, words, hidden, numbers = data, table, secret, notes
+    last = len(table) - _SLOT_WORDS
+    with cython.nogil:
+        index = _map(
+            raw, position, end, count, base_offset, start_offset, words, last, hidden, used, used_max, numbers
+        )
+    if index < 0:
+        raise ValueError(f"record {-1 - index} of the batch at offset {base_offset} is not sound")
+    return index, notes[_SUM_0], notes[_SUM_1]
+
+
+def _map(
+    raw: Bytes,
+    position: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    start_offset: int,
+    words: Words,
+    last: int,
+    secret: Bytes,
+    used: int,
+    used_max: int,
+    notes: Words,
+) -> int:
+    index = 0
+    notes[_SUM_1] = -1
+    while index < count:
+        position = _scan(raw, position, end, notes)
+        if position < 0:
+            return -1 - index
+        offset = base_offset + notes[_OFFSET_DELTA]
+        if notes[_KEY_START] >= 0 and offset >= start_offset:
+            _digest(raw, notes[_KEY_START], notes[_KEY_END], secret, words, last)
+            at = _find(words, last)
+            if words[at + 2] == 0:
+                if used >= used_max:
+                    notes[_SUM_1] = offset
+                    break
+                used += 1
+                words[at] = words[last]
+                words[at + 1] = words[last + 1]
+            words[at + 2] = offset + 1
+        index += 1
+    if index == count and position != end:
+        return -1 - index
+    notes[_SUM_0] = used
+    return index
+
+
+def mark_kept(
+    data: Buffer,
+    position: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    latest_offset: int,
+    table: array[int],
+    secret: bytes,
+    keep_tombstones: bool,
+    marks: bytearray,
+) -> tuple[int, int, int, int, int]:
+    """Put 1 into `marks` for each of the `count` records that stays and 0 for each that goes.
+
+    A record stays if its offset is past `latest_offset`, the last one that the table knows of, or if no later
+    record has its key. A tombstone, which has no value, also needs `keep_tombstones`. A record without a key
+    goes. Gives (how many stay, how many of them are tombstones, how many had no key, timestamp delta of the
+    first that stays, greatest timestamp delta of those that stay). ValueError if the records are not sound.
+    """
+    _check_range(len(data), position, end)
+    _check_table(len(table), len(secret))
+    if len(marks) < count:
+        raise ValueError(f"{len(marks)} marks do not do for {count} records")
+    if count <= 0:
+        return 0, 0, 0, 0, 0
+    notes = array("q", bytes(8 * _NOTES))
+    if cython.compiled:
+        raw = cython.address(data[0])
+        words = cython.address(table[0])
+        hidden = cython.address(secret[0])
+        numbers = cython.address(notes[0])
+        flags = cython.address(marks[0])
+    else:
+        raw, words, hidden, numbers, flags = data, table, secret, notes, marks
+    last = len(table) - _SLOT_WORDS
+    with cython.nogil:
+        kept = _mark(
+            raw,
+            position,
+            end,
+            count,
+            base_offset,
+            latest_offset,
+            words,
+            last,
+            hidden,
+            keep_tombstones,
+            flags,
+            numbers,
+        )
+    if kept < 0:
+        raise ValueError(f"record {-1 - kept} of the batch at offset {base_offset} is not sound")
+    return kept, notes[_SUM_0], notes[_SUM_1], notes[_SUM_2], notes[_SUM_3]
+
+
+def _mark(
+    raw: Bytes,
+    position: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    latest_offset: int,
+    words: Words,
+    last: int,
+    secret: Bytes,
+    keep_tombstones: bool,
+    marks: Bytes,
+    notes: Words,
+) -> int:
+    kept = 0
+    index = 0
+    while index < count:
+        position = _scan(raw, position, end, notes)
+        if position < 0:
+            return -1 - index
+        offset = base_offset + notes[_OFFSET_DELTA]
+        is_tombstone = notes[_VALUE_LENGTH] < 0
+        stays = True
+        if offset <= latest_offset:
+            if notes[_KEY_START] < 0:
+                stays = False
+                notes[_SUM_1] += 1
+            elif is_tombstone and not keep_tombstones:
+                stays = False
+            else:
+                _digest(raw, notes[_KEY_START], notes[_KEY_END], secret, words, last)
+                # A key that is not in the table has 0 there: no record after this one has it.
+                stays = words[_find(words, last) + 2] <= offset + 1
+        marks[index] = 1 if stays else 0
+        if stays:
+            if kept == 0:
+                notes[_SUM_2] = notes[_TIMESTAMP_DELTA]
+                notes[_SUM_3] = notes[_TIMESTAMP_DELTA]
+            if notes[_TIMESTAMP_DELTA] > notes[_SUM_3]:
+                notes[_SUM_3] = notes[_TIMESTAMP_DELTA]
+            if is_tombstone:
+                notes[_SUM_0] += 1
+            kept += 1
+        index += 1
+    if position != end:
+        return -1 - index
+    return kept
+
+
+def copy_kept(
+    data: Buffer, position: int, end: int, count: int, marks: bytearray, timestamp_shift: int
+) -> bytearray:
+    """The records that `marks` keeps, with `timestamp_shift` added to their timestamp deltas."""
+    _check_range(len(data), position, end)
+    if len(marks) < count:
+        raise ValueError(f"{len(marks)} marks do not do for {count} records")
+    room = end - position
+    if timestamp_shift != 0:
+        room += _GROWTH_MAX * count
+    out = bytearray(room)
+    if count <= 0 or room == 0:
+        return bytearray()
+    notes = array("q", bytes(8 * _NOTES))
+    into = out
+    if cython.compiled:
+        raw = cython.address(data[0])
+        flags = cython.address(marks[0])
+        target = cython.address(into[0])
+        numbers = cython.address(notes[0])
+    else:
+        raw, flags, target, numbers = data, marks, into, notes
+    with cython.nogil:
+        length = _copy(raw, position, end, count, flags, timestamp_shift, target, numbers)
+    del into  # a bytearray cannot be cut while someone looks into it
+    if length < 0:
+        raise ValueError("the records are not those that were marked")
+    del out[length:]
+    return out
+
+
+def _copy(
+    raw: Bytes,
+    position: int,
+    end: int,
+    count: int,
+    marks: Bytes,
+    timestamp_shift: int,
+    out: Bytes,
+    notes: Words,
+) -> int:
+    at = 0
+    index = 0
+    while index < count:
+        first = position
+        position = _scan(raw, position, end, notes)
+        if position < 0:
+            return -1
+        if marks[index]:
+            if timestamp_shift != 0:
+                shifted = _wrap(notes[_TIMESTAMP_DELTA] + timestamp_shift)
+                first = notes[_AFTER_TIMESTAMP]
+                at = _put_varint(out, at, 1 + _varint_size(shifted) + position - first)
+                out[at] = raw[notes[_BODY_START]]
+                at = _put_varint(out, at + 1, shifted)
+            at = _put_bytes(out, at, raw, first, position)
+        index += 1
+    return at
+
+
+def _scan(raw: Bytes, position: int, end: int, notes: Words) -> int:
+    """Where the record at `position` ends, with its fields left in `notes`; -1 if it is not sound."""
+    after = _varint_end(raw, position, end, 5)
+    if after < 0:
+        return -1
+    length = _varint(raw, position, after)
+    if length < 1 or length > end - after:
+        return -1
+    stop = after + length
+    notes[_BODY_START] = after
+    position = after + 1
+    after = _varint_end(raw, position, stop, 10)
+    if after < 0:
+        return -1
+    notes[_TIMESTAMP_DELTA] = _varint(raw, position, after)
+    notes[_AFTER_TIMESTAMP] = after
+    position = after
+    after = _varint_end(raw, position, stop, 5)
+    if after < 0:
+        return -1
+    length = _varint(raw, position, after)
+    if length < 0 or length > 0x7FFF_FFFF:
+        return -1
+    notes[_OFFSET_DELTA] = length
+    position = after
+    after = _varint_end(raw, position, stop, 5)
+    if after < 0:
+        return -1
+    length = _varint(raw, position, after)
+    if length > stop - after:
+        return -1
+    notes[_KEY_START] = -1
+    notes[_KEY_END] = -1
+    position = after
+    if length >= 0:
+        position = after + length
+        notes[_KEY_START] = after
+        notes[_KEY_END] = position
+    after = _varint_end(raw, position, stop, 5)
+    if after < 0:
+        return -1
+    length = _varint(raw, position, after)
+    if length > stop - after:
+        return -1
+    notes[_VALUE_LENGTH] = length
+    return stop
+
+
+def _varint_end(raw: Bytes, position: int, end: int, length_max: int) -> int:
+    """Where the varint at `position` ends, or -1 if it passes `end` or has more than `length_max` bytes."""
+    if end - position > length_max:
+        end = position + length_max
+    while position < end:
+        if raw[position] < 0x80:
+            return position + 1
+        position += 1
+    return -1
+
+
+def _varint(raw: Bytes, position: int, stop: int) -> int:
+    """The zigzag number in the bytes from `position` to `stop`, of up to 64 bits."""
+    bits = 0
+    shift = 0
+    while position < stop:
+        seven = raw[position] & 0x7F
+        bits |= seven << shift
+        shift += 7
+        position += 1
+    low = bits & 1
+    return ((bits >> 1) & _LOWER_BITS) ^ -low
+
+
+def _varint_size(value: int) -> int:
+    """How many bytes the zigzag varint of a 64-bit number takes."""
+    bits = value if value >= 0 else -(value + 1)
+    size = 1
+    bits >>= 6
+    while bits:
+        size += 1
+        bits >>= 7
+    return size
+
+
+def _put_varint(out: Bytes, at: int, value: int) -> int:
+    """Write a zigzag varint. Its low bit is the sign, so it is split off before the shift can overflow."""
+    sign = 1 if value < 0 else 0
+    if sign:
+        value = -(value + 1)
+    byte = ((value & 0x3F) << 1) | sign
+    value >>= 6
+    while value:
+        out[at] = byte | 0x80
+        at += 1
+        byte = value & 0x7F
+        value >>= 7
+    out[at] = byte
+    return at + 1
+
+
+def _put_bytes(out: Bytes, at: int, raw: Bytes, start: int, stop: int) -> int:
+    if cython.compiled:
+        while start < stop:
+            out[at] = raw[start]
+            at += 1
+            start += 1
+        return at
+    else:
+        out[at : at + stop - start] = raw[start:stop]
+        return at + stop - start
+
+
+def _wrap(value: int) -> int:
+    """`value` as a signed 64-bit number: in C these operations change nothing, in Python they cut."""
+    return ((value >> 63) & 1) * _UPPER_BIT + (value & _LOWER_BITS)
+
+
+def _find(words: Words, last: int) -> int:
+    """Where the slot of the digest at `last` begins: the one that holds it, else the free one to put it."""
+    first: int = words[last]
+    second: int = words[last + 1]
+    at = _SLOT_WORDS * (first % (last // _SLOT_WORDS))
+    while words[at + 2] != 0 and (words[at] != first or words[at + 1] != second):
+        at += _SLOT_WORDS
+        if at == last:
+            at = 0
+    return at
+
+
+def _digest(raw: Bytes, start: int, stop: int, secret: Bytes, words: Words, last: int) -> None:
+    """Put the keyed 128-bit digest of the bytes from `start` to `stop` into the two words at `last`.
+
+    Compiled: SipHash-2-4 with 128 bits of output. As plain Python that would be hundreds of operations for a
+    key, so BLAKE2b takes its place there: a digest never leaves its table, and no answer depends on which.
+    """
+    if not cython.compiled:
+        digest = blake2b(raw[start:stop], digest_size=16, key=secret).digest()
+        words[last] = int.from_bytes(digest[:8], "little")
+        words[last + 1] = int.from_bytes(digest[8:], "little")
+        return
+    else:
+        low_secret = _word(secret, 0, 8)
+        high_secret = _word(secret, 8, 16)
+        v0 = low_secret ^ _SIP_0
+        v1 = high_secret ^ _SIP_1 ^ 0xEE
+        v2 = low_secret ^ _SIP_2
+        v3 = high_secret ^ _SIP_3
+        length = stop - start
+        blocks = length // 8
+        step = 0
+        while step <= blocks + 2:
+            block = 0
+            rounds = 4
+            if step < blocks:
+                block = _word(raw, start + 8 * step, start + 8 * step + 8)
+                rounds = 2
+            elif step == blocks:
+                block = _word(raw, start + 8 * step, stop) | (cython.cast(cython.ulonglong, length) << 56)
+                rounds = 2
+            elif step == blocks + 1:
+                v2 ^= 0xEE
+            else:
+                v1 ^= 0xDD
+            v3 ^= block
+            while rounds > 0:
+                v0 += v1
+                v1 = (v1 << 13) | (v1 >> 51)
+                v1 ^= v0
+                v0 = (v0 << 32) | (v0 >> 32)
+                v2 += v3
+                v3 = (v3 << 16) | (v3 >> 48)
+                v3 ^= v2
+                v0 += v3
+                v3 = (v3 << 21) | (v3 >> 43)
+                v3 ^= v0
+                v2 += v1
+                v1 = (v1 << 17) | (v1 >> 47)
+                v1 ^= v2
+                v2 = (v2 << 32) | (v2 >> 32)
+                rounds -= 1
+            v0 ^= block
+            if step == blocks + 1:
+                words[last] = v0 ^ v1 ^ v2 ^ v3
+            step += 1
+        words[last + 1] = v0 ^ v1 ^ v2 ^ v3
+
+
+def _word(raw: Bytes, start: int, stop: int) -> int:
+    """Up to eight bytes as a number, the first one lowest."""
+    value = 0
+    while stop > start:
+        stop -= 1
+        value = (value << 8) | raw[stop]
+    return value
+
+
+def digest(data: bytes, secret: bytes) -> tuple[int, int]:
+    """The two words by which a key is remembered. For tests: nothing else needs to see them."""
+    table = new_table(1)
+    _check_table(len(table), len(secret))
+    if cython.compiled:
+        _digest(data, 0, len(data), secret, cython.address(table[0]), _SLOT_WORDS)
+    else:
+        _digest(data, 0, len(data), secret, table, _SLOT_WORDS)
+    return table[_SLOT_WORDS], table[_SLOT_WORDS + 1]
+
+
+def _check_range(length: int, position: int, end: int) -> None:
+    if position < 0 or end < position or end > length:
+        raise ValueError(f"no bytes {position} to {end} in a buffer of {length}")
+
+
+def _check_table(words: int, secret_length: int) -> None:
+    if words < 2 * _SLOT_WORDS or words % _SLOT_WORDS:
+        raise ValueError(f"{words} words are not a table with at least one slot")
+    if secret_length != SECRET_BYTES:
+        raise ValueError(f"the secret has {secret_length} bytes and needs {SECRET_BYTES}")

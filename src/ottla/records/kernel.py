@@ -107,7 +107,8 @@ def _varlong(data: Bytes, position: int, stop: int) -> int:
     raw = 0
     shift = 0
     while position < stop:
-        raw |= (data[position] & 0x7F) << shift
+        byte = data[position]
+        raw |= (byte & 0x7F) << shift
         shift += 7
         position += 1
     low = raw & 1
@@ -393,6 +394,8 @@ def encode(entries: Iterable[EncodedRecord]) -> bytearray:
     """The bytes of records given as (offset delta, timestamp delta, key, value, headers)."""
     out = bytearray()
     for offset_delta, timestamp_delta, key, value, headers in entries:
+        if not cython.compiled and _wrap(timestamp_delta) != timestamp_delta:
+            raise OverflowError(f"the timestamp delta {timestamp_delta} has more than 64 bits")
         size = 1 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
         length = -1 if key is None else len(key)
         size += _varint_size(length) + (length if length > 0 else 0)

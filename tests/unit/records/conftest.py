@@ -1,0 +1,60 @@
+"""The kernel in both of its forms: a test that takes the fixture `kernel` runs on each of them."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+import ottla.records
+from ottla.records import compression, record, validate
+
+PLAIN = ottla.records.plain_kernel()
+
+
+def compiled_kernel() -> ModuleType:
+    """The compiled form. Where a C compiler is, its absence is a fault of the build, not a reason to skip."""
+    if ottla.records.is_compiled(ottla.records.kernel):
+        return ottla.records.kernel
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) or shutil.which("cc"):
+        pytest.fail(
+            "a C compiler is there but the kernel is not compiled: run `make setup`, unset OTTLA_KERNEL"
+        )
+    pytest.skip("no C compiler, so there is no compiled kernel")
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """One form of the kernel, used by the whole of ottla.records while the test runs."""
+    form = compiled_kernel() if request.param == "compiled" else PLAIN
+    monkeypatch.setattr(validate, "kernel", form)
+    monkeypatch.setattr(record, "kernel", form)
+    return form
+
+
+@pytest.fixture
+def both_kernels() -> tuple[ModuleType, ModuleType]:
+    """(compiled, plain), for tests that they agree."""
+    return compiled_kernel(), PLAIN
+
+
+@pytest.fixture
+def without_isal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], ModuleType]:
+    """Loads ottla.records.compression as it is where isal is not installed."""
+    import importlib.util
+    import sys
+
+    def load() -> ModuleType:
+        monkeypatch.setitem(sys.modules, "isal", None)
+        spec = importlib.util.spec_from_file_location("compression_without_isal", compression.__file__)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

@@ -1,0 +1,36 @@
+"""Which broker settings say the same thing in other units, and how one becomes the other.
+
+`log.retention.ms`, `.minutes` and `.hours` are one setting with three names: the first that is set counts.
+"""
+
+from __future__ import annotations
+
+from ottla.config.schema import LISTENER_PREFIX, base_name
+
+_RETENTION = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+_ROLL = ("log.roll.ms", "log.roll.hours")
+_JITTER = ("log.roll.jitter.ms", "log.roll.jitter.hours")
+_GROUPS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_RETENTION, _RETENTION),
+    **dict.fromkeys(_ROLL, _ROLL),
+    **dict.fromkeys(_JITTER, _JITTER),
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+}
+_MILLISECONDS = {"hours": 3_600_000, "minutes": 60_000}
+
+
+def of(name: str) -> tuple[str, ...]:
+    """All names of a broker setting, the strongest first; for a listener's setting it and its base."""
+    if name.startswith(LISTENER_PREFIX):
+        return (name, base_name(name))
+    return _GROUPS.get(name, (name,))
+
+
+def grouped() -> frozenset[str]:
+    """The settings that have other names."""
+    return frozenset(_GROUPS)
+
+
+def milliseconds_in(name: str) -> int:
+    """How much one unit of this setting is in the unit of its strongest name."""
+    return _MILLISECONDS.get(name.rpartition(".")[2], 1)

@@ -1,1 +1,63 @@
+"""The handlers: one module for each API. `HANDLERS` is the table from which everything else is derived.
 
+What the first seconds of a node need is imported with it; the others are imported when the first request for
+them comes, so that a node starts fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from ottla.server.dispatch import Api
+from ottla.server.handlers import api_versions, fetch, metadata, produce
+
+LATER: dict[int, str] = {
+    2: "list_offsets",
+    19: "create_topics",
+    20: "delete_topics",
+    21: "delete_records",
+    22: "init_producer_id",
+    23: "offset_for_leader_epoch",
+    32: "describe_configs",
+    33: "alter_configs",
+    34: "alter_replica_log_dirs",
+    35: "describe_log_dirs",
+    37: "create_partitions",
+    43: "elect_leaders",
+    44: "incremental_alter_configs",
+    45: "alter_partition_reassignments",
+    46: "list_partition_reassignments",
+    48: "describe_client_quotas",
+    49: "alter_client_quotas",
+    55: "describe_quorum",
+    57: "update_features",
+    60: "describe_cluster",
+    61: "describe_producers",
+    62: "broker_registration",
+    63: "broker_heartbeat",
+    64: "unregister_broker",
+    67: "allocate_producer_ids",
+    74: "list_config_resources",
+    75: "describe_topic_partitions",
+}
+"""API key -> module, of those that are imported on first use."""
+
+
+def _imported_on_first_use(module: str) -> Callable[..., Any]:
+    handle: Callable[..., Any] | None = None
+
+    def handle_or_import(broker: Any, request: Any, context: Any) -> Any:
+        nonlocal handle
+        if handle is None:
+            api: Api = import_module(f"ottla.server.handlers.{module}").API
+            handle = api.handle
+        return handle(broker, request, context)
+
+    return handle_or_import
+
+
+HANDLERS: list[Api] = [api_versions.API, fetch.API, metadata.API, produce.API] + [
+    Api(key, _imported_on_first_use(module)) for key, module in LATER.items()
+]

@@ -1,0 +1,91 @@
+"""AlterConfigs (33), versions 0 to 2.
+
+The old way to change settings: what is sent replaces all that a resource had. Kept for old clients; new ones
+use IncrementalAlterConfigs, whose checks apply here too. Loggers cannot be changed this way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla import config as configs
+from ottla.config import Operation, ResourceType
+from ottla.controller.configs import alter_configs
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import decide, is_controller_listener
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 33
+
+_Resource = AlterConfigsRequest.AlterConfigsResource
+_Response = AlterConfigsResponse.AlterConfigsResourceResponse
+
+
+async def handle(
+    broker: Broker, request: AlterConfigsRequest, context: RequestContext
+) -> AlterConfigsResponse:
+    if is_controller_listener(broker, context):
+        return AlterConfigsResponse(
+            responses=await _decided(broker, request.resources, request.validate_only)
+        )
+    facts = [_facts(resource) for resource in request.resources]
+    errors = configs.check_request(facts, incremental=False)
+    for index, resource in enumerate(request.resources):
+        try:
+            if index not in errors:
+                _check(broker, resource)
+        except KafkaError as error:
+            errors[index] = error
+    rest = [resource for index, resource in enumerate(request.resources) if index not in errors]
+    decided = await _decided(broker, rest, request.validate_only)
+    by_key = {(one.resource_type, one.resource_name): one for one in decided}
+    return AlterConfigsResponse(
+        responses=[
+            _refused(resource, errors[index])
+            if index in errors
+            else by_key[resource.resource_type, resource.resource_name]
+            for index, resource in enumerate(request.resources)
+        ]
+    )
+
+
+def _check(broker: Broker, resource: _Resource) -> None:
+    if resource.resource_type == ResourceType.BROKER:
+        texts = {one.name: one.value for one in resource.configs if one.value is not None}
+        configs.check_broker_settings(broker.config, resource.resource_name, texts)
+
+
+async def _decided(broker: Broker, resources: list[_Resource], validate_only: bool) -> list[_Response]:
+    """The controller's answers."""
+    if not resources:
+        return []
+    request = AlterConfigsRequest(resources=resources, validate_only=validate_only)
+    try:
+        response = await decide(broker, lambda state: alter_configs(state, request))
+    except KafkaError as error:
+        return [_refused(resource, error) for resource in resources]
+    return response.responses
+
+
+def _facts(resource: _Resource) -> tuple[int, str, list[tuple[str, int, str | None]]]:
+    return (
+        resource.resource_type,
+        resource.resource_name,
+        [(one.name, Operation.SET, one.value) for one in resource.configs],
+    )
+
+
+def _refused(resource: _Resource, error: KafkaError) -> _Response:
+    return _Response(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+API = Api(KEY, handle)

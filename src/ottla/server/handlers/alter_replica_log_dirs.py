@@ -1,0 +1,65 @@
+"""AlterReplicaLogDirs (34), versions 1 to 2.
+
+Starts to move replicas to other log directories of this node; DescribeLogDirs shows how far they are. A
+replica that is not here yet is REPLICA_NOT_AVAILABLE, and is put into the wanted directory once it comes.
+A directory that is not one of `log.dirs` is LOG_DIR_NOT_FOUND, an offline one KAFKA_STORAGE_ERROR, a cordoned
+one INVALID_REPLICA_ASSIGNMENT.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import ErrorCode, InvalidTopicException, KafkaError, ReplicaNotAvailable
+from ottla.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 34
+
+FILE_NAME_LENGTH_MAX = 255
+_SUFFIX_LENGTH = len(".0123456789abcdef0123456789abcdef-future")
+
+_Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
+
+logger = logging.getLogger("ottla.server.log_directories")
+
+
+def handle(
+    broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
+) -> AlterReplicaLogDirsResponse:
+    results: dict[str, dict[int, ErrorCode]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                results.setdefault(topic.name, {})[index] = _move(broker, topic.name, index, directory.path)
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
+                topic_name=name,
+                partitions=[
+                    _Partition(partition_index=index, error_code=code) for index, code in codes.items()
+                ],
+            )
+            for name, codes in results.items()
+        ]
+    )
+
+
+def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
+    try:
+        if len(f"{topic}-{index}") + _SUFFIX_LENGTH > FILE_NAME_LENGTH_MAX:
+            raise InvalidTopicException(f"The topic's name is too long to be moved: {topic}")
+        broker.directories.move(topic, index, path)
+    except KafkaError as error:
+        logger.warning("Could not move %s-%d to %s: %s", topic, index, path, error)
+        if isinstance(error, ReplicaNotAvailable) and broker.image.partition(topic, index) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return error.code
+    return ErrorCode.NONE
+
+
+API = Api(KEY, handle)

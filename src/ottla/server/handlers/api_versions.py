@@ -1,0 +1,93 @@
+"""ApiVersions (18), versions 0 to 4.
+
+Answers which APIs this listener serves, in which versions, and the levels of the cluster's features. It is
+derived from the table of handlers, so what is advertised is served. Produce is advertised from version 0
+although it is served from 3: librdkafka takes a higher first version for a broker without produce.
+
+v3 flexible (the response header stays at version 0), names the client's software, which is remembered with
+the connection; a name or version that is not plain text of that form is INVALID_REQUEST. v4 tells of
+features whose lowest level is 0: older clients cannot read those, so they are left out for them.
+A request that is newer than 4 gets version 0 with UNSUPPORTED_VERSION and this API's own range.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ottla.controller.feature_levels import SUPPORTED_FEATURES
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import is_controller_listener
+from ottla.wire import apis
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 18
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    if context.version >= 3:
+        name, version = request.client_software_name, request.client_software_version
+        if _SOFTWARE.fullmatch(name) is None or _SOFTWARE.fullmatch(version) is None:
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.connection.client_software = (name, version)
+    response = ApiVersionsResponse(
+        api_keys=_served(broker, for_controllers=is_controller_listener(broker, context))
+    )
+    if context.version >= 3:
+        _add_features(broker, response, has_level_zero=context.version >= 4)
+    return response
+
+
+def unsupported_version_response(broker: Broker) -> ApiVersionsResponse:
+    """The answer, in version 0, to a client that speaks a newer ApiVersions than we do."""
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[_range(KEY, is_unstable_enabled=False)],
+    )
+
+
+def _served(broker: Broker, *, for_controllers: bool) -> list[ApiVersionsResponse.ApiVersion]:
+    keys = _controller_keys() if for_controllers else broker.api_keys
+    is_unstable_enabled = broker.config.bool_of("unstable.api.versions.enable")
+    ranges = [_range(key, is_unstable_enabled=is_unstable_enabled) for key in keys]
+    return [served for served in ranges if served.min_version <= served.max_version]
+
+
+def _controller_keys() -> list[int]:
+    from ottla.server.handlers import HANDLERS
+
+    return sorted(api.key for api in HANDLERS if "controller" in apis.API_BY_KEY[api.key].listeners)
+
+
+def _range(key: int, *, is_unstable_enabled: bool) -> ApiVersionsResponse.ApiVersion:
+    api = apis.API_BY_KEY[key]
+    last = api.versions if is_unstable_enabled else api.stable_versions
+    return ApiVersionsResponse.ApiVersion(
+        api_key=key, min_version=api.advertised_versions.start, max_version=last.stop - 1
+    )
+
+
+def _add_features(broker: Broker, response: ApiVersionsResponse, *, has_level_zero: bool) -> None:
+    response.supported_features = [
+        ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+        for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+        if highest > 0 and (has_level_zero or lowest > 0)
+    ]
+    levels = dict(broker.image.features)
+    if broker.quorum.kraft_version > 0:
+        levels["kraft.version"] = broker.quorum.kraft_version
+    response.finalized_features = [
+        ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in levels.items()
+        if level > 0
+    ]
+    response.finalized_features_epoch = broker.image.offset
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,33 @@
+"""BrokerHeartbeat (63), versions 0 to 2, on controller listeners.
+
+A broker says that it lives, how far it has read the metadata log, and whether it wants to be fenced or to
+stop; the answer says whether it is fenced and may stop. v1 directories that went offline; v2 cordoned ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.brokers import broker_heartbeat
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import decide
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 63
+
+
+async def handle(
+    broker: Broker, request: BrokerHeartbeatRequest, context: RequestContext
+) -> BrokerHeartbeatResponse:
+    timeout_ms = broker.config.int_of("broker.heartbeat.interval.ms") // 2
+    try:
+        return await decide(broker, lambda state: broker_heartbeat(state, request), timeout_ms=timeout_ms)
+    except KafkaError as error:
+        return BrokerHeartbeatResponse(error_code=error.code)
+
+
+API = Api(KEY, handle)

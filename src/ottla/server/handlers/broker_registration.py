@@ -1,0 +1,33 @@
+"""BrokerRegistration (62), versions 0 to 4, on controller listeners.
+
+A broker that starts tells the controller its endpoints, features, rack and log directories, and gets the
+epoch that goes with everything it says from then on. It is fenced until a heartbeat shows that it has caught
+up. v2 directories; v3 the epoch of its last clean stop; v4 the same fields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.brokers import register_broker
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import decide
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 62
+
+
+async def handle(
+    broker: Broker, request: BrokerRegistrationRequest, context: RequestContext
+) -> BrokerRegistrationResponse:
+    try:
+        return await decide(broker, lambda state: register_broker(state, request, context.version))
+    except KafkaError as error:
+        return BrokerRegistrationResponse(error_code=error.code)
+
+
+API = Api(KEY, handle)

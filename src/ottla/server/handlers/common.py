@@ -1,0 +1,125 @@
+"""What several handlers share: where a broker is reached, who leads a partition, permissions, and the way to
+the controller.
+
+Without an authorizer everything is allowed, so the sets of allowed operations are the full ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.server.partitions import Partition, why_not_hosted
+from ottla.wire import uuid
+from ottla.wire.errors import RequestTimedOut
+
+if TYPE_CHECKING:
+    from ottla.controller.registrations import Endpoint, PartitionRegistration
+    from ottla.controller.result import Result
+    from ottla.controller.state import ControllerState
+    from ottla.server.broker import Broker
+    from ottla.server.dispatch import RequestContext
+
+_T = TypeVar("_T")
+
+NO_LEADER = -1
+NO_EPOCH = -1
+
+OPERATIONS_NOT_ASKED_FOR = -(1 << 31)
+
+# Kafka's codes of operations, as bits: read 3, write 4, create 5, delete 6, alter 7, describe 8,
+# cluster action 9, describe configs 10, alter configs 11, idempotent write 12.
+TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+
+
+def leader_hint(broker: Broker, topic_id: bytes, topic_name: str, index: int) -> tuple[int, int]:
+    """(leader id, leader epoch) of a partition named by id or by name; -1 for what is not known."""
+    image = broker.image
+    partition = image.partition(topic_name or topic_id, index)
+    if partition is None:
+        return NO_LEADER, NO_EPOCH
+    return partition.leader, partition.leader_epoch
+
+
+def leader_endpoints(
+    broker: Broker, leader_ids: Iterable[int], listener_name: str, node_endpoint_class: Callable[..., _T]
+) -> list[_T]:
+    """Where these leaders are reached on a listener, as the response's own class of endpoints."""
+    endpoints = []
+    for leader_id in sorted(leader_ids):
+        endpoint = alive_endpoint(broker, leader_id, listener_name)
+        if endpoint is not None:
+            rack = broker.image.brokers[leader_id].rack
+            endpoints.append(
+                node_endpoint_class(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=rack)
+            )
+    return endpoints
+
+
+def alive_endpoint(broker: Broker, broker_id: int, listener_name: str) -> Endpoint | None:
+    """Where a broker that is not fenced is reached on a listener."""
+    registration = broker.image.brokers.get(broker_id)
+    if registration is None or registration.fenced:
+        return None
+    return registration.endpoint(listener_name)
+
+
+def offline_replicas(broker: Broker, partition: PartitionRegistration, listener: str) -> list[int]:
+    """The replicas that cannot be read now: on brokers that are gone, or in directories that are offline."""
+    offline = []
+    for replica, directory in zip(partition.replicas, partition.directories, strict=True):
+        registration = broker.image.brokers.get(replica)
+        if (
+            registration is None
+            or registration.fenced
+            or registration.endpoint(listener) is None
+            or not registration.has_online_directory(directory)
+        ):
+            offline.append(replica)
+    return offline
+
+
+def random_alive_broker(broker: Broker) -> int:
+    """The id that stands for the controller towards clients: any broker takes a request to the controller."""
+    alive = [registration.id for registration in broker.image.brokers.values() if not registration.fenced]
+    if not alive:
+        return -1
+    return alive[broker.random.below(len(alive))]
+
+
+def hosted_partition(broker: Broker, topic: str, index: int) -> Partition:
+    """A partition that this node has a replica of, or the error that says why not."""
+    partition = broker.partitions.get(topic, index)
+    if partition is None:
+        raise why_not_hosted(topic, index, is_known=broker.image.partition(topic, index) is not None)
+    return partition
+
+
+def is_controller_listener(broker: Broker, context: RequestContext) -> bool:
+    return context.listener in broker.config.controller_listener_names
+
+
+def topic_id_of(broker: Broker, name: str) -> bytes:
+    topic = broker.image.topics_by_name.get(name)
+    return uuid.ZERO if topic is None else topic.id
+
+
+async def decide(
+    broker: Broker, decision: Callable[[ControllerState], Result[_T]], *, timeout_ms: int | None = None
+) -> _T:
+    """Have the controller decide, and return its answer once that is committed.
+
+    What was decided stays decided when the client goes away or its time runs out; it does not hear of it.
+    """
+    if timeout_ms is None:
+        return await asyncio.shield(broker.quorum.submit(decision))
+    if timeout_ms <= 0:
+        raise RequestTimedOut(f"A timeout of {timeout_ms} ms leaves the controller no time; give it more.")
+    work: asyncio.Future[Any] = asyncio.shield(broker.quorum.submit(decision))
+    try:
+        answer: _T = await asyncio.wait_for(work, timeout_ms / 1000)
+    except TimeoutError:
+        raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
+    return answer

@@ -1,0 +1,41 @@
+"""CreatePartitions (37), versions 0 to 3.
+
+Raises topics to a number of partitions; the controller places the new ones, or takes the given assignments.
+Each topic succeeds or fails by itself, and `validate_only` writes nothing. v3 quota errors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.partitions import create_partitions
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import decide
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 37
+
+
+async def handle(
+    broker: Broker, request: CreatePartitionsRequest, context: RequestContext
+) -> CreatePartitionsResponse:
+    try:
+        return await decide(
+            broker, lambda state: create_partitions(state, request), timeout_ms=request.timeout_ms
+        )
+    except KafkaError as error:
+        return CreatePartitionsResponse(
+            results=[
+                CreatePartitionsResponse.CreatePartitionsTopicResult(
+                    name=topic.name, error_code=error.code, error_message=error.message
+                )
+                for topic in request.topics
+            ]
+        )
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,43 @@
+"""CreateTopics (19), versions 2 to 7.
+
+Topics are made by the controller: with a number of partitions and replicas (-1: its defaults) or a manual
+assignment, and with settings. Each topic succeeds or fails by itself. `validate_only` decides and writes
+nothing. The answer leaves once the records are committed. v4 defaults by -1; v5 the settings and counts that
+the topic got; v6 quota errors; v7 its id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.topics import create_topics
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import decide
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 19
+
+
+async def handle(
+    broker: Broker, request: CreateTopicsRequest, context: RequestContext
+) -> CreateTopicsResponse:
+    try:
+        return await decide(
+            broker, lambda state: create_topics(state, request), timeout_ms=request.timeout_ms
+        )
+    except KafkaError as error:
+        return CreateTopicsResponse(
+            topics=[
+                CreateTopicsResponse.CreatableTopicResult(
+                    name=topic.name, error_code=error.code, error_message=error.message
+                )
+                for topic in request.topics
+            ]
+        )
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,84 @@
+"""DeleteRecords (21), versions 0 to 2.
+
+Moves a partition's log start up to an offset, -1 for the high watermark, and answers with where the log
+starts now (the low watermark). Records before it are gone for readers at once; their segments go with the
+next round of retention. The new start is written to disk before the answer leaves.
+
+Refused: internal topics (INVALID_TOPIC_EXCEPTION), topics that are only compacted (POLICY_VIOLATION), offsets
+below -1 or above the high watermark (OFFSET_OUT_OF_RANGE).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.names import is_internal
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import hosted_partition
+from ottla.wire.errors import (
+    InvalidTopicException,
+    KafkaError,
+    OffsetOutOfRange,
+    PolicyViolation,
+    UnknownTopicOrPartition,
+)
+from ottla.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 21
+
+HIGH_WATERMARK = -1
+NO_LOW_WATERMARK = -1
+
+_Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
+
+
+async def handle(
+    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
+) -> DeleteRecordsResponse:
+    results: dict[str, dict[int, _Result]] = {}
+    for topic in request.topics:
+        partitions = results.setdefault(topic.name, {})
+        for asked in topic.partitions:
+            partitions[asked.partition_index] = _delete(
+                broker, topic.name, asked.partition_index, asked.offset
+            )
+    await broker.directories.checkpoint_log_starts()
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
+            for name, partitions in results.items()
+        ]
+    )
+
+
+def _delete(broker: Broker, topic: str, index: int, offset: int) -> _Result:
+    try:
+        low_watermark = _move_log_start(broker, topic, index, offset)
+    except KafkaError as error:
+        return _Result(partition_index=index, low_watermark=NO_LOW_WATERMARK, error_code=error.code)
+    return _Result(partition_index=index, low_watermark=low_watermark)
+
+
+def _move_log_start(broker: Broker, topic: str, index: int, offset: int) -> int:
+    if broker.image.partition(topic, index) is None:
+        raise UnknownTopicOrPartition(f"There is no partition {index} of a topic {topic}.")
+    if is_internal(topic):
+        raise InvalidTopicException(f"Records of the internal topic {topic} cannot be deleted.")
+    log = hosted_partition(broker, topic, index).leader_log()
+    if log.config.is_compacted and not log.config.is_deleted:
+        raise PolicyViolation(f"Records of {log.name} cannot be deleted: its cleanup.policy is compact.")
+    if offset == HIGH_WATERMARK:
+        offset = log.high_watermark
+    if offset < 0:
+        raise OffsetOutOfRange(f"{offset} is not an offset of {log.name}.")
+    try:
+        log.increase_log_start_offset(offset, "a client deleted records")
+    except OSError as error:
+        raise broker.directories.storage_error(log, error) from error
+    return log.log_start_offset
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,102 @@
+"""DescribeCluster (60), versions 0 to 2.
+
+Answers with the cluster's id, its nodes as this listener reaches them, and the controller: on a broker's
+listener the brokers and any live one of them, on a controller's listener the controllers and the leader.
+
+v1 says which kind of endpoint the client means: MISMATCHED_ENDPOINT_TYPE or UNSUPPORTED_ENDPOINT_TYPE if it
+is at the wrong door (INVALID_REQUEST in v0); v2 shows fenced brokers too where asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import (
+    CLUSTER_OPERATIONS,
+    OPERATIONS_NOT_ASKED_FOR,
+    is_controller_listener,
+    random_alive_broker,
+)
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 60
+
+BROKER = 1
+CONTROLLER = 2
+_NAMES = {BROKER: "BROKER", CONTROLLER: "CONTROLLER"}
+
+_Node = DescribeClusterResponse.DescribeClusterBroker
+
+
+def handle(
+    broker: Broker, request: DescribeClusterRequest, context: RequestContext
+) -> DescribeClusterResponse:
+    here = CONTROLLER if is_controller_listener(broker, context) else BROKER
+    asked = request.endpoint_type
+    if asked not in _NAMES:
+        return _refused(
+            context.version, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}"
+        )
+    if asked != here:
+        return _refused(
+            context.version,
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type "
+            f"{_NAMES[here]}, but we wanted an endpoint of type {_NAMES[asked]}",
+        )
+    if here == CONTROLLER:
+        nodes = _controllers(broker, context.listener)
+        controller_id = broker.quorum.leader_id
+    else:
+        nodes = _brokers(broker, context.listener, include_fenced=request.include_fenced_brokers)
+        controller_id = random_alive_broker(broker)
+    is_known = any(node.broker_id == controller_id for node in nodes)
+    return DescribeClusterResponse(
+        endpoint_type=here,
+        cluster_id=broker.cluster_id,
+        controller_id=controller_id if is_known else -1,
+        brokers=nodes,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED_FOR
+        ),
+    )
+
+
+def _refused(version: int, code: ErrorCode, message: str) -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=ErrorCode.INVALID_REQUEST if version == 0 else code, error_message=message
+    )
+
+
+def _brokers(broker: Broker, listener: str, *, include_fenced: bool) -> list[_Node]:
+    nodes = []
+    for registration in broker.image.brokers.values():
+        endpoint = registration.endpoint(listener)
+        if endpoint is not None and (include_fenced or not registration.fenced):
+            nodes.append(
+                _Node(
+                    broker_id=registration.id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=registration.rack,
+                    is_fenced=registration.fenced,
+                )
+            )
+    return nodes
+
+
+def _controllers(broker: Broker, listener: str) -> list[_Node]:
+    nodes = []
+    for registration in broker.image.controllers.values():
+        endpoint = next((one for one in registration.endpoints if one.name == listener), None)
+        if endpoint is not None:
+            nodes.append(_Node(broker_id=registration.id, host=endpoint.host, port=endpoint.port))
+    return nodes
+
+
+API = Api(KEY, handle)

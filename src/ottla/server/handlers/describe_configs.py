@@ -1,0 +1,152 @@
+"""DescribeConfigs (32), versions 1 to 4.
+
+Answers with the settings of topics, of this broker or the cluster's defaults (resource BROKER "<id>" or
+""), of its loggers, of groups and of client metrics subscriptions: all of them, or those that are named.
+Each comes with where its value is from. Secrets have no value. v1 synonyms (the whole way from the effective
+value down to the built-in default); v3 types and, if asked for, documentation.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla import config as configs
+from ottla.config import Entry, ResourceType, Source
+from ottla.controller.names import why_invalid
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers import loggers
+from ottla.wire.errors import (
+    ErrorCode,
+    InvalidRequest,
+    InvalidTopicException,
+    KafkaError,
+    UnknownTopicOrPartition,
+)
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 32
+
+_KNOWN = frozenset(ResourceType) - {ResourceType.UNKNOWN}
+
+_Resource = DescribeConfigsRequest.DescribeConfigsResource
+_Result = DescribeConfigsResponse.DescribeConfigsResult
+_Setting = DescribeConfigsResponse.DescribeConfigsResourceResult
+_Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
+
+logger = logging.getLogger("ottla.server.configs")
+
+
+def handle(
+    broker: Broker, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse:
+    unknown = next((one for one in request.resources if one.resource_type not in _KNOWN), None)
+    if unknown is not None:  # Kafka refuses the whole request
+        error = InvalidRequest(f"There is no resource type {unknown.resource_type}.")
+        return DescribeConfigsResponse(results=[_failed(resource, error) for resource in request.resources])
+    return DescribeConfigsResponse(
+        results=[_result(broker, request, resource) for resource in request.resources]
+    )
+
+
+def _result(broker: Broker, request: DescribeConfigsRequest, resource: _Resource) -> _Result:
+    try:
+        entries = _entries(broker, resource)
+    except KafkaError as error:
+        logger.info("Could not describe resource %r: %s", resource.resource_name, error)
+        return _failed(resource, error)
+    return _Result(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_setting(entry, request) for entry in entries],
+    )
+
+
+def _failed(resource: _Resource, error: KafkaError) -> _Result:
+    # Kafka says no more than the code where a topic is not there.
+    message = "" if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.message
+    return _Result(
+        error_code=error.code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _setting(entry: Entry, request: DescribeConfigsRequest) -> _Setting:
+    setting = _Setting(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+    if request.include_synonyms:
+        setting.synonyms = [
+            _Synonym(name=one.name, value=one.value, source=one.source) for one in entry.synonyms
+        ]
+    return setting
+
+
+def _entries(broker: Broker, resource: _Resource) -> list[Entry]:
+    name, names = resource.resource_name, resource.configuration_keys
+    kind = resource.resource_type
+    overrides = broker.image.config(kind, name)
+    if kind == ResourceType.TOPIC:
+        reason = why_invalid(name)
+        if reason is not None:
+            raise InvalidTopicException(f"Topic name is invalid: {reason}")
+        if name not in broker.image.topics_by_name:
+            raise UnknownTopicOrPartition(f"There is no topic {name}.")
+        return configs.describe_topic(broker.config, overrides, names)
+    if kind == ResourceType.BROKER:
+        if not name:
+            return configs.describe_cluster(broker.config, names)
+        _check_broker(broker, name, f"{broker.node_id} or empty string,")
+        return configs.describe_broker(broker.config, names)
+    if kind == ResourceType.BROKER_LOGGER:
+        if not name:
+            raise InvalidRequest("Broker id must not be empty")
+        _check_broker(broker, name, f"{broker.node_id}")
+        return _logger_entries(names)
+    if kind == ResourceType.CLIENT_METRICS:
+        if not name:
+            raise InvalidRequest("Client metrics subscription name must not be empty")
+        return configs.describe_client_metrics(broker.config, overrides, names)
+    if not name:
+        raise InvalidRequest("Group name must not be empty")
+    return configs.describe_group(broker.config, overrides, names)
+
+
+def _check_broker(broker: Broker, name: str, expected: str) -> None:
+    try:
+        is_this = int(name) == broker.node_id
+    except ValueError:
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}") from None
+    if not is_this:
+        raise InvalidRequest(f"Unexpected broker id, expected {expected} but received {name}")
+
+
+def _logger_entries(names: list[str] | None) -> list[Entry]:
+    return [
+        Entry(
+            name=name,
+            value=level,
+            source=Source.DYNAMIC_BROKER_LOGGER,
+            type=configs.ConfigType.UNKNOWN,
+            is_sensitive=False,
+            read_only=False,
+            synonyms=(),
+            documentation="",
+        )
+        for name, level in loggers.levels().items()
+        if not names or name in names
+    ]
+
+
+API = Api(KEY, handle)

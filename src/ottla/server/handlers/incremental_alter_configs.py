@@ -1,0 +1,108 @@
+"""IncrementalAlterConfigs (44), versions 0 to 1.
+
+Sets, removes, appends to and subtracts from single settings. What one broker can tell is checked here: that a
+resource and a key come once, that a value is there, that a broker's setting is one that can change while it
+runs. Loggers change here; everything else is decided by the controller and takes effect by its records.
+A resource that is refused leaves the others alone. `validate_only` checks and changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla import config as configs
+from ottla.config import Change, Operation, ResourceType
+from ottla.controller.configs import incremental_alter_configs
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers import loggers
+from ottla.server.handlers.common import decide, is_controller_listener
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 44
+
+_Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+_Response = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+
+
+async def handle(
+    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
+    is_at_controller = is_controller_listener(broker, context)
+    settled: dict[int, KafkaError | None] = {}
+    if not is_at_controller:
+        facts = [_facts(resource) for resource in request.resources]
+        settled.update(configs.check_request(facts, incremental=True))
+    for index, resource in enumerate(request.resources):
+        if index in settled:
+            continue
+        try:
+            if _settle(broker, resource, request.validate_only, is_at_controller=is_at_controller):
+                settled[index] = None
+        except KafkaError as error:
+            settled[index] = error
+    rest = [resource for index, resource in enumerate(request.resources) if index not in settled]
+    decided = await _decided(broker, rest, request.validate_only)
+    answers = {index: _answer(request.resources[index], error) for index, error in settled.items()}
+    if is_at_controller:  # where the same resource may come twice, and is answered once
+        return IncrementalAlterConfigsResponse(responses=decided + list(answers.values()))
+    by_key = {(one.resource_type, one.resource_name): one for one in decided}
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            answers.get(index) or by_key[resource.resource_type, resource.resource_name]
+            for index, resource in enumerate(request.resources)
+        ]
+    )
+
+
+def _settle(broker: Broker, resource: _Resource, validate_only: bool, *, is_at_controller: bool) -> bool:
+    """Check what this broker can check. True: the resource is done with, the controller need not see it."""
+    changes = [(one.name, one.config_operation, one.value) for one in resource.configs]
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        loggers.alter(broker.node_id, resource.resource_name, changes, validate_only=validate_only)
+        return True
+    if resource.resource_type == ResourceType.BROKER and not is_at_controller:
+        configs.check_broker_change(
+            broker.config,
+            resource.resource_name,
+            [Change(name, Operation(operation), value) for name, operation, value in changes],
+        )
+    return False
+
+
+async def _decided(broker: Broker, resources: list[_Resource], validate_only: bool) -> list[_Response]:
+    """The controller's answers."""
+    if not resources:
+        return []
+    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
+    try:
+        response = await decide(broker, lambda state: incremental_alter_configs(state, request))
+    except KafkaError as error:
+        return [_answer(resource, error) for resource in resources]
+    return response.responses
+
+
+def _facts(resource: _Resource) -> tuple[int, str, list[tuple[str, int, str | None]]]:
+    return (
+        resource.resource_type,
+        resource.resource_name,
+        [(one.name, one.config_operation, one.value) for one in resource.configs],
+    )
+
+
+def _answer(resource: _Resource, error: KafkaError | None) -> _Response:
+    return _Response(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+API = Api(KEY, handle)

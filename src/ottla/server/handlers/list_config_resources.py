@@ -1,0 +1,57 @@
+"""ListConfigResources (74), versions 0 to 1.
+
+Answers which resources can have settings: topics, brokers and their loggers all of them, groups and client
+metrics subscriptions those that have some. v0 lists client metrics subscriptions only; v1 takes resource
+types, none meaning all; a type that the version does not have is UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.config import ResourceType
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 74
+
+_ALL = (
+    ResourceType.GROUP,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.BROKER,
+    ResourceType.TOPIC,
+)
+
+
+def handle(
+    broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
+) -> ListConfigResourcesResponse:
+    supported = (ResourceType.CLIENT_METRICS,) if context.version == 0 else _ALL
+    asked = set(request.resource_types) or set(supported)
+    if not asked.issubset(supported):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=resource_type)
+            for resource_type in supported
+            if resource_type in asked
+            for name in _names(broker, resource_type, context.listener)
+        ]
+    )
+
+
+def _names(broker: Broker, resource_type: ResourceType, listener: str) -> list[str]:
+    image = broker.image
+    if resource_type == ResourceType.TOPIC:
+        return list(image.topics_by_name)
+    if resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return [str(one.id) for one in image.brokers.values() if one.endpoint(listener) is not None]
+    return [name for kind, name in image.configs if kind == resource_type]
+
+
+API = Api(KEY, handle)

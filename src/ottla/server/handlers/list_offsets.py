@@ -1,0 +1,163 @@
+"""ListOffsets (2), versions 1 to 11.
+
+Answers with an offset for a time: -1 the end that the asker may read (the high watermark, the last stable
+offset for read_committed, the log's end for a replica), -2 the earliest, -3 the record with the largest
+timestamp, -4 the earliest in the local log, -5 the latest in remote storage, -6 the earliest still to be
+copied there (both -1 without remote storage); a time: the first record that is not older. Nothing found:
+offset and timestamp -1 without an error.
+
+v2 isolation level; v4 leader epochs; v5 OFFSET_NOT_AVAILABLE, before it LEADER_NOT_AVAILABLE, while a new
+leader's high watermark has not reached its epoch; v7 adds time -3, v8 -4, v9 -5, v11 -6: earlier they are
+UNSUPPORTED_VERSION, as is any other negative time. A partition that is named twice is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.log.log import Log
+from ottla.log.segments import TimestampOffset
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import hosted_partition
+from ottla.server.partitions import Partition
+from ottla.wire.errors import (
+    ErrorCode,
+    InvalidRequest,
+    KafkaError,
+    KafkaStorageError,
+    OffsetNotAvailable,
+    UnsupportedVersion,
+)
+from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 2
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+_FIRST_VERSIONS = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+
+CONSUMER = -1
+DEBUGGING = -2
+READ_COMMITTED = 1
+
+_NOWHERE = TimestampOffset(-1, -1, None)
+
+_Asked = ListOffsetsRequest.ListOffsetsPartition
+_Answer = ListOffsetsResponse.ListOffsetsPartitionResponse
+
+
+def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    times: dict[str, dict[int, list[_Asked]]] = {}
+    for topic in request.topics:
+        partitions = times.setdefault(topic.name, {})
+        for asked in topic.partitions:
+            partitions.setdefault(asked.partition_index, []).append(asked)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(
+                name=name,
+                partitions=[
+                    _answer(broker, request, context.version, name, asked) for asked in partitions.values()
+                ],
+            )
+            for name, partitions in times.items()
+        ]
+    )
+
+
+def _answer(
+    broker: Broker, request: ListOffsetsRequest, version: int, topic: str, all_asked: list[_Asked]
+) -> _Answer:
+    asked = all_asked[0]
+    try:
+        if len(all_asked) > 1:
+            raise InvalidRequest(f"Partition {asked.partition_index} of {topic} is named more than once.")
+        if asked.timestamp < 0 and version < _FIRST_VERSIONS.get(asked.timestamp, version + 1):
+            raise UnsupportedVersion(f"Version {version} has no time {asked.timestamp}.")
+        found = _find(broker, request, hosted_partition(broker, topic, asked.partition_index), asked)
+    except KafkaError as error:
+        code = error.code
+        if isinstance(error, OffsetNotAvailable) and version < 5:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return _Answer(partition_index=asked.partition_index, error_code=code)
+    answer = _Answer(partition_index=asked.partition_index, timestamp=found.timestamp, offset=found.offset)
+    if version >= 4 and found.leader_epoch is not None:
+        answer.leader_epoch = found.leader_epoch
+    return answer
+
+
+def _find(
+    broker: Broker, request: ListOffsetsRequest, partition: Partition, asked: _Asked
+) -> TimestampOffset:
+    if request.replica_id == DEBUGGING:  # may read a follower too
+        partition.check_epoch(asked.current_leader_epoch)
+        if partition.log is None:
+            raise KafkaStorageError(f"The log directory of {partition.topic}-{partition.index} is offline.")
+        log = partition.log
+    else:
+        log = partition.leader_log(asked.current_leader_epoch)
+    is_client = request.replica_id == CONSUMER
+    time = asked.timestamp
+    if time in (EARLIEST, EARLIEST_LOCAL):
+        return _earliest(log)
+    if not is_client:
+        limit_offset = log.log_end_offset
+    elif request.isolation_level == READ_COMMITTED:
+        limit_offset = log.last_stable_offset
+    else:
+        limit_offset = log.high_watermark
+    if time == LATEST:
+        if is_client:
+            _check_watermark(partition, log)
+        return TimestampOffset(-1, limit_offset, partition.leader_epoch)
+    found = _search(broker, log, time)
+    if found is None or found.offset >= limit_offset:
+        if is_client:
+            _check_watermark(partition, log)
+        return _NOWHERE
+    return found
+
+
+def _earliest(log: Log) -> TimestampOffset:
+    first = log.epochs.earliest
+    is_known = first is not None and first.start_offset <= log.log_start_offset
+    return TimestampOffset(-1, log.log_start_offset, first.epoch if first is not None and is_known else None)
+
+
+def _search(broker: Broker, log: Log, time: int) -> TimestampOffset | None:
+    """The first record at or after a time, or the one with the largest; None: there is no such record."""
+    if time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NOWHERE
+    try:
+        return log.offset_of_max_timestamp() if time == MAX_TIMESTAMP else log.offset_for_timestamp(time)
+    except OSError as error:
+        raise broker.directories.storage_error(log, error) from error
+
+
+def _check_watermark(partition: Partition, log: Log) -> None:
+    """Refuse while a new leader does not know yet how far its followers are: the offset could go back."""
+    if log.epochs.latest_epoch != partition.leader_epoch:
+        return
+    epoch_start = log.epochs.entries[-1].start_offset
+    if epoch_start > log.high_watermark:
+        raise OffsetNotAvailable(
+            f"The high watermark {log.high_watermark} of {log.name} has not reached offset {epoch_start}, "
+            f"where leader epoch {partition.leader_epoch} began."
+        )
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,201 @@
+"""Metadata (3), versions 0 to 13.
+
+Answers who is in the cluster and who leads what: of the topics that are named (or, from v12, given by id),
+of all where the list is null (v0: empty). A topic that is not there is made where the client allows it and
+`auto.create.topics.enable` is set; the answer still says UNKNOWN_TOPIC_OR_PARTITION, the client asks again.
+The controller named is any live broker: each takes requests to the controller.
+
+v0 leaves replicas on dead brokers out and says REPLICA_NOT_AVAILABLE; v4 `allow_auto_topic_creation`;
+v5 offline replicas; v6 LISTENER_NOT_FOUND where the leader has no endpoint on this listener (before:
+LEADER_NOT_AVAILABLE); v7 leader epochs; v8 authorized operations (the cluster's up to v10); v10 topic ids in
+the answer; v12 topic ids in the request; v13 an error code for the whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.names import is_internal, why_invalid
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.auto_create import create_in_background
+from ottla.server.handlers.common import (
+    CLUSTER_OPERATIONS,
+    NO_LEADER,
+    TOPIC_OPERATIONS,
+    offline_replicas,
+    random_alive_broker,
+)
+from ottla.wire import uuid
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+if TYPE_CHECKING:
+    from ottla.controller.registrations import PartitionRegistration, Topic
+    from ottla.server.broker import Broker
+
+KEY = 3
+
+_FIRST_VERSION_WITH_IDS = 12
+
+
+def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    version = context.version
+    asked = request.topics
+    if asked is not None and version < _FIRST_VERSION_WITH_IDS:
+        if any(topic.name is None or topic.topic_id != uuid.ZERO for topic in asked):
+            return _refused(request)
+        if version == 0 and not asked:
+            asked = None
+    topics = _all(broker, context) if asked is None else _asked(broker, request, asked, context)
+    response = MetadataResponse(
+        brokers=_brokers(broker, context.listener),
+        cluster_id=broker.cluster_id,
+        controller_id=random_alive_broker(broker),
+        topics=topics,
+    )
+    if version >= 8:
+        if version <= 10 and request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        if request.include_topic_authorized_operations:
+            for topic in topics:
+                if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                    topic.topic_authorized_operations = TOPIC_OPERATIONS
+    return response
+
+
+def _refused(request: MetadataRequest) -> MetadataResponse:
+    """The answer to topic ids, or a topic without a name, in a version that has no ids yet."""
+    code = ErrorCode.INVALID_REQUEST
+    return MetadataResponse(
+        error_code=code,
+        topics=[
+            MetadataResponse.MetadataResponseTopic(
+                error_code=code, name=topic.name or "", topic_id=topic.topic_id
+            )
+            for topic in request.topics or ()
+        ],
+    )
+
+
+def _brokers(broker: Broker, listener: str) -> list[MetadataResponse.MetadataResponseBroker]:
+    found = []
+    for registration in broker.image.brokers.values():
+        endpoint = None if registration.fenced else registration.endpoint(listener)
+        if endpoint is not None:
+            found.append(
+                MetadataResponse.MetadataResponseBroker(
+                    node_id=registration.id, host=endpoint.host, port=endpoint.port, rack=registration.rack
+                )
+            )
+    return found
+
+
+def _all(broker: Broker, context: RequestContext) -> list[MetadataResponse.MetadataResponseTopic]:
+    return [_described(broker, topic, context) for topic in broker.image.topics.values()]
+
+
+def _asked(
+    broker: Broker,
+    request: MetadataRequest,
+    asked: list[MetadataRequest.MetadataRequestTopic],
+    context: RequestContext,
+) -> list[MetadataResponse.MetadataResponseTopic]:
+    """The topics of the request, each once. Where one is given by id, only ids count, as in Kafka."""
+    ids = {topic.topic_id: None for topic in asked if topic.topic_id != uuid.ZERO}
+    if ids:
+        by_id = broker.image.topics
+        unknown = [
+            MetadataResponse.MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+            )
+            for topic_id in ids
+            if topic_id not in by_id
+        ]
+        return unknown + [
+            _described(broker, by_id[topic_id], context) for topic_id in ids if topic_id in by_id
+        ]
+    by_name = broker.image.topics_by_name
+    found = []
+    missing = []
+    for name in dict.fromkeys(topic.name for topic in asked if topic.name is not None):
+        topic = by_name.get(name)
+        if topic is not None:
+            found.append(_described(broker, topic, context))
+        else:
+            missing.append(name)
+    if missing:
+        found.extend(_missing(broker, missing, may_create=request.allow_auto_topic_creation))
+    return found
+
+
+def _missing(
+    broker: Broker, names: list[str], *, may_create: bool
+) -> list[MetadataResponse.MetadataResponseTopic]:
+    """What to say of topics that do not exist; those with a proper name are made if that is allowed."""
+    answers = []
+    creatable = []
+    for name in names:
+        if why_invalid(name) is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            creatable.append(name)
+        else:
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        answers.append(
+            MetadataResponse.MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
+        )
+    if creatable and may_create and broker.config.bool_of("auto.create.topics.enable"):
+        create_in_background(broker, creatable)
+    return answers
+
+
+def _described(
+    broker: Broker, topic: Topic, context: RequestContext
+) -> MetadataResponse.MetadataResponseTopic:
+    return MetadataResponse.MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            _partition(broker, index, partition, context.listener, context.version)
+            for index, partition in topic.partitions.items()
+        ],
+    )
+
+
+def _partition(
+    broker: Broker, index: int, partition: PartitionRegistration, listener: str, version: int
+) -> MetadataResponse.MetadataResponsePartition:
+    brokers = broker.image.brokers
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    if version == 0:
+        replicas = [replica for replica in replicas if _is_reached(broker, replica, listener)]
+        isr = [replica for replica in isr if _is_reached(broker, replica, listener)]
+    leader_id = partition.leader
+    leader = brokers.get(leader_id)
+    code = ErrorCode.NONE
+    if leader is None:
+        code, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+    elif leader.endpoint(listener) is None:
+        code = ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
+        leader_id = NO_LEADER
+    elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+        code = ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponse.MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=leader_id,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline_replicas(broker, partition, listener),
+    )
+
+
+def _is_reached(broker: Broker, broker_id: int, listener: str) -> bool:
+    registration = broker.image.brokers.get(broker_id)
+    return (
+        registration is not None and not registration.fenced and registration.endpoint(listener) is not None
+    )
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,53 @@
+"""OffsetForLeaderEpoch (23), versions 2 to 4.
+
+Answers where an epoch ended in this leader's log: the largest epoch that is not larger than the one asked
+for, and the offset after its last record. With it a follower or a consumer finds where its log and the
+leader's part. Epoch and offset are -1 where the log knows no such epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import hosted_partition
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 23
+
+_Answer = OffsetForLeaderEpochResponse.EpochEndOffset
+
+
+def handle(
+    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_answer(broker, topic.topic, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(
+    broker: Broker, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+) -> _Answer:
+    try:
+        log = hosted_partition(broker, topic, asked.partition).leader_log(asked.current_leader_epoch)
+    except KafkaError as error:
+        return _Answer(error_code=error.code, partition=asked.partition)
+    epoch, end_offset = log.end_offset_for_epoch(asked.leader_epoch)
+    return _Answer(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+API = Api(KEY, handle)

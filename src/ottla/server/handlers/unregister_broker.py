@@ -1,0 +1,31 @@
+"""UnregisterBroker (64), version 0.
+
+Forgets a broker that is gone for good. BROKER_ID_NOT_REGISTERED if there is no such broker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.brokers import unregister_broker
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import decide
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 64
+
+
+async def handle(
+    broker: Broker, request: UnregisterBrokerRequest, context: RequestContext
+) -> UnregisterBrokerResponse:
+    try:
+        return await decide(broker, lambda state: unregister_broker(state, request))
+    except KafkaError as error:
+        return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,33 @@
+"""UpdateFeatures (57), versions 0 to 2.
+
+Moves features of the cluster, `metadata.version` among them, to other levels: all of the updates or none.
+v1 kinds of update (upgrade, safe and unsafe downgrade) in place of a flag, and `validate_only`; v2 has no
+results of single features, since they succeed or fail together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.features import update_features
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import decide
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 57
+
+
+async def handle(
+    broker: Broker, request: UpdateFeaturesRequest, context: RequestContext
+) -> UpdateFeaturesResponse:
+    try:
+        return await decide(broker, lambda state: update_features(state, request, context.version))
+    except KafkaError as error:
+        return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+
+
+API = Api(KEY, handle)

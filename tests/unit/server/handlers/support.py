@@ -1,0 +1,234 @@
+"""Brokers for the tests of handlers, made of real parts, and the way to ask them.
+
+An answer is encoded and decoded in the version that was asked for, so a test sees what a client would see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any, cast
+
+from ottla.config import BrokerConfig, development_config
+from ottla.controller.image import ClusterImage
+from ottla.host import HostClock, HostDisk, HostRandom
+from ottla.log.config import LogConfig
+from ottla.log.log import Log
+from ottla.records.record import Record, build_batch
+from ottla.server.broker import Broker
+from ottla.server.connection import Connection, RequestMemory
+from ottla.server.dispatch import Dispatcher, RequestContext
+from ottla.server.fetch_sessions import FetchSessions
+from ottla.server.handlers import HANDLERS
+from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
+from ottla.server.partitions import Partition
+from ottla.wire import apis, codec, uuid
+from ottla.wire.message import Message
+from ottla.wire.messages.metadata_records import (
+    FeatureLevelRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    TopicRecord,
+)
+
+LISTENER = "PLAINTEXT"
+CONTROLLER_LISTENER = "CONTROLLER"
+DIRECTORY = bytes(15) + b"\xd1"
+
+_HANDLES = {api.key: api.handle for api in HANDLERS}
+
+
+class StandingQuorum:
+    """The facts of a quorum that does not move: for handlers that only read them."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.image = image
+        self.kraft_version = 1
+        self.leader_id = 1
+
+
+def config_of(overrides: dict[str, str] | None = None) -> BrokerConfig:
+    return development_config(
+        data_directory="/data", port=19092, controller_port=19093, overrides=overrides or {}
+    )
+
+
+def broker_of(image: ClusterImage, overrides: dict[str, str] | None = None) -> Broker:
+    """A broker for handlers that read the image, the settings and the partitions."""
+    broker = Broker(
+        node_id=1,
+        cluster_id="cluster-of-tests",
+        config=config_of(overrides),
+        clock=HostClock(),
+        random=HostRandom(),
+        disk=cast(Any, None),
+        image=image,
+        quorum=cast(Any, StandingQuorum(image)),
+        directories=cast(Any, None),
+        fetch_sessions=FetchSessions(HostClock(), HostRandom(), 10),
+        producer_ids=cast(Any, None),
+    )
+    broker.api_keys = Dispatcher(broker, HANDLERS, LISTENER, "broker").api_keys
+    return broker
+
+
+def connection_of(broker: Broker, listener: str = LISTENER) -> Connection:
+    """A connection that nobody has opened yet."""
+    return Connection(
+        Listener(
+            ListenerSettings(name=listener, host="", port=0, frame_bytes_max=1 << 20, idle_max_ms=1000),
+            clock=broker.clock,
+            memory=RequestMemory(1 << 20),
+            counts=ConnectionCounts(10, 10),
+            dispatcher=Dispatcher(broker, HANDLERS, listener, "broker"),
+        )
+    )
+
+
+def context_of(broker: Broker, version: int, listener: str = LISTENER) -> RequestContext:
+    return RequestContext(version, 1, "tests", connection_of(broker, listener), listener)
+
+
+def as_sent(message: Message, version: int) -> Any:
+    """What the other side makes of a message."""
+    return codec.decode(type(message), codec.encode(message, version), version)
+
+
+def newest(request: Message) -> int:
+    assert request.API_KEY is not None
+    return apis.API_BY_KEY[request.API_KEY].stable_versions[-1]
+
+
+def ask(broker: Broker, request: Message, version: int | None = None, listener: str = LISTENER) -> Any:
+    """The answer to a request; one that comes later is waited for on a loop of its own."""
+    outcome = start(broker, request, newest(request) if version is None else version, listener)
+    return (
+        asyncio.run(finish(outcome, request, version))
+        if inspect.iscoroutine(outcome)
+        else _sent(outcome, request, version)
+    )
+
+
+async def ask_later(
+    broker: Broker, request: Message, version: int | None = None, listener: str = LISTENER
+) -> Any:
+    """The same on the loop that runs."""
+    outcome = start(broker, request, newest(request) if version is None else version, listener)
+    return await finish(outcome, request, version)
+
+
+def start(broker: Broker, request: Message, version: int, listener: str) -> Any:
+    assert request.API_KEY is not None
+    return _HANDLES[request.API_KEY](broker, as_sent(request, version), context_of(broker, version, listener))
+
+
+async def finish(outcome: Any, request: Message, version: int | None) -> Any:
+    return _sent(await outcome if inspect.isawaitable(outcome) else outcome, request, version)
+
+
+def _sent(response: Message, request: Message, version: int | None) -> Any:
+    return as_sent(response, newest(request) if version is None else version)
+
+
+# A cluster, by its records
+
+
+def register(
+    image: ClusterImage,
+    broker_id: int,
+    *,
+    fenced: bool = False,
+    listener: str = LISTENER,
+    rack: str | None = None,
+) -> None:
+    image.replay(
+        RegisterBrokerRecord(
+            broker_id=broker_id,
+            incarnation_id=bytes([broker_id]) * 16,
+            broker_epoch=broker_id * 10,
+            end_points=[
+                RegisterBrokerRecord.BrokerEndpoint(name=listener, host=f"host{broker_id}", port=9092)
+            ],
+            rack=rack,
+            fenced=fenced,
+            log_dirs=[DIRECTORY],
+        )
+    )
+
+
+def add_topic(image: ClusterImage, name: str, partitions: int = 1, **fields: Any) -> bytes:
+    """A topic led by broker 1, or as `fields` of its partitions say; its id."""
+    topic_id = name.encode().ljust(16, b"_")[:16]
+    replicas = fields.pop("replicas", [1])
+    image.replay(TopicRecord(name=name, topic_id=topic_id))
+    for index in range(partitions):
+        image.replay(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=replicas,
+                isr=fields.get("isr", replicas),
+                leader=fields.get("leader", replicas[0]),
+                leader_epoch=fields.get("leader_epoch", 0),
+                directories=fields.get("directories", [uuid.DIRECTORY_UNASSIGNED] * len(replicas)),
+                eligible_leader_replicas=fields.get("elr"),
+                last_known_elr=fields.get("last_known_elr"),
+            )
+        )
+    return topic_id
+
+
+def image_of(*broker_ids: int, **topics: int) -> ClusterImage:
+    """Live brokers, and topics by their number of partitions."""
+    image = ClusterImage()
+    image.replay(FeatureLevelRecord(name="metadata.version", feature_level=30))
+    for broker_id in broker_ids or (1,):
+        register(image, broker_id)
+    image.replay(
+        RegisterControllerRecord(
+            controller_id=1,
+            end_points=[
+                RegisterControllerRecord.ControllerEndpoint(name=CONTROLLER_LISTENER, host="host1", port=9093)
+            ],
+        )
+    )
+    for name, partitions in topics.items():
+        add_topic(image, name, partitions)
+    return image
+
+
+# Logs
+
+
+def host_log(
+    broker: Broker, disk: HostDisk, directory: str, topic: str, index: int = 0, **settings: str
+) -> Log:
+    """A log on disk for a partition of the image, hosted and led by the broker."""
+    registered = broker.image.topics_by_name[topic]
+    config = LogConfig.from_texts({name.replace("_", "."): text for name, text in settings.items()})
+    log = Log.open(
+        disk,
+        broker.clock,
+        f"{directory}/{topic}-{index}",
+        config,
+        topic=topic,
+        partition=index,
+        topic_id=registered.id,
+    )
+    partition = Partition(topic, registered.id, index, log)
+    partition.leader_epoch = registered.partitions[index].leader_epoch
+    partition.leader_id = registered.partitions[index].leader
+    partition.is_leader = partition.leader_id == broker.node_id
+    partition.isr = list(registered.partitions[index].isr)
+    log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)
+    broker.partitions.add(partition)
+    return log
+
+
+def append(broker: Broker, topic: str, *timestamps: int, **producer: Any) -> None:
+    """One batch with a record for each timestamp."""
+    partition = broker.partitions.get(topic, 0)
+    assert partition is not None
+    batch = build_batch([Record(0, timestamp, b"key", b"value") for timestamp in timestamps], **producer)
+    partition.append(memoryview(batch), acks=1, now_ms=broker.clock.now_ms())

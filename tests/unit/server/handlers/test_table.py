@@ -1,0 +1,36 @@
+"""The table of handlers: complete, in step with the modules, and cheap to import."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+from ottla.server import handlers
+from ottla.server.handlers import HANDLERS, LATER
+
+_HELPERS = {"__init__", "auto_create", "common", "loggers"}
+
+
+def test_every_module_of_an_api_is_in_the_table_under_its_key() -> None:
+    directory = Path(handlers.__file__).parent
+    modules = {path.stem for path in directory.glob("*.py")} - _HELPERS
+    in_table = {importlib.import_module(f"ottla.server.handlers.{name}").API.key for name in modules}
+    assert in_table == {api.key for api in HANDLERS}
+    for key, name in LATER.items():
+        assert importlib.import_module(f"ottla.server.handlers.{name}").API.key == key
+
+
+def test_no_api_is_in_the_table_twice() -> None:
+    keys = [api.key for api in HANDLERS]
+    assert len(keys) == len(set(keys))
+
+
+def test_what_is_not_needed_at_start_is_not_imported_with_the_table() -> None:
+    script = "import sys, ottla.server.handlers; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "ottla.server.handlers.metadata" in loaded
+    assert not {f"ottla.server.handlers.{name}" for name in LATER.values()} & set(loaded)

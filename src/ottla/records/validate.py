@@ -173,7 +173,7 @@ def validate(
         raise _batch_too_large(length_bytes, rules)
     if crc32c(records[ATTRIBUTES_POSITION:]) != header[4]:
         raise CorruptMessage(f"Record is corrupt (stored crc = {header[4]}){_to(rules)}.")
-    if count != header[6] + 1 or count <= 0 or attributes & CONTROL_BIT or header[9] >= 0 > header[11]:
+    if count != header[6] + 1 or count <= 0 or attributes & CONTROL_BIT or header[9] >= 0 > min(header[10:12]):
         _check_header(header, rules, origin)
 
     codec = attributes & CODEC_MASK
@@ -297,6 +297,11 @@ def _check_header(header: BatchHeader, rules: ProduceRules, origin: Origin) -> N
         if header.has_producer_id and header.base_sequence < 0:
             raise InvalidRecord(
                 f"Invalid sequence number {header.base_sequence} in a batch with producer id"
+                f" {header.producer_id}{_to(rules)}."
+            )
+        if header.has_producer_id and header.producer_epoch < 0:
+            raise InvalidRecord(
+                f"Invalid producer epoch {header.producer_epoch} in a batch with producer id"
                 f" {header.producer_id}{_to(rules)}."
             )
 

@@ -1,1 +1,5 @@
+"""The quorum of controllers: Kafka's dialect of Raft, over the log `__cluster_metadata-0`.
 
+Pure: `replica.py` takes events and ticks and returns effects. `driver.py` is its shell: it owns the log,
+carries out the effects in their order, and delivers what is committed.
+"""

@@ -1,0 +1,77 @@
+"""What a run of committed records changed: for those who must act on it, such as the broker on this node.
+
+Filled by `ClusterImage.replay`. It says what is no longer as it was; what it is now stands in the image.
+"""
+
+from __future__ import annotations
+
+from ottla.controller.registrations import PartitionRegistration, Topic
+
+ConfigResource = tuple[int, str]
+"""(resource type code, resource name)."""
+
+
+class ImageDelta:
+    """The changes between two states of a `ClusterImage`. False where nothing changed."""
+
+    __slots__ = (
+        "acls_changed",
+        "brokers_changed",
+        "client_quotas_changed",
+        "configs_changed",
+        "controllers_changed",
+        "delegation_tokens_changed",
+        "features_changed",
+        "first_offset",
+        "last_offset",
+        "partitions_changed",
+        "producer_ids_changed",
+        "scram_changed",
+        "topics_created",
+        "topics_deleted",
+    )
+
+    def __init__(self) -> None:
+        self.first_offset = -1
+        self.last_offset = -1
+        self.topics_created: dict[bytes, Topic] = {}
+        self.topics_deleted: dict[bytes, Topic] = {}  # as they last were
+        self.partitions_changed: dict[bytes, dict[int, PartitionRegistration | None]] = {}
+        """By topic id and partition: what it was before; None for a new partition."""
+        self.configs_changed: set[ConfigResource] = set()
+        self.brokers_changed: set[int] = set()
+        self.controllers_changed: set[int] = set()
+        self.features_changed = False
+        self.client_quotas_changed = False
+        self.acls_changed = False
+        self.scram_changed = False
+        self.delegation_tokens_changed = False
+        self.producer_ids_changed = False
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.topics_created
+            or self.topics_deleted
+            or self.partitions_changed
+            or self.configs_changed
+            or self.brokers_changed
+            or self.controllers_changed
+            or self.features_changed
+            or self.client_quotas_changed
+            or self.acls_changed
+            or self.scram_changed
+            or self.delegation_tokens_changed
+            or self.producer_ids_changed
+        )
+
+    def partition_changed(
+        self, topic_id: bytes, partition: int, before: PartitionRegistration | None
+    ) -> None:
+        """Keep what the partition was before the first change of this delta."""
+        self.partitions_changed.setdefault(topic_id, {}).setdefault(partition, before)
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """A topic that came and went within the delta leaves no trace in it."""
+        self.partitions_changed.pop(topic.id, None)
+        if self.topics_created.pop(topic.id, None) is None:
+            self.topics_deleted[topic.id] = topic

@@ -1,0 +1,85 @@
+"""What the active controller knows of brokers that no record tells: when each was heard of last, how far
+it has read the metadata log, and from which record on it may shut down.
+
+It is lost with the controller that holds it: the next one starts with a full session for every broker.
+Times are of a clock that never goes back, in milliseconds.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class BrokerState(Enum):
+    """Where a broker stands with the controller."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+class Heartbeat:
+    """One broker's entry."""
+
+    __slots__ = ("fenced", "metadata_offset", "shutdown_offset")
+
+    def __init__(self, fenced: bool) -> None:
+        self.fenced = fenced
+        self.metadata_offset = -1
+        self.shutdown_offset = -1  # the last record of its controlled shutdown, -1 if it is in none
+
+    @property
+    def state(self) -> BrokerState:
+        if self.shutdown_offset >= 0:
+            return BrokerState.CONTROLLED_SHUTDOWN
+        return BrokerState.FENCED if self.fenced else BrokerState.UNFENCED
+
+
+class Heartbeats:
+    """Entries by broker id, and the time of the last contact by (broker id, broker epoch)."""
+
+    def __init__(self, session_timeout_ms: int) -> None:
+        self.session_timeout_ms = session_timeout_ms
+        self.brokers: dict[int, Heartbeat] = {}
+        self.contacts: dict[tuple[int, int], int] = {}
+
+    def register(self, broker_id: int, fenced: bool) -> None:
+        """A record says that this broker is registered, fenced or not."""
+        entry = self.brokers.get(broker_id)
+        if entry is None:
+            self.brokers[broker_id] = Heartbeat(fenced)
+        else:
+            offset = entry.metadata_offset if entry.fenced != fenced else -1
+            self.touch(broker_id, fenced, offset)
+
+    def remove(self, broker_id: int) -> None:
+        self.brokers.pop(broker_id, None)
+
+    def touch(self, broker_id: int, fenced: bool, metadata_offset: int) -> None:
+        entry = self.brokers[broker_id]
+        entry.fenced = fenced
+        entry.metadata_offset = metadata_offset
+        if fenced:
+            entry.shutdown_offset = -1
+
+    def contact(self, broker_id: int, epoch: int, now_ms: int) -> None:
+        """The broker was heard of now."""
+        self.contacts[broker_id, epoch] = now_ms
+
+    def has_session(self, broker_id: int, epoch: int, now_ms: int) -> bool:
+        last = self.contacts.get((broker_id, epoch))
+        return last is not None and last + self.session_timeout_ms >= now_ms
+
+    def take_expired(self, now_ms: int) -> tuple[int, int] | None:
+        """The id and epoch of a broker that was silent for too long; it is forgotten here."""
+        for key, last in self.contacts.items():
+            if last + self.session_timeout_ms < now_ms:
+                del self.contacts[key]
+                return key
+        return None
+
+    def lowest_active_offset(self) -> int | None:
+        """How far every broker that takes part has read the log at least; None if none takes part."""
+        offsets = [e.metadata_offset for e in self.brokers.values() if e.state is BrokerState.UNFENCED]
+        return min(offsets, default=None)

@@ -1,0 +1,106 @@
+"""CreatePartitions: more partitions for topics that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from ottla.controller.registrations import PartitionRegistration
+from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result
+from ottla.controller.state import ControllerState
+from ottla.controller.topics import (
+    Charge,
+    check_assignment,
+    new_assigned_partition,
+    new_partition,
+    placer,
+)
+from ottla.wire.errors import (
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    KafkaError,
+    PolicyViolation,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
+from ottla.wire.message import Message
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+
+WantedTopic = CreatePartitionsRequest.CreatePartitionsTopic
+TopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+def create_partitions(
+    state: ControllerState,
+    request: CreatePartitionsRequest,
+    *,
+    alterable: Container[str] | None = None,
+    charge: Charge | None = None,
+) -> Result[CreatePartitionsResponse]:
+    """Raise the number of partitions of topics. `alterable`: the names the caller may alter, None = all."""
+    response = CreatePartitionsResponse()
+    records: list[Message] = []
+    wanted: dict[str, WantedTopic | None] = {}
+    for topic in request.topics:
+        wanted[topic.name] = None if topic.name in wanted else topic
+    for name, found in wanted.items():
+        error: KafkaError | None = None
+        try:
+            if found is None:
+                raise InvalidRequest("Duplicate topic name.")
+            if alterable is not None and name not in alterable:
+                raise TopicAuthorizationFailed
+            made = _create(state, found, charge)
+            if len(records) + len(made) > RECORDS_PER_REQUEST_MAX:
+                raise PolicyViolation("Excessively large number of partitions per request.")
+            records += made
+        except KafkaError as raised:
+            error = raised
+        response.results.append(
+            TopicResult(
+                name=name,
+                error_code=0 if error is None else error.code,
+                error_message=None if error is None else error.message,
+            )
+        )
+    return Result(response, () if request.validate_only else records)
+
+
+def _create(state: ControllerState, wanted: WantedTopic, charge: Charge | None) -> list[Message]:
+    topic = state.image.topics_by_name.get(wanted.name)
+    if topic is None:
+        raise UnknownTopicOrPartition
+    present = len(topic.partitions)
+    if wanted.count == present:
+        raise InvalidPartitions(f"Topic already has {present} partition(s).")
+    if wanted.count < present:
+        raise InvalidPartitions(
+            f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would not be an "
+            "increase."
+        )
+    additional = wanted.count - present
+    if additional > RECORDS_PER_REQUEST_MAX:
+        raise PolicyViolation("Excessively large number of partitions per request.")
+    if wanted.assignments is not None and len(wanted.assignments) != additional:
+        raise InvalidReplicaAssignment(
+            f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} "
+            "assignment(s) were specified."
+        )
+    if charge is not None:
+        charge(additional)
+    replicas = len(topic.partitions[0].replicas)
+    made: list[PartitionRegistration] = []
+    if wanted.assignments is not None:
+        for index, assignment in enumerate(wanted.assignments, present):
+            check_assignment(state, assignment.broker_ids, replicas)
+            made.append(new_assigned_partition(state, index, assignment.broker_ids))
+    else:
+        for assigned in placer(state).place(additional, replicas):
+            try:
+                made.append(new_partition(state, assigned))
+            except InvalidReplicationFactor as error:
+                text = f"Unable to replicate the partition {replicas} time(s): {error.message}"
+                raise InvalidReplicationFactor(text) from None
+    level = state.image.metadata_version
+    return [partition.to_record(topic.id, index, level) for index, partition in enumerate(made, present)]

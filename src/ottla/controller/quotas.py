@@ -1,0 +1,211 @@
+"""Client quotas: what users, client ids and addresses may use."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+from ottla.controller.image import ClusterImage, QuotaEntity
+from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result
+from ottla.controller.state import ControllerState
+from ottla.wire.errors import InvalidRequest, KafkaError, PolicyViolation, UnsupportedVersion
+from ottla.wire.message import Message
+from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from ottla.wire.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from ottla.wire.messages.metadata_records import ClientQuotaRecord
+
+USER = "user"
+CLIENT_ID = "client-id"
+IP = "ip"
+
+_LONG_MAX = 2**63 - 1
+_INT_MAX = 2**31 - 1
+_WHOLE_NUMBERS = {
+    "producer_byte_rate": (_LONG_MAX, "a LONG"),
+    "consumer_byte_rate": (_LONG_MAX, "a LONG"),
+    "connection_creation_rate": (_INT_MAX, "an INT"),
+}
+_USER_KEYS = frozenset(
+    ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+)
+_IP_KEYS = frozenset(("connection_creation_rate",))
+
+_EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
+
+EntryData = AlterClientQuotasRequest.EntryData
+
+
+def alter_client_quotas(
+    state: ControllerState, request: AlterClientQuotasRequest
+) -> Result[AlterClientQuotasResponse]:
+    """Set and remove quotas."""
+    errors: dict[QuotaEntity, KafkaError | None] = {}
+    records: list[Message] = []
+    for entry in request.entries:
+        entity: QuotaEntity = frozenset((part.entity_type, part.entity_name) for part in entry.entity)
+        try:
+            if entity in errors:
+                raise InvalidRequest(f"Ignoring duplicate entity {_shown(entity)}")
+            errors[entity] = None
+            made = _records(state, entity, entry)
+            if len(records) + len(made) > RECORDS_PER_REQUEST_MAX:
+                raise PolicyViolation("Excessively large number of quotas per request.")
+            records += made
+        except KafkaError as error:
+            errors[entity] = error
+    response = AlterClientQuotasResponse(
+        entries=[
+            AlterClientQuotasResponse.EntryData(
+                error_code=0 if error is None else error.code,
+                error_message=None if error is None else error.message,
+                entity=[
+                    AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in _ordered(entity)
+                ],
+            )
+            for entity, error in errors.items()
+        ]
+    )
+    return Result(response, () if request.validate_only else records)
+
+
+def _ordered(entity: QuotaEntity) -> list[tuple[str, str | None]]:
+    return sorted(entity, key=lambda part: part[0])
+
+
+def _shown(entity: QuotaEntity) -> str:
+    parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in _ordered(entity))
+    return f"ClientQuotaEntity(entries={{{parts}}})"
+
+
+def _records(state: ControllerState, entity: QuotaEntity, entry: EntryData) -> list[Message]:
+    keys = _keys_of(entity, entry.entity)
+    current = state.image.client_quotas.get(entity, {})
+    seen: set[str] = set()
+    records: list[Message] = []
+    for op in entry.ops:
+        if op.key in seen:
+            raise InvalidRequest(
+                f"Duplicate quota key {op.key} not updating quota for this entity {_shown(entity)}"
+            )
+        seen.add(op.key)
+        if op.remove:
+            if op.key in current:
+                records.append(_record(entity, op.key, remove=True))
+            continue
+        _check_value(keys, op.key, op.value)
+        if current.get(op.key) != op.value:
+            records.append(_record(entity, op.key, value=op.value))
+    return records
+
+
+def _record(entity: QuotaEntity, key: str, *, value: float = 0.0, remove: bool = False) -> ClientQuotaRecord:
+    parts = [
+        ClientQuotaRecord.EntityData(entity_type=kind, entity_name=name) for kind, name in _ordered(entity)
+    ]
+    return ClientQuotaRecord(entity=parts, key=key, value=value, remove=remove)
+
+
+def _keys_of(entity: QuotaEntity, parts: Sequence[AlterClientQuotasRequest.EntityData]) -> frozenset[str]:
+    """The quotas that such an entity can have; an error if there can be no such entity."""
+    if not entity:
+        raise InvalidRequest("Invalid empty client quota entity")
+    kinds = [part.entity_type for part in parts]
+    for part in parts:
+        if part.entity_type not in (USER, CLIENT_ID, IP):
+            raise InvalidRequest(f"Unhandled client quota entity type: {part.entity_type}")
+        if kinds.count(part.entity_type) > 1:
+            raise InvalidRequest(f"Invalid client quota entity, duplicate entity entry {part.entity_type}")
+        if part.entity_name == "":
+            raise InvalidRequest(f"Empty {part.entity_type} not supported")
+    if IP not in kinds:
+        return _USER_KEYS
+    if len(kinds) > 1:
+        raise InvalidRequest(
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+        )
+    address = parts[0].entity_name
+    if address is not None and not _is_address(address):
+        raise InvalidRequest(f"{address} is not a valid IP or resolvable host.")
+    return _IP_KEYS
+
+
+def _is_address(text: str) -> bool:
+    """Names are not looked up here, so an address must be given as one."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return text == "localhost"
+    return True
+
+
+def _check_value(keys: frozenset[str], key: str, value: float) -> None:
+    if key not in keys:
+        raise InvalidRequest(f"Invalid configuration key {key}")
+    if not value > 0.0:
+        raise InvalidRequest(f"Quota {key} must be greater than 0")
+    if key in _WHOLE_NUMBERS:
+        largest, kind = _WHOLE_NUMBERS[key]
+        if value > largest:
+            raise InvalidRequest(f"Proposed value for {key} is too large for {kind}.")
+        if abs(value % 1.0) > 1e-6:
+            raise InvalidRequest(f"{key} cannot be a fractional value.")
+
+
+def describe_client_quotas(
+    image: ClusterImage, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    """The quotas of the entities that match a filter."""
+    exact: dict[str, str | None] = {}
+    specified: set[str] = set()
+    for component in request.components:
+        kind = component.entity_type
+        if not kind:
+            raise InvalidRequest("Invalid empty entity type.")
+        if kind in exact or kind in specified:
+            raise InvalidRequest(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in (USER, CLIENT_ID, IP):
+            raise UnsupportedVersion(f"Unsupported entity type {kind}")
+        if component.match_type == _EXACT:
+            if component.match is None:
+                raise InvalidRequest("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+            exact[kind] = component.match
+        elif component.match_type in (_DEFAULT, _SPECIFIED):
+            name = "MATCH_TYPE_DEFAULT" if component.match_type == _DEFAULT else "MATCH_TYPE_SPECIFIED"
+            if component.match is not None:
+                raise InvalidRequest(f"Request specified {name}, but also specified a match string.")
+            if component.match_type == _DEFAULT:
+                exact[kind] = None
+            else:
+                specified.add(kind)
+        else:
+            raise InvalidRequest(f"Unknown match type {component.match_type}")
+    wanted = {*exact, *specified}
+    if IP in wanted and len(wanted) > 1:
+        raise InvalidRequest(
+            "Invalid entity filter component combination. IP filter component should not be used with "
+            "user or clientId filter component."
+        )
+    entries = []
+    for entity, quotas in image.client_quotas.items():
+        names = dict(entity)
+        if request.strict and len(names) != len(wanted):
+            continue
+        if not wanted <= names.keys() or any(names[kind] != name for kind, name in exact.items()):
+            continue
+        entries.append(
+            DescribeClientQuotasResponse.EntryData(
+                entity=[
+                    DescribeClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in _ordered(entity)
+                ],
+                values=[
+                    DescribeClientQuotasResponse.ValueData(key=key, value=value)
+                    for key, value in quotas.items()
+                ],
+            )
+        )
+    return DescribeClientQuotasResponse(error_message=None, entries=entries)

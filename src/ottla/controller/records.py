@@ -1,0 +1,114 @@
+"""Metadata records as bytes: what stands in the value of a record of `__cluster_metadata`.
+
+A value is three unsigned varints (frame version 1, the record's api key, the record's version) and the
+message. Which version is written follows from the cluster's metadata.version alone, so that every node of
+that level can read it; `version_of` is the only place that knows the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.wire import codec
+from ottla.wire.errors import MalformedMessage
+from ottla.wire.message import Buffer, Message
+from ottla.wire.messages import metadata_records
+from ottla.wire.messages.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+)
+
+FRAME_VERSION = 1
+
+RECORD_CLASSES: dict[int, type[Message]] = {
+    candidate.API_KEY: candidate
+    for candidate in vars(metadata_records).values()
+    if isinstance(candidate, type) and issubclass(candidate, Message) and candidate is not Message
+    if candidate.API_KEY is not None
+}
+
+# The first metadata.version with ...
+CONTROLLED_SHUTDOWN_LEVEL = 7  # 3.3-IV3: the lowest level that Kafka 4.3 still supports
+MIGRATION_LEVEL = 8  # 3.4-IV0
+DIRECTORY_ASSIGNMENT_LEVEL = 17  # 3.7-IV2
+ELIGIBLE_LEADER_REPLICAS_LEVEL = 23  # 4.0-IV1
+CORDONED_DIRECTORIES_LEVEL = 30  # 4.3-IV0
+
+_encoders: dict[tuple[type[Message], int], tuple[bytes, Callable[[Message], bytes]]] = {}
+
+
+def version_of(record: Message, metadata_version: int) -> int:
+    """The version in which a record is written to the log of a cluster at `metadata_version`."""
+    if isinstance(record, PartitionRecord | PartitionChangeRecord):
+        if metadata_version >= ELIGIBLE_LEADER_REPLICAS_LEVEL:
+            return 2
+        return 1 if metadata_version >= DIRECTORY_ASSIGNMENT_LEVEL else 0
+    if isinstance(record, RegisterBrokerRecord):
+        if metadata_version >= CORDONED_DIRECTORIES_LEVEL:
+            return 4
+        if metadata_version >= DIRECTORY_ASSIGNMENT_LEVEL:
+            return 3
+        return 2 if metadata_version >= MIGRATION_LEVEL else 1
+    if isinstance(record, BrokerRegistrationChangeRecord):
+        if record.cordoned_log_dirs is not None:
+            return 3
+        if record.log_dirs:
+            return 2
+        return 1 if record.in_controlled_shutdown else 0
+    return 0
+
+
+def encode_record(record: Message, metadata_version: int) -> bytes:
+    """The value of the log record that holds `record`."""
+    cls = type(record)
+    version = version_of(record, metadata_version)
+    entry = _encoders.get((cls, version))
+    if entry is None:
+        api_key = cls.API_KEY
+        if api_key is None or cls.KIND != "metadata":
+            raise ValueError(f"{cls.NAME} is not a metadata record.")
+        prefix = bytes((FRAME_VERSION,)) + _unsigned_varint(api_key) + _unsigned_varint(version)
+        entry = _encoders[cls, version] = (prefix, codec.encoder(cls, version))
+    return entry[0] + entry[1](record)
+
+
+def decode_record(value: Buffer) -> Message:
+    """The record that a value holds; MalformedMessage if it holds none that this version knows."""
+    frame_version, position = _read_unsigned_varint(value, 0)
+    if frame_version != FRAME_VERSION:
+        raise MalformedMessage(f"A metadata record has frame version {frame_version}; only 1 is known.")
+    api_key, position = _read_unsigned_varint(value, position)
+    version, position = _read_unsigned_varint(value, position)
+    cls = RECORD_CLASSES.get(api_key)
+    if cls is None:
+        raise MalformedMessage(f"A metadata record has type {api_key}, which this version does not know.")
+    if version not in cls.VERSIONS:
+        raise MalformedMessage(
+            f"A {cls.NAME} has version {version}; this version knows {cls.VERSIONS[0]} to {cls.VERSIONS[-1]}."
+        )
+    record: Message = codec.decode(cls, value, version, position)
+    return record
+
+
+def _unsigned_varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
+
+
+def _read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    result = 0
+    for shift in range(0, 35, 7):
+        if position >= len(buffer):
+            raise MalformedMessage("A metadata record ends inside its frame.")
+        byte = buffer[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, position
+    raise MalformedMessage("A number in the frame of a metadata record is longer than 5 bytes.")

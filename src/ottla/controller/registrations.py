@@ -1,0 +1,299 @@
+"""The values that the cluster's state is made of: brokers, controllers, topics and their partitions.
+
+Each is built from the record that declares it and gives back an equal one. All but `Topic` are frozen: a
+change makes a new value, so a value that someone holds never changes under his hands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ottla.controller.records import (
+    CORDONED_DIRECTORIES_LEVEL,
+    DIRECTORY_ASSIGNMENT_LEVEL,
+    ELIGIBLE_LEADER_REPLICAS_LEVEL,
+)
+from ottla.wire import uuid
+from ottla.wire.messages.metadata_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+
+NO_LEADER = -1
+NO_LEADER_CHANGE = -2
+
+RECOVERED = 0
+RECOVERING = 1
+NO_RECOVERY_CHANGE = -1
+
+
+class InvalidMetadata(ValueError):
+    """Records that cannot be: one that refers to nothing, or that contradicts the state it is replayed on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one listener of a node is reached. `security_protocol` is Kafka's code (0 = PLAINTEXT)."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+VersionRange = tuple[int, int]
+"""The lowest and the highest level of a feature that a node supports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """What a broker told the controller about itself, and what the controller made of it."""
+
+    id: int
+    epoch: int
+    incarnation_id: bytes
+    endpoints: tuple[Endpoint, ...]
+    features: dict[str, VersionRange] = field(default_factory=dict)
+    rack: str | None = None
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+    is_migrating_zk_broker: bool = False
+    directories: tuple[bytes, ...] = ()
+    cordoned_directories: tuple[bytes, ...] | None = None
+
+    @classmethod
+    def from_record(cls, record: RegisterBrokerRecord) -> BrokerRegistration:
+        cordoned = record.cordoned_log_dirs
+        return cls(
+            id=record.broker_id,
+            epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            endpoints=tuple(Endpoint(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
+            features={f.name: (f.min_supported_version, f.max_supported_version) for f in record.features},
+            rack=record.rack,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+            is_migrating_zk_broker=record.is_migrating_zk_broker,
+            directories=tuple(record.log_dirs),
+            cordoned_directories=None if cordoned is None else tuple(cordoned),
+        )
+
+    def to_record(self, metadata_version: int) -> RegisterBrokerRecord:
+        has_directories = metadata_version >= DIRECTORY_ASSIGNMENT_LEVEL
+        cordoned = self.cordoned_directories if metadata_version >= CORDONED_DIRECTORIES_LEVEL else None
+        return RegisterBrokerRecord(
+            broker_id=self.id,
+            is_migrating_zk_broker=self.is_migrating_zk_broker,
+            incarnation_id=self.incarnation_id,
+            broker_epoch=self.epoch,
+            end_points=[
+                RegisterBrokerRecord.BrokerEndpoint(
+                    name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+                )
+                for e in self.endpoints
+            ],
+            features=[
+                RegisterBrokerRecord.BrokerFeature(
+                    name=name, min_supported_version=lowest, max_supported_version=highest
+                )
+                for name, (lowest, highest) in self.features.items()
+            ],
+            rack=self.rack,
+            fenced=self.fenced,
+            in_controlled_shutdown=self.in_controlled_shutdown,
+            log_dirs=list(self.directories) if has_directories else [],
+            cordoned_log_dirs=None if cordoned is None else list(cordoned),
+        )
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead and be in sync: neither fenced nor on its way out."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    @property
+    def has_uncordoned_directory(self) -> bool:
+        """Whether new replicas may be placed on it."""
+        if not self.directories or self.cordoned_directories is None:
+            return True
+        return not set(self.directories) <= set(self.cordoned_directories)
+
+    @property
+    def default_directory(self) -> bytes:
+        """The directory to write down for a replica that was just placed here."""
+        if not self.directories:
+            return uuid.DIRECTORY_MIGRATING
+        return self.directories[0] if len(self.directories) == 1 else uuid.DIRECTORY_UNASSIGNED
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        return next((e for e in self.endpoints if e.name == listener), None)
+
+    def has_online_directory(self, directory: bytes) -> bool:
+        """Whether a replica in `directory` can be served: known to be online, or not known to be offline."""
+        if directory in (uuid.DIRECTORY_UNASSIGNED, uuid.DIRECTORY_MIGRATING):
+            return True
+        if directory == uuid.DIRECTORY_LOST:
+            return False
+        return directory in self.directories or not self.directories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerRegistration:
+    """What a controller told the active one about itself."""
+
+    id: int
+    incarnation_id: bytes
+    zk_migration_ready: bool = False
+    endpoints: tuple[Endpoint, ...] = ()
+    features: dict[str, VersionRange] = field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, record: RegisterControllerRecord) -> ControllerRegistration:
+        return cls(
+            id=record.controller_id,
+            incarnation_id=record.incarnation_id,
+            zk_migration_ready=record.zk_migration_ready,
+            endpoints=tuple(Endpoint(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
+            features={f.name: (f.min_supported_version, f.max_supported_version) for f in record.features},
+        )
+
+    def to_record(self) -> RegisterControllerRecord:
+        return RegisterControllerRecord(
+            controller_id=self.id,
+            incarnation_id=self.incarnation_id,
+            zk_migration_ready=self.zk_migration_ready,
+            end_points=[
+                RegisterControllerRecord.ControllerEndpoint(
+                    name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+                )
+                for e in self.endpoints
+            ],
+            features=[
+                RegisterControllerRecord.ControllerFeature(
+                    name=name, min_supported_version=lowest, max_supported_version=highest
+                )
+                for name, (lowest, highest) in self.features.items()
+            ],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRegistration:
+    """One partition: who holds it, who leads it, and which change of it this is.
+
+    `directories` runs along `replicas`. `elr` are the eligible leader replicas: out of sync, yet known to
+    hold everything that was committed.
+    """
+
+    replicas: tuple[int, ...]
+    directories: tuple[bytes, ...]
+    isr: tuple[int, ...]
+    leader: int
+    removing: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    leader_recovery_state: int = RECOVERED
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.directories) != len(self.replicas):
+            raise InvalidMetadata(
+                f"A partition has {len(self.replicas)} replicas and {len(self.directories)} directories."
+            )
+
+    @classmethod
+    def from_record(cls, record: PartitionRecord) -> PartitionRegistration:
+        return cls(
+            replicas=tuple(record.replicas),
+            directories=_directories(record.directories, len(record.replicas)),
+            isr=tuple(record.isr),
+            leader=record.leader,
+            removing=tuple(record.removing_replicas),
+            adding=tuple(record.adding_replicas),
+            elr=tuple(record.eligible_leader_replicas or ()),
+            last_known_elr=tuple(record.last_known_elr or ()),
+            leader_recovery_state=record.leader_recovery_state,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+        )
+
+    def to_record(self, topic_id: bytes, partition: int, metadata_version: int) -> PartitionRecord:
+        has_elr = metadata_version >= ELIGIBLE_LEADER_REPLICAS_LEVEL
+        return PartitionRecord(
+            partition_id=partition,
+            topic_id=topic_id,
+            replicas=list(self.replicas),
+            isr=list(self.isr),
+            removing_replicas=list(self.removing),
+            adding_replicas=list(self.adding),
+            leader=self.leader,
+            leader_recovery_state=self.leader_recovery_state,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            directories=list(self.directories) if metadata_version >= DIRECTORY_ASSIGNMENT_LEVEL else [],
+            eligible_leader_replicas=list(self.elr) if has_elr and self.elr else None,
+            last_known_elr=list(self.last_known_elr) if has_elr and self.last_known_elr else None,
+        )
+
+    def merge(self, change: PartitionChangeRecord) -> PartitionRegistration:
+        """What it becomes by `change`: every change counts an epoch, one that names a leader two."""
+        replicas = self.replicas if change.replicas is None else tuple(change.replicas)
+        directories = self.directories
+        if change.directories is not None:
+            directories = _directories(change.directories, len(replicas))
+        elif set(directories) == {uuid.DIRECTORY_MIGRATING}:
+            directories = _directories(None, len(replicas))
+        names_leader = change.leader != NO_LEADER_CHANGE
+        recovery = change.leader_recovery_state
+        return PartitionRegistration(
+            replicas=replicas,
+            directories=directories,
+            isr=_changed(self.isr, change.isr),
+            leader=change.leader if names_leader else self.leader,
+            removing=_changed(self.removing, change.removing_replicas),
+            adding=_changed(self.adding, change.adding_replicas),
+            elr=_changed(self.elr, change.eligible_leader_replicas),
+            last_known_elr=_changed(self.last_known_elr, change.last_known_elr),
+            leader_recovery_state=self.leader_recovery_state if recovery == NO_RECOVERY_CHANGE else recovery,
+            leader_epoch=self.leader_epoch + names_leader,
+            partition_epoch=self.partition_epoch + 1,
+        )
+
+    def without_elr(self) -> PartitionRegistration:
+        """As ClearElrRecord leaves it."""
+        return replace(self, elr=(), last_known_elr=(), partition_epoch=self.partition_epoch + 1)
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.removing or self.adding)
+
+    @property
+    def preferred_leader(self) -> int:
+        return self.replicas[0] if self.replicas else NO_LEADER
+
+    def directory_of(self, replica: int) -> bytes:
+        return self.directories[self.replicas.index(replica)]
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic and its partitions. The dictionary changes by replay only."""
+
+    name: str
+    id: bytes
+    partitions: dict[int, PartitionRegistration] = field(default_factory=dict)
+
+    def copy(self) -> Topic:
+        return Topic(self.name, self.id, self.partitions.copy())
+
+
+def _changed(old: tuple[int, ...], new: list[int] | None) -> tuple[int, ...]:
+    return old if new is None else tuple(new)
+
+
+def _directories(given: list[bytes] | None, count: int) -> tuple[bytes, ...]:
+    """The directories of `count` replicas; records from before directories were known leave them out."""
+    return tuple(given) if given else (uuid.DIRECTORY_MIGRATING,) * count

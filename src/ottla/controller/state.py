@@ -1,0 +1,174 @@
+"""The active controller's state: what every decision is made on.
+
+`image` runs ahead of the committed one by what was decided but is not committed yet. Decisions read it and
+never write it; `apply` replays their records. Time and chance are handed in, so a decision is a function
+of this object and its request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ottla.controller.heartbeats import Heartbeats
+from ottla.controller.image import BROKER_RESOURCE, ClusterImage
+from ottla.controller.registrations import Topic, VersionRange
+from ottla.wire.errors import StaleBrokerEpoch
+from ottla.wire.message import Message
+from ottla.wire.messages.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+
+class ConfigEntry(Protocol):
+    """One effective setting, for the response of CreateTopics."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> str | None: ...
+    @property
+    def source(self) -> int: ...
+    @property
+    def is_sensitive(self) -> bool: ...
+    @property
+    def read_only(self) -> bool: ...
+
+
+class ConfigRules(Protocol):
+    """What the controller must know of settings. Errors are KafkaErrors, InvalidConfig above all."""
+
+    def check(
+        self, resource_type: int, name: str, proposed: Mapping[str, str], existing: Mapping[str, str]
+    ) -> None:
+        """Refuse what the settings of a resource would become."""
+
+    def changed(
+        self, resource_type: int, current: Mapping[str, str], changes: Iterable[tuple[str, int, str | None]]
+    ) -> dict[str, str | None]:
+        """By name, what the changes (name, operation, value) make of the settings; None = removed."""
+
+    def topic_text(self, dynamic: DynamicConfigs, overrides: Mapping[str, str], name: str) -> str:
+        """The effective value of a topic's setting."""
+
+    def describe_topic(self, dynamic: DynamicConfigs, overrides: Mapping[str, str]) -> Sequence[ConfigEntry]:
+        """All effective settings of a topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicConfigs:
+    """The settings of brokers that are in the log and bear on topics: of the cluster and of this node."""
+
+    cluster: Mapping[str, str]
+    node: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """What the configuration of this node says to the controller."""
+
+    node_id: int
+    cluster_id: str
+    default_partitions: int = 1
+    default_replication_factor: int = 1
+    min_insync_replicas: int = 1
+    session_timeout_ms: int = 9_000
+    is_topic_deletion_enabled: bool = True
+    supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
+    quorum_ids: frozenset[int] = frozenset()
+
+
+class ControllerState:
+    """One reign: made when this node becomes the active controller, dropped when it no longer is."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        settings: ControllerSettings,
+        rules: ConfigRules,
+        *,
+        next_offset: int,
+        now_ms: int,
+        kraft_version: int,
+        random_bytes: Callable[[int], bytes],
+        random_below: Callable[[int], int],
+    ) -> None:
+        self.image = image
+        self.settings = settings
+        self.rules = rules
+        self.next_offset = next_offset
+        self.now_ms = now_ms  # of a clock that never goes back; whoever calls decisions keeps it up to date
+        self.kraft_version = kraft_version
+        self.random_bytes = random_bytes
+        self.random_below = random_below
+        self.heartbeats = Heartbeats(settings.session_timeout_ms)
+        for broker in image.brokers.values():
+            self.heartbeats.register(broker.id, broker.fenced)
+            if not broker.fenced:
+                self.heartbeats.contact(broker.id, broker.epoch, now_ms)
+
+    def apply(self, records: Iterable[Message]) -> int:
+        """Replay the records of a decision, in the order of the log; the offset of the last record."""
+        image = self.image
+        for record in records:
+            image.offset = self.next_offset
+            self.next_offset += 1
+            image.replay(record)
+            self._follow(record)
+        return self.next_offset - 1
+
+    def _follow(self, record: Message) -> None:
+        """Keep the heartbeats in step with the registrations."""
+        if isinstance(record, RegisterBrokerRecord):
+            self.heartbeats.remove(record.broker_id)
+            self.heartbeats.register(record.broker_id, record.fenced)
+        elif isinstance(record, UnregisterBrokerRecord):
+            self.heartbeats.remove(record.broker_id)
+        elif isinstance(record, BrokerRegistrationChangeRecord):
+            self.heartbeats.register(record.broker_id, self.image.brokers[record.broker_id].fenced)
+        elif isinstance(record, FenceBrokerRecord | UnfenceBrokerRecord):
+            self.heartbeats.register(record.id, self.image.brokers[record.id].fenced)
+
+    # Questions that several matters ask
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker may lead and be in sync."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
+    def has_online_directory(self, broker_id: int, directory: bytes) -> bool:
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.has_online_directory(directory)
+
+    def check_broker_epoch(self, broker_id: int, epoch: int) -> None:
+        """Refuse a broker that was registered anew meanwhile, or never."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            raise StaleBrokerEpoch(f"No broker registration found for broker id {broker_id}")
+        if broker.epoch != epoch:
+            raise StaleBrokerEpoch(f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}")
+
+    @property
+    def dynamic_configs(self) -> DynamicConfigs:
+        return DynamicConfigs(
+            self.image.config(BROKER_RESOURCE, ""),
+            self.image.config(BROKER_RESOURCE, str(self.settings.node_id)),
+        )
+
+    def min_insync_replicas(self, topic: Topic) -> int:
+        """The topic's min.insync.replicas, at most its replication factor."""
+        text = self.rules.topic_text(
+            self.dynamic_configs, self.image.topic_config(topic.name), "min.insync.replicas"
+        )
+        return min(int(text), len(topic.partitions[0].replicas))
+
+    def is_unclean_election_enabled(self, topic: Topic) -> bool:
+        text = self.rules.topic_text(
+            self.dynamic_configs, self.image.topic_config(topic.name), "unclean.leader.election.enable"
+        )
+        return text.lower() == "true"

@@ -1,0 +1,353 @@
+"""Topics: creating and deleting them.
+
+A created topic is a TopicRecord, its ConfigRecords and a PartitionRecord for each partition, in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from ottla.controller.configs import topic_config_records
+from ottla.controller.elections import default_directory
+from ottla.controller.names import METADATA_TOPIC, collision_key, validate_topic_name
+from ottla.controller.placement import Placer, UsableBroker
+from ottla.controller.registrations import PartitionRegistration
+from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result, standing
+from ottla.controller.state import ControllerState
+from ottla.wire import uuid
+from ottla.wire.errors import (
+    ErrorCode,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopicException,
+    KafkaError,
+    PolicyViolation,
+    TopicAlreadyExists,
+    TopicAuthorizationFailed,
+    TopicDeletionDisabled,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from ottla.wire.message import Message
+from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.metadata_records import RemoveTopicRecord, TopicRecord
+
+PARTITIONS_PER_REQUEST_MAX = 10_000
+
+CreatableTopic = CreateTopicsRequest.CreatableTopic
+TopicResult = CreateTopicsResponse.CreatableTopicResult
+DeletedTopic = DeleteTopicsResponse.DeletableTopicResult
+Charge = Callable[[int], None]
+"""Told the number of partitions that come or go; raises ThrottlingQuotaExceeded if that is too many now."""
+
+
+def create_topics(
+    state: ControllerState,
+    request: CreateTopicsRequest,
+    *,
+    creatable: Container[str] | None = None,
+    describable: Container[str] | None = None,
+    charge: Charge | None = None,
+) -> Result[CreateTopicsResponse]:
+    """Create the topics that can be created. `creatable` and `describable`: the names that the caller may
+    create, and whose settings it may see; None stands for all."""
+    counts: dict[str, int] = {}
+    for topic in request.topics:
+        counts[topic.name] = counts.get(topic.name, 0) + 1
+    wanted = [
+        topic
+        for topic in request.topics
+        if counts[topic.name] == 1 and topic.name != METADATA_TOPIC
+        if creatable is None or topic.name in creatable
+    ]
+    _check_total(wanted, state.settings.default_partitions)
+    response = CreateTopicsResponse()
+    records: list[Message] = []
+    for topic in wanted:
+        try:
+            is_describable = describable is None or topic.name in describable
+            made, result = _create(state, topic, is_describable=is_describable, charge=charge)
+            if len(records) + len(made) > RECORDS_PER_REQUEST_MAX:
+                raise PolicyViolation("Excessively large number of partitions per request.")
+            records += made
+            response.topics.append(result)
+        except KafkaError as error:
+            response.topics.append(_refused(topic.name, error))
+    for name, count in counts.items():
+        if count > 1:
+            response.topics.append(_refused(name, InvalidRequest("Duplicate topic name.")))
+        elif name == METADATA_TOPIC:
+            text = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+            response.topics.append(_refused(name, InvalidRequest(text)))
+        elif creatable is not None and name not in creatable:
+            response.topics.append(_refused(name, TopicAuthorizationFailed("Authorization failed.")))
+    return Result(response, () if request.validate_only else records)
+
+
+def _refused(name: str, error: KafkaError) -> TopicResult:
+    return TopicResult(name=name, error_code=error.code, error_message=error.message)
+
+
+def _check_total(topics: list[CreatableTopic], default_partitions: int) -> None:
+    total = 0
+    for topic in topics:
+        if topic.assignments:
+            total += len(topic.assignments)
+        else:
+            total += default_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+    if total > PARTITIONS_PER_REQUEST_MAX:
+        raise PolicyViolation("Excessively large number of partitions per request.")
+
+
+def _create(
+    state: ControllerState, topic: CreatableTopic, *, is_describable: bool, charge: Charge | None
+) -> tuple[list[Message], TopicResult]:
+    """The records of one new topic and its place in the response."""
+    _check_name(state, topic.name)
+    config_records = topic_config_records(state, topic)
+    partitions = _partitions(state, topic)
+    if charge is not None:
+        charge(len(partitions))
+    topic_id = uuid.random(state.random_bytes)
+    result = TopicResult(name=topic.name, topic_id=topic_id, error_message=None)
+    if is_describable:
+        result.num_partitions = len(partitions)
+        result.replication_factor = len(partitions[0].replicas)
+        overrides = {config.name: config.value for config in topic.configs if config.value is not None}
+        result.configs = [
+            CreateTopicsResponse.CreatableTopicConfigs(
+                name=entry.name,
+                value=None if entry.is_sensitive else entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in state.rules.describe_topic(state.dynamic_configs, overrides)
+        ]
+    else:
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    level = state.image.metadata_version
+    records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id), *config_records]
+    records += [partition.to_record(topic_id, index, level) for index, partition in enumerate(partitions)]
+    return records, result
+
+
+def _check_name(state: ControllerState, name: str) -> None:
+    if name in state.image.topics_by_name:
+        raise TopicAlreadyExists(f"Topic '{name}' already exists.")
+    validate_topic_name(name)
+    key = collision_key(name)
+    others = state.image.colliding_names.get(key) if key is not None else None
+    if others:
+        raise InvalidTopicException(f"Topic '{name}' collides with existing topic: {min(others)}")
+
+
+def _partitions(state: ControllerState, topic: CreatableTopic) -> list[PartitionRegistration]:
+    if topic.assignments:
+        return _assigned_partitions(state, topic)
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
+        raise InvalidReplicationFactor(
+            "Replication factor must be larger than 0, or -1 to use the default value."
+        )
+    if topic.num_partitions < -1 or topic.num_partitions == 0:
+        raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
+    count = state.settings.default_partitions if topic.num_partitions == -1 else topic.num_partitions
+    replicas = topic.replication_factor
+    if replicas == -1:
+        replicas = state.settings.default_replication_factor
+    try:
+        placed = placer(state).place(count, replicas)
+        return [new_partition(state, assigned) for assigned in placed]
+    except InvalidReplicationFactor as error:
+        cause = f"Unable to replicate the partition {replicas} time(s): {error.message}"
+        raise InvalidReplicationFactor(cause) from None
+
+
+def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> list[PartitionRegistration]:
+    if topic.replication_factor != -1:
+        raise InvalidRequest(
+            "A manual partition assignment was specified, but replication factor was not set to -1."
+        )
+    if topic.num_partitions != -1:
+        raise InvalidRequest(
+            "A manual partition assignment was specified, but numPartitions was not set to -1."
+        )
+    assigned: dict[int, PartitionRegistration] = {}
+    replication_factor: int | None = None
+    for assignment in topic.assignments:
+        index, brokers = assignment.partition_index, assignment.broker_ids
+        if index in assigned:
+            raise InvalidReplicaAssignment(
+                f"Found multiple manual partition assignments for partition {index}"
+            )
+        check_assignment(state, brokers, replication_factor)
+        replication_factor = len(brokers)
+        assigned[index] = new_assigned_partition(state, index, brokers)
+    if sorted(assigned) != list(range(len(assigned))):
+        raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
+    return [assigned[index] for index in range(len(assigned))]
+
+
+def placer(state: ControllerState) -> Placer:
+    """Places on every broker that is not on its way out and has a directory for new replicas."""
+    brokers = state.image.brokers
+    return Placer(
+        [
+            UsableBroker(broker_id, brokers[broker_id].rack, entry.fenced)
+            for broker_id, entry in state.heartbeats.brokers.items()
+            if entry.shutdown_offset < 0 and brokers[broker_id].has_uncordoned_directory
+        ],
+        state.random_below,
+    )
+
+
+def check_assignment(state: ControllerState, brokers: list[int], replication_factor: int | None) -> None:
+    """Refuse a list of replicas that someone chose by hand and that cannot be."""
+    if not brokers:
+        raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
+    previous = None
+    for broker_id in sorted(brokers):
+        if broker_id not in state.image.brokers:
+            raise InvalidReplicaAssignment(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is "
+                "registered."
+            )
+        if broker_id == previous:
+            raise InvalidReplicaAssignment(
+                f"The manual partition assignment includes the broker {broker_id} more than once."
+            )
+        previous = broker_id
+    if replication_factor is not None and len(brokers) != replication_factor:
+        raise InvalidReplicaAssignment(
+            f"The manual partition assignment includes a partition with {len(brokers)} replica(s), but this "
+            f"is not consistent with previous partitions, which have {replication_factor} replica(s)."
+        )
+
+
+def new_assigned_partition(state: ControllerState, index: int, brokers: list[int]) -> PartitionRegistration:
+    """A new partition on the brokers that someone chose."""
+    partition = _in_sync(state, brokers)
+    if partition is None:
+        raise InvalidReplicaAssignment(
+            f"All brokers specified in the manual partition assignment for partition {index} are fenced or "
+            "in controlled shutdown."
+        )
+    return partition
+
+
+def new_partition(state: ControllerState, brokers: list[int]) -> PartitionRegistration:
+    """A new partition on the brokers that the placer chose."""
+    partition = _in_sync(state, brokers)
+    if partition is None:
+        raise InvalidReplicationFactor("All brokers are currently fenced or in controlled shutdown.")
+    return partition
+
+
+def _in_sync(state: ControllerState, brokers: list[int]) -> PartitionRegistration | None:
+    isr = tuple(broker_id for broker_id in brokers if state.is_active(broker_id))
+    if not isr:
+        return None
+    directory = default_directory(state)
+    return PartitionRegistration(
+        replicas=tuple(brokers),
+        directories=tuple(directory(broker_id) for broker_id in brokers),
+        isr=isr,
+        leader=isr[0],
+    )
+
+
+def delete_topics(
+    state: ControllerState,
+    request: DeleteTopicsRequest,
+    version: int,
+    *,
+    deletable: Container[str] | None = None,
+    describable: Container[str] | None = None,
+    charge: Charge | None = None,
+) -> Result[DeleteTopicsResponse]:
+    """Delete topics by name or by id."""
+    if not state.settings.is_topic_deletion_enabled:
+        if version < 3:
+            raise InvalidRequest("This version does not support topic deletion.")
+        raise TopicDeletionDisabled
+    response = DeleteTopicsResponse()
+    names, ids = _wanted(request, response)
+    records: list[Message] = []
+    chosen: dict[bytes, str] = {}
+    for topic_id in ids:
+        topic = state.image.topics.get(topic_id)
+        if topic is None:
+            _answer(response, None, topic_id, standing(UnknownTopicId))
+        elif deletable is not None and topic.name not in deletable:
+            shown = topic.name if describable is None or topic.name in describable else None
+            _answer(response, shown, topic_id, standing(TopicAuthorizationFailed))
+        else:
+            chosen[topic_id] = topic.name
+    for name in names:
+        topic = state.image.topics_by_name.get(name)
+        if describable is not None and name not in describable:
+            _answer(response, name, uuid.ZERO, standing(TopicAuthorizationFailed))
+        elif topic is None:
+            _answer(response, name, uuid.ZERO, standing(UnknownTopicOrPartition))
+        elif deletable is not None and name not in deletable:
+            _answer(response, name, uuid.ZERO, standing(TopicAuthorizationFailed))
+        elif topic.id in chosen:
+            del chosen[topic.id]
+            text = "The provided topic name maps to an ID that was already supplied."
+            _answer(response, name, topic.id, InvalidRequest(text))
+        else:
+            chosen[topic.id] = name
+    for topic_id, name in chosen.items():
+        try:
+            if charge is not None:
+                charge(len(state.image.topics[topic_id].partitions))
+        except KafkaError as error:
+            _answer(response, name, topic_id, error)
+            continue
+        records.append(RemoveTopicRecord(topic_id=topic_id))
+        _answer(response, name, topic_id, None)
+    return Result(response, records)
+
+
+def _wanted(request: DeleteTopicsRequest, response: DeleteTopicsResponse) -> tuple[list[str], list[bytes]]:
+    """The names and the ids to delete; what is asked for wrongly is answered here."""
+    names = dict.fromkeys(request.topic_names, 0)
+    ids: dict[bytes, int] = {}
+    for name in request.topic_names:
+        names[name] += 1
+    for topic in request.topics:
+        if topic.name is None and topic.topic_id == uuid.ZERO:
+            error = InvalidRequest("Neither topic name nor id were specified.")
+            _answer(response, None, uuid.ZERO, error)
+        elif topic.name is None:
+            ids[topic.topic_id] = ids.get(topic.topic_id, 0) + 1
+        elif topic.topic_id == uuid.ZERO:
+            names[topic.name] = names.get(topic.name, 0) + 1
+        else:
+            error = InvalidRequest("You may not specify both topic name and topic id.")
+            _answer(response, topic.name, topic.topic_id, error)
+    for name, count in names.items():
+        if count > 1:
+            _answer(response, name, uuid.ZERO, InvalidRequest("Duplicate topic name."))
+    for topic_id, count in ids.items():
+        if count > 1:
+            _answer(response, None, topic_id, InvalidRequest("Duplicate topic id."))
+    return [name for name, count in names.items() if count == 1], [
+        i for i, count in ids.items() if count == 1
+    ]
+
+
+def _answer(
+    response: DeleteTopicsResponse, name: str | None, topic_id: bytes, error: KafkaError | None
+) -> None:
+    response.responses.append(
+        DeletedTopic(
+            name=name,
+            topic_id=topic_id,
+            error_code=ErrorCode.NONE if error is None else error.code,
+            error_message=None if error is None else error.message,
+        )
+    )

@@ -1,0 +1,58 @@
+"""Values that control records set, by the offset of the record: what held at an offset can be asked later.
+
+A snapshot must hold the voters of its own offset, not today's; and a truncated record takes its value along.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+
+
+class History(Generic[_T]):
+    """Values in the order of their offsets, and one that holds before the first."""
+
+    def __init__(self, initial: _T) -> None:
+        self._initial = initial
+        self._offsets: list[int] = []
+        self._values: list[_T] = []
+
+    @property
+    def last(self) -> _T:
+        return self._values[-1] if self._values else self._initial
+
+    @property
+    def last_offset(self) -> int | None:
+        """Where the last value was set; None if the log never did."""
+        return self._offsets[-1] if self._offsets else None
+
+    def at(self, offset: int) -> _T:
+        """The value that the records up to and with `offset` leave."""
+        index = bisect_right(self._offsets, offset)
+        return self._values[index - 1] if index else self._initial
+
+    def add(self, offset: int, value: _T) -> None:
+        if self._offsets and offset < self._offsets[-1]:
+            raise ValueError(f"A value at {offset} comes after one at {self._offsets[-1]}.")
+        if self._offsets and offset == self._offsets[-1]:
+            self._values[-1] = value
+        else:
+            self._offsets.append(offset)
+            self._values.append(value)
+
+    def clear(self) -> None:
+        self._offsets.clear()
+        self._values.clear()
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Forget what was set at or after `end_offset`."""
+        index = bisect_left(self._offsets, end_offset)
+        del self._offsets[index:], self._values[index:]
+
+    def forget_before(self, start_offset: int) -> None:
+        """Keep what is needed to answer for `start_offset` and later."""
+        index = bisect_right(self._offsets, start_offset) - 1
+        if index > 0:
+            del self._offsets[:index], self._values[:index]

@@ -1,0 +1,152 @@
+"""The roles of a replica of the metadata log, and every way from one to another.
+
+    Unattached   knows no leader of its epoch
+      -> Unattached    a higher epoch was heard of, or a vote was given
+      -> Prospective   the election timeout passed
+      -> Follower      the leader of this or of a higher epoch was heard of
+    Prospective  asks, without a new epoch, whether it would be elected (pre-vote)
+      -> Candidate     a majority would vote for it
+      -> Unattached    a higher epoch was heard of, or it was refused and knew no leader
+      -> Follower      a leader was heard of, or it was refused and knew one
+    Candidate    asks for votes in an epoch of its own
+      -> Leader        a majority voted for it
+      -> Prospective   the election timeout passed
+      -> Unattached    a higher epoch was heard of
+      -> Follower      another leader of this or of a higher epoch was heard of
+    Leader       appends; a majority that has it on disk commits
+      -> Unattached    a higher epoch was heard of
+      -> Follower      the leader of a higher epoch was heard of
+      -> Resigned      it shuts down, or lost touch with the majority
+    Follower     fetches from its leader
+      -> Unattached    a higher epoch was heard of
+      -> Prospective   nothing was heard of the leader for the fetch timeout
+      -> Follower      the leader of a higher epoch was heard of
+    Resigned     was leader of its epoch and takes no more part in it
+      -> Unattached    a higher epoch was heard of, or the election timeout passed
+      -> Prospective   it is the only voter: there is nobody to wait for
+      -> Follower      the leader of a higher epoch was heard of
+
+A replica that is no voter is only ever Unattached or Follower. `TRANSITIONS` is this text as a table, and
+`Replica` goes through it for every change. Times are deadlines in milliseconds of a clock that never goes
+back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ottla.raft.election import NOBODY, ElectionState
+from ottla.raft.voters import ReplicaKey, VoterSet
+
+
+@dataclass(slots=True)
+class Votes:
+    """The answers of the voters in one election, or pre-election."""
+
+    voters: VoterSet
+    granted: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+
+    @property
+    def is_won(self) -> bool:
+        return len(self.granted) >= self.voters.majority
+
+    @property
+    def is_lost(self) -> bool:
+        return len(self.voters) - len(self.rejected) < self.voters.majority
+
+
+@dataclass(slots=True)
+class Unattached:
+    epoch: int
+    deadline_ms: int
+    leader_id: int = NOBODY
+    voted: ReplicaKey | None = None
+
+    @property
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+
+@dataclass(slots=True)
+class Prospective:
+    epoch: int
+    deadline_ms: int
+    votes: Votes
+    leader_id: int = NOBODY
+    voted: ReplicaKey | None = None
+
+    @property
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+
+@dataclass(slots=True)
+class Candidate:
+    epoch: int
+    deadline_ms: int
+    votes: Votes
+    voted: ReplicaKey
+
+    @property
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, NOBODY, self.voted)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a replica has come, as its leader knows it."""
+
+    end_offset: int = -1
+    last_fetch_ms: int = -1
+    last_caught_up_ms: int = -1
+
+
+@dataclass(slots=True)
+class Leader:
+    epoch: int
+    leader_id: int
+    start_offset: int  # of its epoch
+    granting: frozenset[int]
+    progress: dict[int, Progress]  # of the voters
+    high_watermark: int = -1
+
+    @property
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, self.leader_id)
+
+
+@dataclass(slots=True)
+class Follower:
+    epoch: int
+    deadline_ms: int
+    leader_id: int
+    voted: ReplicaKey | None = None
+
+    @property
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+
+@dataclass(slots=True)
+class Resigned:
+    epoch: int
+    deadline_ms: int
+    leader_id: int
+
+    @property
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, self.leader_id)
+
+
+Role: TypeAlias = Unattached | Prospective | Candidate | Leader | Follower | Resigned
+
+TRANSITIONS: dict[type[Role], frozenset[type[Role]]] = {
+    Unattached: frozenset((Unattached, Prospective, Follower)),
+    Prospective: frozenset((Candidate, Unattached, Follower)),
+    Candidate: frozenset((Leader, Prospective, Unattached, Follower)),
+    Leader: frozenset((Unattached, Follower, Resigned)),
+    Follower: frozenset((Unattached, Prospective, Follower)),
+    Resigned: frozenset((Unattached, Prospective, Follower)),
+}

@@ -32,6 +32,7 @@ LATER: dict[int, str] = {
     48: "describe_client_quotas",
     49: "alter_client_quotas",
     55: "describe_quorum",
+    56: "alter_partition",
     57: "update_features",
     60: "describe_cluster",
     61: "describe_producers",
@@ -39,6 +40,8 @@ LATER: dict[int, str] = {
     63: "broker_heartbeat",
     64: "unregister_broker",
     67: "allocate_producer_ids",
+    70: "controller_registration",
+    73: "assign_replicas_to_dirs",
     74: "list_config_resources",
     75: "describe_topic_partitions",
 }

@@ -45,7 +45,7 @@ _INTERNAL = {
         "share.coordinator.state.topic.num.partitions",
         "share.coordinator.state.topic.replication.factor",
         "share.coordinator.state.topic.segment.bytes",
-        {"cleanup.policy": "delete", "compression.type": "none", "retention.ms": "-1"},
+        {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
     ),
 }
 _MIN_ISR = {

@@ -1,0 +1,35 @@
+"""AssignReplicasToDirs (73), version 0, on controller listeners.
+
+A broker tells in which of its log directories its replicas are, so that the controller knows which of them
+are lost when a directory goes offline. Each replica is answered by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.directories import assign_replicas_to_dirs
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import decide
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 73
+
+
+async def handle(
+    broker: Broker, request: AssignReplicasToDirsRequest, context: RequestContext
+) -> AssignReplicasToDirsResponse:
+    try:
+        return await decide(broker, lambda state: assign_replicas_to_dirs(state, request))
+    except KafkaError as error:
+        return AssignReplicasToDirsResponse(error_code=error.code)
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,34 @@
+"""ControllerRegistration (70), version 0, on controller listeners.
+
+A controller that starts tells the active one where it is reached and which features it supports.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.brokers import register_controller
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import decide
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 70
+
+
+async def handle(
+    broker: Broker, request: ControllerRegistrationRequest, context: RequestContext
+) -> ControllerRegistrationResponse:
+    try:
+        return await decide(broker, lambda state: register_controller(state, request))
+    except KafkaError as error:
+        return ControllerRegistrationResponse(error_code=error.code, error_message=error.message)
+
+
+API = Api(KEY, handle)

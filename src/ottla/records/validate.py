@@ -173,7 +173,8 @@ def validate(
         raise _batch_too_large(length_bytes, rules)
     if crc32c(records[ATTRIBUTES_POSITION:]) != header[4]:
         raise CorruptMessage(f"Record is corrupt (stored crc = {header[4]}){_to(rules)}.")
-    if count != header[6] + 1 or count <= 0 or attributes & CONTROL_BIT or header[9] >= 0 > min(header[10:12]):
+    unsound = count != header[6] + 1 or count <= 0
+    if unsound or attributes & CONTROL_BIT or header[9] >= 0 > min(header[10:12]):
         _check_header(header, rules, origin)
 
     codec = attributes & CODEC_MASK

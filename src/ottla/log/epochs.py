@@ -1,0 +1,124 @@
+"""Where each leader epoch begins in a log, and the text of `leader-epoch-checkpoint`.
+
+The rule: epochs and start offsets both grow from entry to entry. An entry that would break this removes the
+later ones that contradict it, since the newest word of a leader is the true one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+CHECKPOINT_NAME = "leader-epoch-checkpoint"
+UNDEFINED = (-1, -1)
+"""Epoch and end offset where nothing is known."""
+
+
+class EpochEntry(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class EpochCache:
+    """The epochs of one log in order. Methods that change it say whether anything changed."""
+
+    __slots__ = ("entries", "latest_epoch")
+
+    def __init__(self, entries: list[EpochEntry] | None = None) -> None:
+        self.entries: list[EpochEntry] = []
+        self.latest_epoch = -1
+        for entry in entries or ():
+            self.assign(entry.epoch, entry.start_offset)
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        return self.entries[0] if self.entries else None
+
+    @property
+    def previous_epoch(self) -> int:
+        """The epoch before the latest one, -1 if there is none."""
+        return self.entries[-2].epoch if len(self.entries) > 1 else -1
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Epoch `epoch` begins at `start_offset`. The same epoch again, not earlier, changes nothing."""
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"epoch {epoch} from offset {start_offset}: neither may be negative")
+        entries = self.entries
+        if entries:
+            last = entries[-1]
+            if epoch == last.epoch and start_offset >= last.start_offset:
+                return False
+            while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
+                entries.pop()
+        entries.append(EpochEntry(epoch, start_offset))
+        self.latest_epoch = epoch
+        return True
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Forget epochs that begin at or after `end_offset`."""
+        entries = self.entries
+        before = len(entries)
+        while entries and entries[-1].start_offset >= end_offset:
+            entries.pop()
+        self.latest_epoch = entries[-1].epoch if entries else -1
+        return len(entries) != before
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Forget what lies before `start_offset`; the epoch that covers it now begins there."""
+        entries = self.entries
+        covering = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset) - 1
+        if covering < 0:
+            return False
+        first = EpochEntry(entries[covering].epoch, start_offset)
+        if covering == 0 and entries[0] == first:
+            return False
+        entries[: covering + 1] = [first]
+        return True
+
+    def clear(self) -> None:
+        self.entries.clear()
+        self.latest_epoch = -1
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        covering = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset) - 1
+        return self.entries[covering].epoch if covering >= 0 else None
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch up to `epoch`, and where it ends: for a replica that knows up to `epoch`."""
+        if epoch < 0:
+            return UNDEFINED
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        entries = self.entries
+        higher = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+        if higher == len(entries):
+            return UNDEFINED
+        if higher == 0:
+            # What came before the first known epoch is gone, so the asker can only go on from there.
+            return epoch, entries[0].start_offset
+        return entries[higher - 1].epoch, entries[higher].start_offset
+
+    def to_text(self) -> str:
+        lines = ["0", str(len(self.entries))]
+        lines.extend(f"{entry.epoch} {entry.start_offset}" for entry in self.entries)
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def from_text(cls, text: str) -> EpochCache:
+        """Read a checkpoint; ValueError says what is wrong with it."""
+        lines = text.split("\n")
+        if lines and lines[-1] == "":
+            lines.pop()
+        if len(lines) < 2:
+            raise ValueError("it ends before the count of entries")
+        if lines[0].strip() != "0":
+            raise ValueError(f"its version is {lines[0]!r}, not 0")
+        entries = []
+        for line in lines[2:]:
+            words = line.split()
+            if len(words) != 2:
+                raise ValueError(f"line {line!r} is not an epoch and an offset")
+            entries.append(EpochEntry(int(words[0]), int(words[1])))
+        if int(lines[1]) != len(entries):
+            raise ValueError(f"it promises {lines[1]} entries and holds {len(entries)}")
+        return cls(entries)

@@ -1,0 +1,359 @@
+"""The files of a log: which segments it has, and what becomes of them as files.
+
+New segments, segments that compaction puts in the place of others, segments on their way out, the epoch
+checkpoint, snapshots, flushes and the end of it all. What the bytes mean is `log.py`'s matter. Rule: a step
+that fails leaves the log with the files it had, and a stop at any moment leaves what a load understands.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple, NoReturn
+
+from ottla.log.config import LogConfig
+from ottla.log.epochs import CHECKPOINT_NAME, EpochCache
+from ottla.log.flushing import Flush
+from ottla.log.producers import ProducerStates
+from ottla.log.recovery import Loaded
+from ottla.log.segment import CLEANED, DELETED, SWAP, Segment
+from ottla.log.segments import Segments
+from ottla.log.snapshots import Snapshots
+from ottla.ports import Clock, Disk, Random
+from ottla.wire.errors import KafkaStorageError
+
+logger = logging.getLogger("ottla.log")
+
+
+class _Deletion(NamedTuple):
+    due_ms: int
+    segment: Segment | None
+    path: str
+
+
+class LogFiles:
+    """The part of a `Log` that deals with files; see the module."""
+
+    __slots__ = (
+        "_are_epochs_unsynced",
+        "_clock",
+        "_deletions",
+        "_disk",
+        "_flushing",
+        "_random",
+        "_roll_ms",
+        "_rolled",
+        "_rules",
+        "_segment_bytes",
+        "_snapshots",
+        "config",
+        "directory",
+        "epochs",
+        "failure",
+        "high_watermark",
+        "last_flush_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "producers",
+        "recovery_point",
+        "segments",
+        "size_bytes",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        directory: str,
+        config: LogConfig,
+        loaded: Loaded,
+        *,
+        topic: str,
+        partition: int,
+        topic_id: bytes | None,
+        random: Random | None,
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.segments: Segments = loaded.segments
+        self.epochs: EpochCache = loaded.epochs
+        self.producers: ProducerStates = loaded.producers
+        self._snapshots: Snapshots = loaded.snapshots
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.high_watermark = loaded.log_start_offset
+        self.size_bytes = loaded.segments.size_bytes
+        self.last_flush_ms = clock.now_ms()
+        self.failure: OSError | None = None
+        """Why nothing may be appended or flushed any more."""
+        self._deletions: list[_Deletion] = []
+        self._rolled: list[Segment] = []  # inactive segments whose index files are not synced yet
+        self._flushing = 0
+        self._are_epochs_unsynced = False
+        self.reconfigure(config)
+        if loaded.are_epochs_new:
+            self._write_epochs()
+        for segment in loaded.doomed:
+            self._schedule_deletion(segment)
+
+    def __repr__(self) -> str:
+        return f"Log({self.name}, start={self.log_start_offset}, end={self.log_end_offset})"
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def active_segment(self) -> Segment:
+        return self.segments.active
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Go by new settings from now on."""
+        self.config = config
+        self._rules = config.produce_rules(self.name)
+        self._segment_bytes = config.segment_bytes
+        self._roll_ms = config.roll_ms
+
+    # ---- failures and epochs
+
+    def fail(self, error: OSError) -> None:
+        """Take no more appends or flushes. A failed fsync ends here: a second one would lie."""
+        self.failure = error
+
+    def _refuse(self) -> NoReturn:
+        raise KafkaStorageError(
+            f"The log of {self.name} is closed to writes since a disk error: {self.failure}."
+        )
+
+    def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
+        """A leader of `epoch` writes from `start_offset` on."""
+        if self.epochs.assign(epoch, start_offset):
+            self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        path = f"{self.directory}/{CHECKPOINT_NAME}"
+        self._disk.replace(path, self.epochs.to_text().encode(), sync=False)
+        self._are_epochs_unsynced = True  # until the next flush; a scan would find them again
+
+    # ---- segments
+
+    def roll(self, base_offset: int | None = None) -> Segment:
+        """Begin a segment at `base_offset`, or at the end of the log. If that fails, the old one goes on."""
+        base_offset = max(base_offset or 0, self.log_end_offset)
+        old = self.segments.active
+        if old.base_offset == base_offset:
+            if old.size_bytes:
+                raise ValueError(f"{self.name} has a segment of offset {base_offset} already")
+            return self._replace_empty(old)
+        old.become_inactive()
+        segment = self._create_segment(base_offset)
+        reached = self.producers.end_offset
+        self.producers.end_offset = base_offset
+        try:
+            self._snapshots.take(self.producers)
+        except OSError:
+            self.producers.end_offset = reached
+            segment.remove()
+            raise
+        self.segments.add(segment)
+        self._rolled.append(old)
+        return segment
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        return Segment.create(
+            self._disk,
+            self.directory,
+            base_offset,
+            self.config,
+            now_ms=self._clock.now_ms(),
+            jitter_ms=draw_jitter_ms(self.config, self._random),
+        )
+
+    def _replace_empty(self, old: Segment) -> Segment:
+        """An empty segment that is to be rolled (an index of no entries is always full) starts over."""
+        old.close_handles()
+        segment = self._create_segment(old.base_offset)
+        self.segments.add(segment)
+        return segment
+
+    def replace_segments(self, new: list[Segment], old: list[Segment]) -> None:
+        """Put compacted segments in the place of those they were made from.
+
+        All new ones are named .swap first, from the last to the first: whenever this stops, a load finds
+        either all of the old or all of the new.
+        """
+        new = sorted(new, key=lambda segment: segment.base_offset)
+        old = sorted(
+            (segment for segment in old if segment in self.segments), key=lambda segment: segment.base_offset
+        )
+        for segment in reversed(new):
+            if segment.suffix == CLEANED:
+                segment.rename(suffix=SWAP)
+        new_bases = {segment.base_offset for segment in new}
+        for segment in old:
+            self.segments.remove(segment)
+            self.size_bytes -= segment.size_bytes
+            if segment in self._rolled:
+                self._rolled.remove(segment)
+            segment.rename(suffix=DELETED)
+            self._schedule_deletion(segment)
+            if segment.base_offset not in new_bases:
+                self._doom_snapshot(segment.base_offset)
+        for segment in new:
+            segment.rename(suffix="")
+            self.segments.add(segment)
+            self.size_bytes += segment.size_bytes
+        self._disk.sync_directory(self.directory)
+
+    def _delete_segments(self, doomed: list[Segment]) -> None:
+        """Take segments out of the log; their files go after file.delete.delay.ms."""
+        for segment in doomed:
+            self.segments.remove(segment)
+            self.size_bytes -= segment.size_bytes
+            if segment in self._rolled:
+                self._rolled.remove(segment)
+            if segment.suffix != DELETED:
+                segment.rename(suffix=DELETED)
+            self._schedule_deletion(segment)
+            self._doom_snapshot(segment.base_offset)
+
+    def _schedule_deletion(self, segment: Segment) -> None:
+        due_ms = self._clock.now_ms() + self.config.file_delete_delay_ms
+        self._deletions.append(_Deletion(due_ms, segment, ""))
+
+    def _doom_snapshot(self, offset: int) -> None:
+        path = self._snapshots.mark_deleted(offset)
+        if path is not None:
+            self._deletions.append(
+                _Deletion(self._clock.now_ms() + self.config.file_delete_delay_ms, None, path)
+            )
+
+    def delete_due(self, now_ms: int) -> int | None:
+        """Remove files whose delay is over; when the next one is due, None if there is none."""
+        if self._flushing:
+            return min((deletion.due_ms for deletion in self._deletions), default=None)
+        kept = []
+        for deletion in self._deletions:
+            if deletion.due_ms > now_ms:
+                kept.append(deletion)
+            elif deletion.segment is not None:
+                deletion.segment.remove()
+            else:
+                self._disk.remove(deletion.path)
+        self._deletions = kept
+        return min((deletion.due_ms for deletion in kept), default=None)
+
+    # ---- flushing
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether flush.messages asks for a flush before the last append is acknowledged."""
+        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+
+    def is_timed_flush_due(self, now_ms: int) -> bool:
+        """Whether flush.ms asks for a flush."""
+        return (
+            self.recovery_point < self.log_end_offset and now_ms - self.last_flush_ms >= self.config.flush_ms
+        )
+
+    @property
+    def is_background_flush_due(self) -> bool:
+        """Whether rolled segments wait to be flushed: `flush(active_segment.base_offset)` does it."""
+        return bool(self._rolled) or self.recovery_point < self.segments.active.base_offset
+
+    def prepare_flush(self, offset: int | None = None) -> Flush | None:
+        """What must reach the disk so that everything below `offset` (the end) is safe; None: nothing."""
+        if self.failure is not None:
+            self._refuse()
+        offset = self.log_end_offset if offset is None else min(offset, self.log_end_offset)
+        if offset <= self.recovery_point and not self._rolled:
+            return None
+        active = self.segments.active
+        data = self.segments.covering(self.recovery_point, offset) if offset > self.recovery_point else []
+        paths = self._snapshots.unsynced
+        for segment in self._rolled:
+            paths.extend(segment.paths[1:])
+        if self._are_epochs_unsynced:
+            paths.append(f"{self.directory}/{CHECKPOINT_NAME}")
+        has_new_files = bool(paths) or any(segment.base_offset >= self.recovery_point for segment in data)
+        self._snapshots.unsynced = []
+        self._rolled = []
+        self._are_epochs_unsynced = False
+        self._flushing += 1
+        for segment in data:
+            if segment is not active:
+                segment.trim()
+        return Flush(
+            self._disk,
+            offset,
+            [segment.file for segment in data],
+            paths,
+            self.directory if has_new_files else None,
+        )
+
+    def complete_flush(self, flush: Flush) -> None:
+        """`flush.run` has come back: what it covered needs no scan after an unclean stop."""
+        self._flushing -= 1
+        if flush.offset > self.recovery_point:
+            self.recovery_point = min(flush.offset, self.log_end_offset)
+        self.last_flush_ms = self._clock.now_ms()
+
+    def flush(self, offset: int | None = None) -> None:
+        """Bring everything below `offset` (the end) to stable storage. Blocks."""
+        flush = self.prepare_flush(offset)
+        if flush is None:
+            return
+        try:
+            flush.run()
+        except OSError as error:
+            self.fail(error)
+            raise
+        self.complete_flush(flush)
+
+    # ---- the end
+
+    def rename_directory(self, path: str) -> None:
+        """Move the log to another name. Open files stay open."""
+        self._disk.rename(self.directory, path)
+        self.directory = path
+        self._snapshots.unsynced = [
+            f"{path}/{unsynced.rpartition('/')[2]}" for unsynced in self._snapshots.unsynced
+        ]
+        self._snapshots.directory = path
+        for segment in self.segments:
+            segment.rename(directory=path)
+        moved = []
+        for deletion in self._deletions:
+            if deletion.segment is not None:
+                deletion.segment.rename(directory=path)
+                moved.append(deletion)
+            else:
+                moved.append(deletion._replace(path=f"{path}/{deletion.path.rpartition('/')[2]}"))
+        self._deletions = moved
+
+    def close(self, *, clean: bool = True) -> None:
+        """Give back files and mappings. A clean close leaves all that saves the next load a scan."""
+        if clean and self.failure is None:
+            if self.log_end_offset > self.log_start_offset or self._snapshots.offsets:
+                self._snapshots.take(self.producers, sync=True)
+            for segment in self.segments:
+                segment.close()
+        for segment in self.segments:
+            segment.close_handles()
+        for deletion in self._deletions:
+            if deletion.segment is not None:
+                deletion.segment.close_handles()
+
+
+def draw_jitter_ms(config: LogConfig, random: Random | None) -> int:
+    """A share of segment.jitter.ms, so that not all logs roll at once."""
+    bound = min(config.segment_jitter_ms, config.segment_ms)
+    return random.below(bound) if random is not None and bound > 0 else 0

@@ -1,0 +1,481 @@
+"""One partition on disk: what is appended to it and read from it.
+
+The order of an append is the rule that keeps this right: decide (validate, check the producer), make what the
+batch needs (epoch entry, new segment, transaction index), write it, and only then move the offsets and the
+producers. So an append that fails leaves the log as it was, and no state is ahead of the file.
+
+A `Log` belongs to one event loop. Blocking work is cut out of it: `open`, `Flush.run`, `close`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from ottla.log.config import LogConfig
+from ottla.log.files import draw_jitter_ms
+from ottla.log.producers import ProducerStates, VerificationGuard
+from ottla.log.recovery import Loader, Progress, marker_of
+from ottla.log.segment import Segment
+from ottla.log.segments import TimestampOffset
+from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker
+from ottla.log.upkeep import LogUpkeep
+from ottla.ports import Buffer, Clock, Disk, File, Random
+from ottla.records.batch import BatchHeader, check_crc, iterate_headers
+from ottla.records.validate import Origin, assign, validate
+from ottla.wire.errors import InvalidRecord, MessageTooLarge, OffsetOutOfRange, RecordListTooLarge
+
+logger = logging.getLogger("ottla.log")
+
+_EPOCH_MAX = 2**31 - 1
+
+
+class UnexpectedAppendOffset(ValueError):
+    """A follower was given batches that begin before the end of its log."""
+
+
+class OffsetsOutOfOrder(ValueError):
+    """Batches whose offsets do not grow."""
+
+
+class Appended(NamedTuple):
+    """What an append did."""
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    max_timestamp: int
+    duplicate: bool
+    size_bytes: int
+    record_count: int
+
+
+class LogRead(NamedTuple):
+    records: bytes
+    offset: int
+    segment_base_offset: int
+    position: int
+
+
+class FileSlice(NamedTuple):
+    """Bytes of a file. Take `file.fileno()` at each use: it is -1 once the segment is gone."""
+
+    file: File
+    position: int
+    length: int
+    segment_base_offset: int
+
+
+class Log(LogUpkeep):
+    """See the module. Attributes are facts to read; only the methods change them."""
+
+    __slots__ = ()
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        directory: str,
+        config: LogConfig,
+        *,
+        topic: str,
+        partition: int,
+        topic_id: bytes | None = None,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        clean: bool = False,
+        progress: Progress | None = None,
+        random: Random | None = None,
+        producer_id_expiration_ms: int = 86_400_000,
+        verify_transactions: bool = False,
+    ) -> Log:
+        """Load the log in `directory`, or make it. Blocks, after an unclean stop for long."""
+        name = f"{topic}-{partition}"
+        producers = ProducerStates(name, expiration_ms=producer_id_expiration_ms, verify=verify_transactions)
+        loader = Loader(
+            disk,
+            clock,
+            directory,
+            config,
+            producers,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            clean=clean,
+            progress=progress,
+            jitter_ms=draw_jitter_ms(config, random),
+        )
+        loaded = loader.load()
+        return cls(
+            disk,
+            clock,
+            directory,
+            config,
+            loaded,
+            topic=topic,
+            partition=partition,
+            topic_id=topic_id,
+            random=random,
+        )
+
+    # ---- appending
+
+    def append(
+        self,
+        records: memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+        guard: VerificationGuard | None = None,
+    ) -> Appended:
+        """Append as the leader: the batch is checked, given its offsets, and written.
+
+        A Raft leader has given offsets and epoch already, and may bring several batches.
+        """
+        if self.failure is not None:
+            self._refuse()
+        if origin is Origin.RAFT_LEADER:
+            return self._append_given(records, leader_epoch, origin)
+        batch = validate(records, self._rules, now_ms, origin)
+        header = batch.header
+        first_offset = self.log_end_offset
+        marker = None
+        if header.producer_id >= 0:
+            if header.is_control:
+                marker = marker_of(batch.buffer, 0, header)
+            earlier = self.producers.check(
+                header,
+                first_offset,
+                origin,
+                marker=marker,
+                guard=guard,
+                transaction_version=transaction_version,
+            )
+            if earlier is not None:
+                # A retry: the client learns what it would have learned the first time.
+                return Appended(
+                    earlier.first_offset,
+                    earlier.last_offset,
+                    earlier.timestamp,
+                    self.log_start_offset,
+                    earlier.timestamp,
+                    True,
+                    0,
+                    0,
+                )
+        assign(batch, first_offset, leader_epoch)
+        if leader_epoch != self.epochs.latest_epoch and leader_epoch >= 0:
+            self.assign_epoch_start_offset(leader_epoch, first_offset)
+        last_offset = first_offset + header.last_offset_delta
+        self._write(batch.buffer, header, first_offset, last_offset, batch.max_timestamp, now_ms, marker)
+        return Appended(
+            first_offset,
+            last_offset,
+            batch.log_append_time,
+            self.log_start_offset,
+            batch.max_timestamp,
+            False,
+            len(batch.buffer),
+            batch.record_count,
+        )
+
+    def _write(
+        self,
+        buffer: Buffer,
+        header: BatchHeader,
+        first_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        now_ms: int,
+        marker: Marker | None,
+    ) -> None:
+        """Put one batch behind the others and bring all that follows from it up to date."""
+        size = len(buffer)
+        segment = self._segment_for(size, first_offset, last_offset, max_timestamp, now_ms)
+        if marker is not None:
+            self._write_marker(segment, buffer, header, first_offset, max_timestamp, marker)
+        else:
+            try:
+                segment.append(buffer, last_offset, max_timestamp)
+            except OSError as error:
+                self._check_torn(segment, error)
+                raise
+        self.size_bytes += size
+        self.log_end_offset = last_offset + 1
+        producers = self.producers
+        if header.producer_id >= 0 and marker is None:
+            producers.apply(header, first_offset, max_timestamp)
+        producers.end_offset = last_offset + 1
+
+    def _segment_for(
+        self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> Segment:
+        """The segment that takes the next `size` bytes; a new one if it is time for that."""
+        if size > self._segment_bytes:
+            raise RecordListTooLarge(
+                f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds the "
+                f"maximum configured segment size of {self._segment_bytes}."
+            )
+        segment = self.segments.active
+        if segment.must_roll(size, last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms):
+            segment = self.roll(first_offset)
+        return segment
+
+    def _write_marker(
+        self,
+        segment: Segment,
+        buffer: Buffer,
+        header: BatchHeader,
+        offset: int,
+        max_timestamp: int,
+        marker: Marker,
+    ) -> None:
+        """A transaction's end. Its index entry goes first: once the marker is there no reader may miss it."""
+        transactions = self.producers.transactions
+        entry = self.producers.entries.get(header.producer_id)
+        first_offset = entry.transaction_first_offset if entry is not None else None
+        if marker.is_abort and first_offset is not None:
+            ended = CompletedTransaction(header.producer_id, first_offset, offset, True)
+            stable = transactions.last_stable_offset_after(ended)
+            segment.aborted_index.append(AbortedTransaction(header.producer_id, first_offset, offset, stable))
+        try:
+            segment.append(buffer, offset + header.last_offset_delta, max_timestamp)
+        except OSError as error:
+            self._check_torn(segment, error)
+            try:
+                segment.aborted_index.truncate_to(offset)
+            except OSError as second:
+                self.fail(second)
+            raise
+        completed = self.producers.apply(header, offset, max_timestamp, marker)
+        if completed is not None:
+            transactions.complete(completed)
+
+    def append_as_follower(self, records: memoryview, *, leader_epoch: int = _EPOCH_MAX) -> Appended:
+        """Append what the leader has, offsets and all. What is torn or of a later epoch is left out."""
+        if self.failure is not None:
+            self._refuse()
+        return self._append_given(records, leader_epoch, Origin.REPLICATION)
+
+    def _append_given(self, records: memoryview, leader_epoch: int, origin: Origin) -> Appended:
+        batches = self._check_given(records, leader_epoch, origin)
+        if not batches:
+            end = self.log_end_offset
+            return Appended(end, end - 1, -1, self.log_start_offset, -1, False, 0, 0)
+        first, last = batches[0][1], batches[-1][1]
+        first_offset = first.base_offset if first.magic >= 2 else first.last_offset
+        if first_offset < self.log_end_offset:
+            raise UnexpectedAppendOffset(
+                f"Unexpected offset in append to {self.name}. First offset {first_offset} is less than the "
+                f"next offset {self.log_end_offset}."
+            )
+        for _, header in batches:
+            self._take_epoch(header)
+        now_ms = self._clock.now_ms()
+        for run in _runs(batches):
+            self._write_run(records, run, now_ms)
+        return Appended(
+            first_offset,
+            last.last_offset,
+            -1,
+            self.log_start_offset,
+            max(header.max_timestamp for _, header in batches),
+            False,
+            sum(header.length_bytes for _, header in batches),
+            sum(max(header.record_count, 1) for _, header in batches),
+        )
+
+    def _check_given(
+        self, records: memoryview, leader_epoch: int, origin: Origin
+    ) -> list[tuple[int, BatchHeader]]:
+        """The whole batches, each with a sound checksum and offsets that grow."""
+        batches = []
+        previous = -1
+        for position, header in iterate_headers(records):
+            epoch = header.partition_leader_epoch
+            if origin is Origin.RAFT_LEADER:
+                if epoch != leader_epoch:
+                    raise InvalidRecord(
+                        f"Append from Raft leader did not set the batch epoch correctly, expected "
+                        f"{leader_epoch} but the batch has {epoch}"
+                    )
+                if header.length_bytes > self.config.max_message_bytes:
+                    raise MessageTooLarge(
+                        f"The record batch size in the append to {self.name} is {header.length_bytes} bytes "
+                        f"which exceeds the maximum configured value of {self.config.max_message_bytes}."
+                    )
+            elif epoch > leader_epoch:
+                logger.info(
+                    "%s: leaving out batches of epoch %d, above epoch %d", self.name, epoch, leader_epoch
+                )
+                break
+            check_crc(records, position, header)
+            if header.last_offset <= previous or header.base_offset <= previous:
+                raise OffsetsOutOfOrder(
+                    f"Out of order offsets found in append to {self.name}: {header.base_offset} after "
+                    f"{previous}."
+                )
+            previous = header.last_offset
+            batches.append((position, header))
+        return batches
+
+    def _take_epoch(self, header: BatchHeader) -> None:
+        """Learn of a new epoch from a batch. Old formats have none: then nothing is known any more."""
+        if header.magic < 2:
+            if self.epochs.entries:
+                self.epochs.clear()
+                self._write_epochs()
+        elif header.partition_leader_epoch >= 0:
+            self.assign_epoch_start_offset(header.partition_leader_epoch, header.base_offset)
+
+    def _write_run(self, records: memoryview, run: list[tuple[int, BatchHeader]], now_ms: int) -> None:
+        """One write for batches that follow each other; a marker is a run of its own."""
+        position, first = run[0]
+        end_position, last = run[-1]
+        buffer = records[position : end_position + last.length_bytes]
+        max_timestamp = max(header.max_timestamp for _, header in run)
+        if first.producer_id >= 0 and first.is_control:
+            marker = marker_of(records, position, first)
+            if marker is not None:
+                self._write(
+                    buffer, first, first.base_offset, first.last_offset, max_timestamp, now_ms, marker
+                )
+                return
+        segment = self._segment_for(len(buffer), first.base_offset, last.last_offset, max_timestamp, now_ms)
+        try:
+            segment.append_batches(buffer)
+        except OSError as error:
+            self._check_torn(segment, error)
+            raise
+        self.size_bytes += len(buffer)
+        self.log_end_offset = last.next_offset
+        for _, header in run:
+            if header.producer_id >= 0:
+                self.producers.apply(header, header.base_offset, header.max_timestamp)
+        self.producers.end_offset = last.next_offset
+
+    def _check_torn(self, segment: Segment, error: OSError) -> None:
+        """After a failed write: if its remains could not be cut off, nothing may follow them."""
+        if segment.is_torn:
+            self.fail(error)
+
+    def start_transaction_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """Before a transaction's first append is verified with its coordinator; None: it is open already."""
+        return self.producers.start_verification(
+            producer_id,
+            sequence,
+            epoch,
+            supports_epoch_bump=supports_epoch_bump,
+            now_ms=self._clock.now_ms(),
+        )
+
+    def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
+        return self.producers.has_ongoing_transaction(producer_id, epoch)
+
+    # ---- reading
+
+    def read(self, offset: int, max_bytes: int, *, limit_offset: int, at_least_one: bool = True) -> LogRead:
+        """Batches from the one that holds `offset` on, below `limit_offset`, of one segment.
+
+        `max_bytes` may cut the last batch. The first one comes whole even if it is larger, or, unless
+        `at_least_one`, not at all.
+        """
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            self._refuse_offset(offset)
+        if offset >= limit_offset or offset == end_offset:
+            return LogRead(b"", offset, -1, -1)
+        found = self.segments.slice(offset, limit_offset, end_offset)
+        if found is None:
+            return LogRead(b"", offset, -1, -1)
+        segment, position, end = found
+        available = end - position
+        length = available if available <= max_bytes else max_bytes
+        data = segment.read_at(position, length) if length > 0 else b""
+        if length < available:
+            first_bytes = _first_batch_bytes(segment, position, data)
+            if first_bytes > length:
+                data = segment.read_at(position, min(first_bytes, available)) if at_least_one else b""
+        return LogRead(data, offset, segment.base_offset, position)
+
+    def locate(
+        self, offset: int, max_bytes: int, *, limit_offset: int, at_least_one: bool = True
+    ) -> FileSlice:
+        """Like `read`, but says where the bytes are."""
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            self._refuse_offset(offset)
+        if offset >= limit_offset or offset == end_offset:
+            return FileSlice(self.segments.active.file, 0, 0, -1)
+        found = self.segments.slice(offset, limit_offset, end_offset)
+        if found is None:
+            return FileSlice(self.segments.active.file, 0, 0, -1)
+        segment, position, end = found
+        available = end - position
+        length = min(available, max(max_bytes, 0))
+        if length < available:
+            first_bytes = _first_batch_bytes(segment, position, b"")
+            if first_bytes > length:
+                length = min(first_bytes, available) if at_least_one else 0
+        return FileSlice(segment.file, position, length, segment.base_offset)
+
+    def _refuse_offset(self, offset: int) -> None:
+        if offset < self.log_start_offset:
+            raise OffsetOutOfRange(
+                f"Received request for offset {offset} for partition {self.name}, but we only have log "
+                f"segments starting from offset: {self.log_start_offset}."
+            )
+        raise OffsetOutOfRange(
+            f"Received request for offset {offset} for partition {self.name}, but we only have log segments "
+            f"upto {self.log_end_offset}."
+        )
+
+    def aborted_transactions(self, first_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that touch [first, upper)."""
+        segment = self.segments.floor(first_offset) or self.segments[0]
+        return self.segments.aborted_transactions(segment, first_offset, upper_bound_offset)
+
+    def aborted_in(self, read: LogRead | FileSlice, offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that a read_committed reader of this answer must know."""
+        length = read.length if isinstance(read, FileSlice) else len(read.records)
+        segment = self.segments.floor(read.segment_base_offset) if read.segment_base_offset >= 0 else None
+        if segment is None or not length:
+            return []
+        upper = self.segments.upper_bound_offset(segment, read.position + length, self.log_end_offset)
+        return self.segments.aborted_transactions(segment, offset, upper)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record at least as young as `timestamp`."""
+        return self.segments.offset_for_timestamp(timestamp, self.log_start_offset)
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        return self.segments.offset_of_max_timestamp()
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(the largest epoch up to `epoch`, where it ends); (-1, -1) if that is not known."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+
+def _runs(batches: list[tuple[int, BatchHeader]]) -> list[list[tuple[int, BatchHeader]]]:
+    """Batches that one write may take. A transaction marker goes alone, for the sake of its index entry."""
+    runs: list[list[tuple[int, BatchHeader]]] = []
+    is_open = False
+    for item in batches:
+        is_marker = item[1].producer_id >= 0 and item[1].is_control
+        if is_open and not is_marker:
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+        is_open = not is_marker
+    return runs
+
+
+def _first_batch_bytes(segment: Segment, position: int, data: bytes) -> int:
+    """The size of the batch at `position`, of which `data` is the start."""
+    prefix = data if len(data) >= 12 else segment.read_at(position, 12)
+    return int.from_bytes(prefix[8:12], "big") + 12

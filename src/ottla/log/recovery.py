@@ -1,0 +1,505 @@
+"""Opens the directory of a log: after a clean stop as it lies, after any other by scanning what may be torn.
+
+What was flushed lies below the recovery point. From there on a batch that is cut off or does not match its
+checksum is where the log ends. Below it such a batch is damage: `LogDamaged` says where and nothing is
+cut off, because to go on would be to lose records in silence. Indexes, snapshots and the epoch checkpoint are
+copies of what the batches say: a missing or wrong one is made anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from ottla.log.config import LogConfig
+from ottla.log.epochs import CHECKPOINT_NAME, EpochCache
+from ottla.log.index import RELATIVE_OFFSET_MAX
+from ottla.log.producers import ProducerStates
+from ottla.log.segment import (
+    ABORTED_INDEX_SUFFIX,
+    CLEANED,
+    DELETED,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    file_name,
+)
+from ottla.log.segments import Segments
+from ottla.log.snapshots import SNAPSHOT_SUFFIX, Snapshots
+from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker, aborted_problem
+from ottla.ports import Buffer, Clock, Disk
+from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader, check_crc, read_header
+from ottla.records.control import ControlType, control_type, coordinator_epoch
+from ottla.records.record import read_batch
+from ottla.wire.errors import CorruptMessage, InvalidRecord
+
+logger = logging.getLogger("ottla.log.recovery")
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with the directory, the bytes scanned so far and the bytes to scan."""
+
+_CHUNK_BYTES = 1024 * 1024
+_PREFIX_BYTES = 17  # enough to tell length and format
+_LENGTH_MIN = 14
+_NUMBERED = re.compile(r"(\d{20})(\.[a-z]+)(\.[a-z]+)?\Z")
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX)
+_RAFT_SNAPSHOT_DELETED = ".checkpoint.deleted"
+
+
+class Loaded(NamedTuple):
+    """The parts of a log that is ready."""
+
+    segments: Segments
+    epochs: EpochCache
+    are_epochs_new: bool
+    """Whether the epoch checkpoint must be written."""
+    producers: ProducerStates
+    snapshots: Snapshots
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    doomed: list[Segment]
+    """Segments behind a torn one: renamed for deletion."""
+
+
+def marker_of(buffer: Buffer, position: int, header: BatchHeader) -> Marker | None:
+    """What the transaction marker in this control batch says; None for an empty batch or another kind."""
+    for record in read_batch(buffer, position, header):
+        kind = control_type(record.key or b"")
+        if kind not in (ControlType.ABORT, ControlType.COMMIT):
+            return None
+        return Marker(kind == ControlType.ABORT, coordinator_epoch(record.value or b""), record.timestamp)
+    return None
+
+
+def replay_batch(
+    states: ProducerStates, header: BatchHeader, buffer: Buffer, position: int
+) -> CompletedTransaction | None:
+    """Bring `states` past a batch that is in the log."""
+    completed = None
+    if header.producer_id >= 0:
+        marker = marker_of(buffer, position, header) if header.is_control else None
+        completed = states.apply(header, header.base_offset, header.max_timestamp, marker)
+    states.end_offset = header.next_offset
+    return completed
+
+
+class Loader:
+    """One load. `load` is the way in; it blocks."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        directory: str,
+        config: LogConfig,
+        producers: ProducerStates,
+        *,
+        recovery_point: int,
+        log_start_offset: int,
+        clean: bool,
+        progress: Progress | None,
+        jitter_ms: int,
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._directory = directory
+        self._config = config
+        self._producers = producers
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._clean = clean
+        self._progress = progress
+        self._jitter_ms = jitter_ms
+        self._segments = Segments()
+        self._snapshots = Snapshots(disk, directory, ())
+        self._epochs = EpochCache()
+        self._are_epochs_new = False
+        self._doomed: list[Segment] = []
+        self._without_indexes: set[int] = set()
+        self._is_replayed = False  # whether the producers are as the segment scanned last left them
+        self._bytes_done = 0
+        self._bytes_total = 0
+
+    def load(self) -> Loaded:
+        self._disk.make_directory(self._directory)
+        self._finish_swaps()
+        damaged = self._open_segments()
+        self._load_epochs()
+        is_untouched = self._clean and not damaged
+        end_offset = self._scan(damaged)
+        if end_offset < self._log_start_offset and len(self._segments):
+            self._drop_all(end_offset)
+        if not len(self._segments):
+            self._create_first()
+            end_offset = self._log_start_offset
+        log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
+        self._trim_epochs(end_offset)
+        self._load_producers(log_start_offset, end_offset)
+        point = end_offset if is_untouched else min(self._recovery_point, end_offset)
+        return Loaded(
+            self._segments,
+            self._epochs,
+            self._are_epochs_new,
+            self._producers,
+            self._snapshots,
+            log_start_offset,
+            end_offset,
+            point,
+            self._doomed,
+        )
+
+    # ---- the files
+
+    def _names(self) -> Iterator[tuple[str, int, str, str]]:
+        """(name, offset, kind, state) of the files that belong to segments and snapshots."""
+        for name in self._disk.list(self._directory):
+            match = _NUMBERED.match(name)
+            if match:
+                yield name, int(match[1]), match[2], match[3] or ""
+
+    def _remove(self, name: str) -> None:
+        self._disk.remove(f"{self._directory}/{name}")
+
+    def _finish_swaps(self) -> None:
+        """Remove what an interrupted compaction or deletion left, or complete it if its result was whole.
+
+        Cleaned segments are renamed to .swap from the last to the first, so while a .cleaned one is left, the
+        .swap ones at or behind it are not all of the result.
+        """
+        for name in self._disk.list(self._directory):
+            is_unfinished = name.endswith((f"{SNAPSHOT_SUFFIX}.tmp", f"{CHECKPOINT_NAME}.tmp"))
+            if is_unfinished or (name.endswith(DELETED) and not name.endswith(_RAFT_SNAPSHOT_DELETED)):
+                self._remove(name)
+        files = list(self._names())
+        cleaned = [(name, offset) for name, offset, _, state in files if state == CLEANED]
+        first_cleaned = min((offset for _, offset in cleaned), default=None)
+        swaps = []
+        for name, offset, kind, state in files:
+            if state != SWAP:
+                continue
+            if first_cleaned is not None and offset >= first_cleaned:
+                self._remove(name)
+            else:
+                swaps.append((name, offset, kind))
+        for name, _ in cleaned:
+            self._remove(name)
+        if swaps:
+            self._complete_swaps(swaps)
+
+    def _complete_swaps(self, swaps: list[tuple[str, int, str]]) -> None:
+        ranges = []
+        for _, offset, kind in swaps:
+            if kind == LOG_SUFFIX:
+                segment = Segment.open_existing(
+                    self._disk, self._directory, offset, self._config, suffix=SWAP
+                )
+                ranges.append((offset, segment.read_next_offset()))
+                segment.close_handles()
+        if ranges:
+            first, end = min(start for start, _ in ranges), max(end for _, end in ranges)
+            for name, offset, _, state in list(self._names()):
+                if state != SWAP and first <= offset < end:
+                    logger.info("removing %s/%s, which a compacted segment replaces", self._directory, name)
+                    self._remove(name)
+        for name, _, _ in swaps:
+            path = f"{self._directory}/{name}"
+            self._disk.rename(path, path.removesuffix(SWAP))
+
+    def _open_segments(self) -> set[int]:
+        """Open every segment; the base offsets of those whose `.txnindex` is damaged."""
+        kinds: dict[int, set[str]] = {}
+        for _, offset, kind, state in self._names():
+            if not state:
+                kinds.setdefault(offset, set()).add(kind)
+        damaged = set()
+        for offset, present in kinds.items():
+            if LOG_SUFFIX not in present:
+                for kind in present.intersection(_INDEX_SUFFIXES):
+                    logger.warning(
+                        "%s/%s has no log file; removing it", self._directory, file_name(offset, kind)
+                    )
+                    self._remove(file_name(offset, kind))
+                continue
+            segment = Segment.open_existing(
+                self._disk, self._directory, offset, self._config, jitter_ms=self._jitter_ms
+            )
+            self._segments.add(segment)
+            if ABORTED_INDEX_SUFFIX in present:
+                problem = aborted_problem(bytes(segment.aborted_index.data), offset)
+                if problem:
+                    logger.warning("%s: %s; rebuilding it", segment.aborted_index.path, problem)
+                    damaged.add(offset)
+        self._snapshots = Snapshots(
+            self._disk,
+            self._directory,
+            [offset for offset, present in kinds.items() if SNAPSHOT_SUFFIX in present],
+        )
+        self._without_indexes = {
+            offset
+            for offset, present in kinds.items()
+            if LOG_SUFFIX in present and not present.issuperset((INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+        }
+        return damaged
+
+    def _create_first(self) -> None:
+        segment = Segment.create(
+            self._disk,
+            self._directory,
+            self._log_start_offset,
+            self._config,
+            now_ms=self._clock.now_ms(),
+            jitter_ms=self._jitter_ms,
+        )
+        self._segments.add(segment)
+
+    # ---- scanning
+
+    def _scan(self, damaged: set[int]) -> int:
+        """Scan what needs it; the offset where the log ends."""
+        segments = list(self._segments)
+        if not segments:
+            return self._log_start_offset
+        unflushed = [] if self._clean else self._segments.covering(self._recovery_point, 2**63 - 1)
+        # Records below the log start are deleted, so that they were flushed is no promise to anyone.
+        flushed_end = self._recovery_point if self._recovery_point > self._log_start_offset else 0
+        scanned = [segment for segment in segments if segment in unflushed or segment.base_offset in damaged]
+        self._bytes_total = sum(segment.size_bytes for segment in scanned)
+        end_offset = None
+        for segment in segments:
+            if segment not in scanned:
+                self._complete_indexes(segment)
+                self._is_replayed = False
+                continue
+            promised = flushed_end if segment in unflushed else 2**63 - 1
+            end_offset, dropped = self._recover(segment, promised)
+            following = self._segments.after(segment)
+            if dropped and following is not None:
+                self._drop_from(following)
+                break
+        last = self._segments.active
+        if end_offset is None or last not in scanned:
+            end_offset = last.read_next_offset()
+        if self._progress is not None and scanned:
+            self._progress(self._directory, self._bytes_total, self._bytes_total)
+        return end_offset
+
+    def _complete_indexes(self, segment: Segment) -> None:
+        """A flushed segment is believed; so are its indexes if they are there and do not look wrong."""
+        problem = None
+        if segment.base_offset in self._without_indexes and segment.size_bytes:
+            problem = "an index file is missing"
+        elif segment.offset_index.is_ragged or segment.time_index.is_ragged:
+            problem = "an index file ends within an entry"
+        elif segment.size_bytes > _CHUNK_BYTES and not segment.offset_index.size_bytes:
+            problem = "its index is empty"
+        elif segment is self._segments.active:
+            problem = segment.offset_index.problem(segment.size_bytes) or segment.time_index.problem()
+        if problem:
+            logger.warning("%s: %s; rebuilding its indexes", segment.path, problem)
+            segment.rebuild_indexes()
+            segment.become_inactive()
+
+    def _recover(self, segment: Segment, promised_offset: int) -> tuple[int, int]:
+        """Scan one segment and make its indexes anew: (the offset after its last batch, bytes cut off)."""
+        if not self._is_replayed:
+            start = max(self._log_start_offset, self._segments[0].base_offset)
+            self._rebuild_producers(min(start, segment.base_offset), segment.base_offset)
+            self._is_replayed = True
+        segment.aborted_index.truncate_to(segment.base_offset)
+        segment.reset_indexes()
+        size = segment.size_bytes
+        position, next_offset = 0, segment.base_offset
+        cause = None
+        for at, header, problem in self._sound_batches(segment):
+            if header is None:
+                cause = problem
+            else:
+                segment.index_scanned(at, header)
+                position, next_offset = at + header.length_bytes, header.next_offset
+        dropped = size - position
+        if dropped:
+            if next_offset < promised_offset:
+                raise segment.damaged(position, f"{cause} It was flushed.", next_offset)
+            logger.warning(
+                "%s: cutting %d bytes at %d, after offset %d: %s",
+                segment.path,
+                dropped,
+                position,
+                next_offset - 1,
+                cause,
+            )
+        segment.size_bytes = position
+        segment.is_torn = True
+        segment.become_inactive()
+        self._snapshots.take(self._producers)
+        return next_offset, dropped
+
+    def _sound_batches(self, segment: Segment) -> Iterator[tuple[int, BatchHeader | None, str | None]]:
+        """(position, header, None) of each sound batch, and at last (position, None, why it is not sound)."""
+        size = segment.size_bytes
+        position, next_offset = 0, segment.base_offset
+        data, start = b"", 0
+        while position < size:
+            at = position - start
+            left = size - position
+            needed = _PREFIX_BYTES
+            if len(data) - at >= _PREFIX_BYTES:
+                needed = int.from_bytes(data[at + 8 : at + 12], "big", signed=True) + LOG_OVERHEAD_BYTES
+            if needed > left or needed < _PREFIX_BYTES:
+                cause = "The batch is cut off." if needed > left else f"No batch is {needed} bytes long."
+                yield position, None, cause
+                return
+            if len(data) - at < needed:
+                data, start = segment.file.pread(min(left, max(needed, _CHUNK_BYTES)), position), position
+                if len(data) < needed:
+                    raise segment.damaged(position, "The file became shorter while it was read.", next_offset)
+                continue
+            problem = self._problem(segment, data, at, next_offset)
+            if problem:
+                yield position, None, problem
+                return
+            header = read_header(data, at)
+            self._replay(segment, position, header, data, at)
+            yield position, header, None
+            next_offset = header.next_offset
+            position += needed
+            self._report(needed)
+
+    def _problem(self, segment: Segment, data: bytes, at: int, next_offset: int) -> str | None:
+        """What is wrong with the batch at `at`, all of whose bytes are there."""
+        try:
+            header = read_header(data, at)
+            check_crc(data, at, header)
+        except CorruptMessage as error:
+            return str(error)
+        if header.last_offset < next_offset or (header.magic == 2 and header.base_offset < next_offset):
+            return f"The batch of offset {header.base_offset} follows offset {next_offset - 1}."
+        if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+            return f"Offset {header.last_offset} is too far from the start of its segment."
+        return None
+
+    def _replay(self, segment: Segment, position: int, header: BatchHeader, data: bytes, at: int) -> None:
+        """Epochs, producers and aborted transactions of a scanned batch."""
+        epoch = header.partition_leader_epoch
+        if epoch > self._epochs.latest_epoch:
+            self._are_epochs_new |= self._epochs.assign(epoch, header.base_offset)
+        try:
+            completed = replay_batch(self._producers, header, data, at)
+        except InvalidRecord as error:
+            raise segment.damaged(position, str(error), header.base_offset) from None
+        if completed is None:
+            return
+        transactions = self._producers.transactions
+        if completed.is_aborted:
+            stable = transactions.last_stable_offset_after(completed)
+            segment.aborted_index.append(AbortedTransaction(*completed[:3], stable))
+        transactions.complete(completed)
+
+    def _report(self, count: int) -> None:
+        before = self._bytes_done // _CHUNK_BYTES
+        self._bytes_done += count
+        if self._progress is not None and self._bytes_done // _CHUNK_BYTES != before:
+            self._progress(self._directory, self._bytes_done, self._bytes_total)
+
+    def _drop_from(self, segment: Segment | None) -> None:
+        """Give up a segment and all behind it."""
+        while segment is not None:
+            following = self._segments.after(segment)
+            logger.warning("deleting %s, which follows the torn end of the log", segment.path)
+            self._segments.remove(segment)
+            segment.close_handles()
+            segment.rename(suffix=DELETED)
+            self._snapshots.remove(segment.base_offset)
+            self._doomed.append(segment)
+            segment = following
+
+    def _drop_all(self, end_offset: int) -> None:
+        """Records below the log start were deleted on purpose, so a log that ends there holds nothing."""
+        logger.warning(
+            "%s ends at offset %d, before its log start %d: starting empty",
+            self._directory,
+            end_offset,
+            self._log_start_offset,
+        )
+        self._drop_from(self._segments[0])
+        self._is_replayed = False
+        self._epochs.clear()
+        self._are_epochs_new = True
+        for offset in list(self._snapshots.offsets):
+            self._snapshots.remove(offset)
+
+    # ---- epochs and producers
+
+    def _load_epochs(self) -> None:
+        """Read the checkpoint; a missing or damaged one is made from the batches."""
+        path = f"{self._directory}/{CHECKPOINT_NAME}"
+        problem = "it is missing"
+        if self._disk.exists(path):
+            try:
+                self._epochs = EpochCache.from_text(self._disk.read(path).decode())
+            except ValueError as error:
+                problem = str(error)
+            else:
+                return
+        flushed = [segment for segment in self._segments if segment.size_bytes]
+        if not flushed:
+            return
+        logger.warning("%s: %s; rebuilding it from the log", path, problem)
+        self._are_epochs_new = True
+        end = 2**63 - 1 if self._clean else self._recovery_point
+        for segment in flushed:
+            if segment.base_offset >= end:
+                break
+            for _, header in segment.headers():
+                if header.base_offset >= end:
+                    break
+                if header.partition_leader_epoch > self._epochs.latest_epoch:
+                    self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+    def _trim_epochs(self, end_offset: int) -> None:
+        self._are_epochs_new |= self._epochs.truncate_from_end(end_offset)
+        self._are_epochs_new |= self._epochs.truncate_from_start(self._log_start_offset)
+
+    def _load_producers(self, log_start_offset: int, end_offset: int) -> None:
+        self._snapshots.remove_strays([segment.base_offset for segment in self._segments])
+        if not self._is_replayed:
+            self._rebuild_producers(log_start_offset, end_offset)
+        self._producers.end_offset = end_offset
+        if end_offset > log_start_offset:
+            self._snapshots.take(self._producers)
+
+    def _rebuild_producers(self, log_start_offset: int, end_offset: int) -> None:
+        now_ms = self._clock.now_ms()
+        rebuild_producers(
+            self._producers, self._snapshots, self._segments, log_start_offset, end_offset, now_ms
+        )
+
+
+def rebuild_producers(
+    states: ProducerStates,
+    snapshots: Snapshots,
+    segments: Segments,
+    log_start_offset: int,
+    end_offset: int,
+    now_ms: int,
+) -> None:
+    """Bring `states` to `end_offset`: from the newest snapshot, then through the batches that follow it."""
+    snapshots.restore(states, log_start_offset, end_offset, now_ms)
+    if states.end_offset < end_offset:
+        for segment in segments.covering(states.end_offset, end_offset):
+            position = segment.position_of(max(states.end_offset, segment.base_offset))
+            if position is None:
+                continue
+            for at, header in segment.headers(position):
+                if header.base_offset >= end_offset:
+                    break
+                body = segment.read_at(at, header.length_bytes) if header.is_control else b""
+                completed = replay_batch(states, header, body, 0)
+                if completed is not None:
+                    states.transactions.complete(completed)
+    states.end_offset = end_offset

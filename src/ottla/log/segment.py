@@ -1,0 +1,558 @@
+"""One segment of a log: its `.log` file with the `.index`, `.timeindex` and `.txnindex` beside it.
+
+The rule: `size_bytes` counts whole batches only. Bytes beyond it (a write that failed half-way, space that
+was preallocated) are not part of the segment, and are cut off before the segment is left alone.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from struct import Struct
+
+from ottla.log.config import LogConfig
+from ottla.log.index import RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
+from ottla.log.transactions import AbortedIndex
+from ottla.ports import Buffer, Disk, File
+from ottla.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, iterate_headers, read_header
+from ottla.wire.errors import CorruptMessage
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+ABORTED_INDEX_SUFFIX = ".txnindex"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+DELETED = ".deleted"
+
+_WINDOW_BYTES = 8192
+_CHUNK_BYTES = 1024 * 1024
+_LENGTH_MIN = 14
+# Of a v2 header: base offset, length, magic, last offset delta, max timestamp.
+_WALK = Struct(">qi4xb6xi8xq")
+
+
+class LogDamaged(OSError):
+    """Bytes on disk that cannot be what was written. Nothing was cut; the directory must not go on."""
+
+    def __init__(self, path: str, position: int, offset: int, cause: str) -> None:
+        super().__init__(
+            errno.EIO,
+            f"The log is damaged at byte {position}, offset {offset}: {cause} Restore the file from a copy "
+            f"or a replica, or move its directory away to give its records up",
+            path,
+        )
+        self.path = path
+        self.position = position
+        self.offset = offset
+        self.cause = cause
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """A run of batches from `base_offset` on. One event loop changes it; threads may read what is in it."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_disk",
+        "_file",
+        "_first_timestamp",
+        "_interval_bytes",
+        "_max_timestamp",
+        "_offset_of_max_timestamp",
+        "aborted_index",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "is_torn",
+        "jitter_ms",
+        "offset_index",
+        "size_bytes",
+        "suffix",
+        "time_index",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        size_bytes: int,
+        index_bytes: int,
+        time_index_bytes: int,
+        is_new: bool,
+        created_ms: int,
+        suffix: str,
+        jitter_ms: int,
+    ) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.suffix = suffix
+        self.size_bytes = size_bytes
+        self.created_ms = created_ms
+        self.jitter_ms = jitter_ms
+        self.is_torn = False
+        """Whether the file may hold bytes beyond `size_bytes`."""
+        self._file: File | None = None
+        self._interval_bytes = config.index_interval_bytes
+        self._bytes_since_entry = 0
+        self._first_timestamp: int | None = None
+        self._max_timestamp: int | None = -1 if is_new else None
+        self._offset_of_max_timestamp = base_offset
+        index_bytes_max = config.segment_index_bytes
+        self.offset_index = OffsetIndex(
+            disk, self.path_of(INDEX_SUFFIX), base_offset, index_bytes_max, index_bytes
+        )
+        self.time_index = TimeIndex(
+            disk, self.path_of(TIME_INDEX_SUFFIX), base_offset, index_bytes_max, time_index_bytes
+        )
+        self.aborted_index = AbortedIndex(disk, self.path_of(ABORTED_INDEX_SUFFIX), is_new=is_new)
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        suffix: str = "",
+        jitter_ms: int = 0,
+    ) -> Segment:
+        """A new, empty segment. Files of the same name that lie there are removed."""
+        segment = cls(
+            disk,
+            directory,
+            base_offset,
+            config,
+            size_bytes=0,
+            index_bytes=0,
+            time_index_bytes=0,
+            is_new=True,
+            created_ms=now_ms,
+            suffix=suffix,
+            jitter_ms=jitter_ms,
+        )
+        for path in segment.paths:
+            disk.remove(path)
+        try:
+            segment._file = disk.open(segment.path, create=True)
+            if config.preallocate:
+                segment.is_torn = True
+                segment._file.truncate(config.segment_bytes)
+            disk.open(segment.offset_index.path, create=True).close()
+            disk.open(segment.time_index.path, create=True).close()
+        except OSError:
+            segment.close_handles()
+            for path in segment.paths:
+                disk.remove(path)
+            raise
+        return segment
+
+    @classmethod
+    def open_existing(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        suffix: str = "",
+        jitter_ms: int = 0,
+    ) -> Segment:
+        """A segment that is on disk. Nothing of it is read yet; missing index files count as empty."""
+
+        def size_of(kind: str) -> int:
+            path = f"{directory}/{file_name(base_offset, kind)}{suffix}"
+            return disk.size(path) if disk.exists(path) else 0
+
+        path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}{suffix}"
+        return cls(
+            disk,
+            directory,
+            base_offset,
+            config,
+            size_bytes=disk.size(path),
+            index_bytes=size_of(INDEX_SUFFIX),
+            time_index_bytes=size_of(TIME_INDEX_SUFFIX),
+            is_new=False,
+            created_ms=disk.modified_ms(path),
+            suffix=suffix,
+            jitter_ms=jitter_ms,
+        )
+
+    def __repr__(self) -> str:
+        return f"Segment(base_offset={self.base_offset}, size_bytes={self.size_bytes})"
+
+    # ---- files
+
+    def path_of(self, kind: str) -> str:
+        return f"{self.directory}/{file_name(self.base_offset, kind)}{self.suffix}"
+
+    @property
+    def path(self) -> str:
+        return self.path_of(LOG_SUFFIX)
+
+    @property
+    def paths(self) -> tuple[str, str, str, str]:
+        """Its files; the last one may not exist."""
+        return self.path, self.offset_index.path, self.time_index.path, self.aborted_index.path
+
+    @property
+    def file(self) -> File:
+        """The `.log` file, opened when first needed."""
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    @property
+    def index_sizes(self) -> tuple[int, int, int]:
+        return self.offset_index.size_bytes, self.time_index.size_bytes, self.aborted_index.size_bytes
+
+    @property
+    def modified_ms(self) -> int:
+        return self._disk.modified_ms(self.path)
+
+    def rename(self, *, directory: str | None = None, suffix: str | None = None) -> None:
+        """Move its files to another suffix, or only follow them to a directory that was renamed."""
+        before = self.paths
+        if directory is not None:
+            self.directory = directory
+        if suffix is not None:
+            self.suffix = suffix
+        self.offset_index.path = self.path_of(INDEX_SUFFIX)
+        self.time_index.path = self.path_of(TIME_INDEX_SUFFIX)
+        self.aborted_index.path = self.path_of(ABORTED_INDEX_SUFFIX)
+        if suffix is not None:
+            for old, new in zip(before, self.paths, strict=True):
+                if self._disk.exists(old):
+                    self._disk.rename(old, new)
+        if self._file is not None:
+            self._file.path = self.path
+
+    def close_handles(self) -> None:
+        """Give back descriptors and mappings; what is on disk stays as it is."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self.offset_index.close()
+        self.time_index.close()
+
+    def close(self) -> None:
+        """Leave the files complete."""
+        self.become_inactive()
+        self.close_handles()
+
+    def remove(self) -> None:
+        """Delete its files."""
+        self.close_handles()
+        for path in self.paths:
+            self._disk.remove(path)
+
+    def sync(self) -> None:
+        """Block until all of it is on stable storage."""
+        self.file.fsync()
+        self.sync_indexes()
+
+    def sync_indexes(self) -> None:
+        """Block until the index files are on stable storage."""
+        for path in (self.offset_index.path, self.time_index.path, self.aborted_index.path):
+            if self._disk.exists(path):
+                file = self._disk.open(path)
+                try:
+                    file.fsync()
+                finally:
+                    file.close()
+
+    # ---- timestamps
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp in the segment, -1 if there is none. After a load the time index knows it."""
+        if self._max_timestamp is None:
+            return self._load_max_timestamp()
+        return self._max_timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        """The last offset of the batch that has it."""
+        if self._max_timestamp is None:
+            self._load_max_timestamp()
+        return self._offset_of_max_timestamp
+
+    def _load_max_timestamp(self) -> int:
+        """Take it from the last entry of the time index if the batch that the entry names bears it out."""
+        timestamp, offset = self.time_index.last()
+        is_sound = timestamp < 0 and self.first_batch_timestamp is None
+        if timestamp >= 0 and not self.time_index.problem():
+            position = self.position_of(offset)
+            is_sound = position is not None and self.header_at(position).max_timestamp == timestamp
+        if is_sound:
+            self._max_timestamp, self._offset_of_max_timestamp = timestamp, offset
+            return timestamp
+        self.rebuild_indexes()
+        return -1 if self._max_timestamp is None else self._max_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """What retention goes by: the largest timestamp, else the file's time."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    @property
+    def first_batch_timestamp(self) -> int | None:
+        """The largest timestamp of the first batch: what rolling by time goes by. None without one."""
+        if self._first_timestamp is None and self.size_bytes:
+            self._first_timestamp = next(self.headers())[1].max_timestamp
+        first = self._first_timestamp
+        return first if first is not None and first >= 0 else None
+
+    # ---- writing
+
+    def must_roll(
+        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, segment_bytes: int, roll_ms: int
+    ) -> bool:
+        """Whether a new segment must take a batch of this size, last offset and timestamp."""
+        held = self.size_bytes
+        if held > segment_bytes - size or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        if self.offset_index.is_full or self.time_index.is_full:
+            return True
+        if not held:
+            return False
+        first = self._first_timestamp
+        if first is None or first < 0:
+            first = self.first_batch_timestamp
+        waited_ms = now_ms - self.created_ms if first is None else max_timestamp - first
+        return waited_ms > roll_ms - self.jitter_ms
+
+    def append(self, buffer: Buffer, last_offset: int, max_timestamp: int) -> None:
+        """Write one batch behind the others. After an OSError the segment is as it was."""
+        position = self.size_bytes
+        size = len(buffer)
+        self._write((buffer,), position)
+        self.size_bytes = position + size
+        self._note_batch(position, size, last_offset, max_timestamp)
+
+    def append_batches(self, buffer: Buffer) -> None:
+        """Write whole batches behind the others."""
+        position = self.size_bytes
+        self._write((buffer,), position)
+        self.size_bytes = position + len(buffer)
+        for at, header in iterate_headers(buffer):
+            self._note_batch(position + at, header.length_bytes, header.last_offset, header.max_timestamp)
+
+    def _write(self, buffers: tuple[Buffer, ...], position: int) -> None:
+        file = self._file or self.file
+        try:
+            file.pwrite(buffers, position)
+        except OSError:
+            self.is_torn = True
+            self.trim()  # raises if it fails: then the log is given up, and this says why
+            raise
+
+    def _note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Keep timestamps and indexes up to a batch that was written."""
+        if not position:
+            self._first_timestamp = max_timestamp
+        largest = self._max_timestamp
+        if largest is None:
+            largest = self.max_timestamp
+        if max_timestamp > largest:
+            self._max_timestamp = max_timestamp
+            self._offset_of_max_timestamp = last_offset
+        if self._bytes_since_entry > self._interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append(self.max_timestamp, self._offset_of_max_timestamp)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += size
+
+    def trim(self) -> None:
+        """Cut off what lies beyond the last batch."""
+        if self.is_torn:
+            self.file.truncate(self.size_bytes)
+            self.is_torn = False
+
+    def become_inactive(self) -> None:
+        """No more appends for now: trim the file, complete the indexes."""
+        self.trim()
+        if self._max_timestamp is not None:
+            self.time_index.append(self._max_timestamp, self._offset_of_max_timestamp)
+        self.offset_index.write_out()
+        self.time_index.write_out()
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Drop the batch that holds `offset` and all after it; the count of bytes dropped."""
+        position = self.position_of(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.aborted_index.truncate_to(offset)
+        dropped = 0
+        if position is not None:
+            dropped = self.size_bytes - position
+            self.file.truncate(position)
+            self.size_bytes = position
+            self.is_torn = False
+        if not self.size_bytes:
+            self.created_ms = now_ms
+            self._first_timestamp = None
+        self._bytes_since_entry = 0
+        self._recompute_max_timestamp()
+        return dropped
+
+    def _recompute_max_timestamp(self) -> None:
+        """From the time index, and from the batches after its last entry."""
+        timestamp, offset = self.time_index.last()
+        _, position = self.offset_index.lookup(offset)
+        for _, header in self.headers(position):
+            if header.max_timestamp > timestamp:
+                timestamp, offset = header.max_timestamp, header.last_offset
+        self._max_timestamp, self._offset_of_max_timestamp = timestamp, offset
+
+    def rebuild_indexes(self) -> None:
+        """Make offset and time index anew from the batches, which must be sound."""
+        self.reset_indexes()
+        for position, header in self.headers():
+            self.index_scanned(position, header)
+
+    def reset_indexes(self) -> None:
+        """Empty the offset and time index, to be filled by `index_scanned`."""
+        self.offset_index.truncate_entries(0)
+        self.time_index.truncate_entries(0)
+        self._max_timestamp, self._offset_of_max_timestamp = -1, self.base_offset
+        self._first_timestamp = None
+        self._bytes_since_entry = 0
+
+    def index_scanned(self, position: int, header: BatchHeader) -> None:
+        """The next batch of a scan."""
+        self._note_batch(position, header.length_bytes, header.last_offset, header.max_timestamp)
+
+    # ---- reading
+
+    def damaged(self, position: int, cause: str, offset: int | None = None) -> LogDamaged:
+        return LogDamaged(self.path, position, self.base_offset if offset is None else offset, cause)
+
+    def headers(self, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch from `position` on. Reads little more than the headers."""
+        stop = self.size_bytes if end is None else min(end, self.size_bytes)
+        window, start = b"", position
+        while position < stop:
+            at = position - start
+            if at + HEADER_BYTES > len(window):
+                window, start, at = self.file.pread(_WINDOW_BYTES, position), position, 0
+            try:
+                header = read_header(window, at)
+            except CorruptMessage as error:
+                raise self.damaged(position, str(error)) from None
+            if position + header.length_bytes > self.size_bytes:
+                raise self.damaged(position, "The batch ends beyond the file.", header.base_offset)
+            yield position, header
+            position += header.length_bytes
+
+    def chunks(
+        self, position: int = 0, end: int | None = None, *, size: int = _CHUNK_BYTES
+    ) -> Iterator[tuple[int, bytes]]:
+        """(position, bytes) in runs of whole batches, about `size` bytes each, more for a larger batch."""
+        stop = self.size_bytes if end is None else min(end, self.size_bytes)
+        while position < stop:
+            data = self.file.pread(min(size, stop - position), position)
+            try:
+                whole = 0
+                for at, header in iterate_headers(data):
+                    whole = at + header.length_bytes
+                if not whole:
+                    length = read_header(data).length_bytes
+                    if length > stop - position or length <= len(data):
+                        raise self.damaged(position, "The batch ends beyond the file.")
+                    data = self.file.pread(length, position)
+                    whole = length
+            except CorruptMessage as error:
+                raise self.damaged(position, str(error)) from None
+            yield position, data if whole == len(data) else data[:whole]
+            position += whole
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the first batch begins whose last offset is at least `offset`; None: there is none here."""
+        entry_offset, position = self.offset_index.lookup(offset)
+        found = self._walk(offset, position, entry_offset)
+        if found >= 0:
+            return found
+        if found == _BAD_ENTRY:
+            self.rebuild_indexes()
+            entry_offset, position = self.offset_index.lookup(offset)
+            found = self._walk(offset, position, entry_offset)
+            if found >= 0:
+                return found
+            if found == _BAD_ENTRY:
+                raise self.damaged(position, "The batch there does not hold the offset that its index gives.")
+        return None
+
+    def _walk(self, offset: int, position: int, entry_offset: int) -> int:
+        """Go from header to header from where an index entry points. Negative: `_AT_END`, `_BAD_ENTRY`."""
+        size = self.size_bytes
+        file = self._file or self.file
+        is_entry = position != 0
+        if is_entry and not 0 < position < size:
+            return _BAD_ENTRY
+        window, start = b"", position
+        while position < size:
+            at = position - start
+            if at + _WALK.size > len(window):
+                window, start, at = file.pread(_WINDOW_BYTES, position), position, 0
+            if len(window) - at >= _WALK.size:
+                base, length, magic, delta, _ = _WALK.unpack_from(window, at)
+                last = base + delta if magic == 2 else base
+            else:  # a v0 or v1 message at the very end can be shorter than that
+                base, length, magic = (
+                    int.from_bytes(window[:8], "big"),
+                    int.from_bytes(window[8:12], "big"),
+                    0,
+                )
+                last = base
+            if length < _LENGTH_MIN or length > size - position - LOG_OVERHEAD_BYTES or not 0 <= magic <= 2:
+                if is_entry:
+                    return _BAD_ENTRY
+                if length >= _LENGTH_MIN and 0 <= magic <= 2:
+                    raise self.damaged(position, "The batch ends beyond the file.", base)
+                raise self.damaged(position, f"No batch has length {length} and magic {magic}.")
+            if is_entry:
+                if not self.base_offset <= base <= entry_offset:
+                    return _BAD_ENTRY
+                is_entry = False
+            if last >= offset:
+                return position
+            position += length + LOG_OVERHEAD_BYTES
+        return _AT_END
+
+    def read_next_offset(self) -> int:
+        """The offset after the last batch, from the last index entry on."""
+        next_offset = self.base_offset
+        if not self.size_bytes:
+            return next_offset
+        if self.offset_index.problem(self.size_bytes):
+            self.rebuild_indexes()
+        for _, header in self.headers(self.position_of(self.offset_index.last()[0]) or 0):
+            next_offset = header.next_offset
+        return next_offset
+
+    def header_at(self, position: int) -> BatchHeader:
+        """The header of the batch that begins at `position`."""
+        return next(self.headers(position))[1]
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Exactly these bytes."""
+        data = (self._file or self.file).pread(length, position)
+        if len(data) != length:
+            raise self.damaged(position, f"The file ends {length - len(data)} bytes too early.")
+        return data
+
+
+_AT_END = -1
+_BAD_ENTRY = -2

@@ -1,0 +1,99 @@
+"""The `.snapshot` files of a log: what was known of its producers at some offsets.
+
+A snapshot only saves scanning. One that is missing or damaged is passed over, and the state is rebuilt from
+an older one and the log; so snapshots may be written without waiting for the disk, as long as the recovery
+point moves past their offset only after they were synced.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right, insort
+from collections.abc import Collection
+
+from ottla.log.producers import ProducerStates, decode_snapshot, encode_snapshot
+from ottla.log.segment import DELETED, file_name
+from ottla.ports import Disk
+
+logger = logging.getLogger("ottla.log.snapshots")
+
+SNAPSHOT_SUFFIX = ".snapshot"
+
+
+class Snapshots:
+    """The snapshot files in one log's directory, by offset."""
+
+    __slots__ = ("_disk", "directory", "offsets", "unsynced")
+
+    def __init__(self, disk: Disk, directory: str, offsets: Collection[int]) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.offsets = sorted(offsets)
+        self.unsynced: list[str] = []
+
+    @property
+    def latest_offset(self) -> int | None:
+        return self.offsets[-1] if self.offsets else None
+
+    def path_of(self, offset: int) -> str:
+        return f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+
+    def take(self, states: ProducerStates, *, sync: bool = False) -> None:
+        """Write one for the offset that `states` has reached, unless that or a later one is there."""
+        offset = states.end_offset
+        if self.offsets and offset <= self.offsets[-1]:
+            return
+        path = self.path_of(offset)
+        self._disk.replace(path, encode_snapshot(states.entries.values()), sync=sync)
+        insort(self.offsets, offset)
+        if not sync:
+            self.unsynced.append(path)
+
+    def remove(self, offset: int) -> None:
+        if offset in self.offsets:
+            self.offsets.remove(offset)
+            self._disk.remove(self.path_of(offset))
+
+    def mark_deleted(self, offset: int) -> str | None:
+        """Rename one for deletion; the path to delete later, None if there was none."""
+        if offset not in self.offsets:
+            return None
+        self.offsets.remove(offset)
+        path = self.path_of(offset)
+        if not self._disk.exists(path):
+            return None
+        self._disk.rename(path, path + DELETED)
+        return path + DELETED
+
+    def remove_strays(self, base_offsets: Collection[int]) -> None:
+        """Keep those at the start of a segment, and the latest one if it is beyond them all."""
+        bases = set(base_offsets)
+        strays = [offset for offset in self.offsets if offset not in bases]
+        if strays and (not bases or strays[-1] >= max(bases)):
+            strays.pop()
+        for offset in strays:
+            self.remove(offset)
+
+    def restore(self, states: ProducerStates, log_start_offset: int, end_offset: int, now_ms: int) -> None:
+        """Bring `states` to the newest sound snapshot in (log start, end], else to nothing at the log start.
+
+        Snapshots outside that range are removed: the log has gone back, or on, without them.
+        """
+        for offset in [offset for offset in self.offsets if not log_start_offset < offset <= end_offset]:
+            self.remove(offset)
+        while self.offsets:
+            offset = self.offsets[-1]
+            path = self.path_of(offset)
+            try:
+                entries = decode_snapshot(self._disk.read(path))
+            except (ValueError, FileNotFoundError) as error:
+                logger.warning("snapshot %s is of no use (%s); rebuilding from an older one", path, error)
+                self.remove(offset)
+                continue
+            states.restore(entries, offset, now_ms)
+            return
+        states.restore((), log_start_offset, now_ms)
+
+    def latest_at_or_before(self, offset: int) -> int | None:
+        place = bisect_right(self.offsets, offset)
+        return self.offsets[place - 1] if place else None

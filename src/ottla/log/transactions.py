@@ -1,0 +1,183 @@
+"""Transactions as one partition sees them: which are open, which have ended, and the `.txnindex` layout.
+
+An offset is unstable while its transaction is open, or has ended with a marker that is not yet below the
+high watermark. A read_committed reader stops before the first unstable offset, so the rule here is: a
+transaction leaves this book only when its marker is replicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.ports import Buffer, Disk
+
+_ENTRY = Struct(">hqqqq")
+ENTRY_BYTES = _ENTRY.size
+_VERSION = 0
+
+
+class AbortedTransaction(NamedTuple):
+    """One entry of a `.txnindex`: readers drop the producer's records between these offsets."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class CompletedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """The offset of the marker that ended it."""
+    is_aborted: bool
+
+
+class Marker(NamedTuple):
+    """What the control record of a transaction marker says."""
+
+    is_abort: bool
+    coordinator_epoch: int
+    timestamp: int
+
+
+class OpenTransactions:
+    """The book of a partition's transactions that readers must still care about."""
+
+    __slots__ = ("first_unstable_offset", "ongoing", "unreplicated")
+
+    def __init__(self) -> None:
+        self.ongoing: dict[int, int] = {}
+        """First offset -> producer id. Transactions begin at growing offsets, so the order is by offset."""
+        self.unreplicated: dict[int, int] = {}
+        """First offset -> offset of the marker, for ended transactions above the high watermark."""
+        self.first_unstable_offset: int | None = None
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the oldest transaction without a marker begins."""
+        return next(iter(self.ongoing), None)
+
+    def begin(self, producer_id: int, first_offset: int) -> None:
+        self.ongoing[first_offset] = producer_id
+        if self.first_unstable_offset is None:
+            self.first_unstable_offset = first_offset
+
+    def restore(self, ongoing: dict[int, int]) -> None:
+        """Start over with these open transactions."""
+        self.ongoing = dict(sorted(ongoing.items()))
+        self.unreplicated = {}
+        self._recompute()
+
+    def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
+        """The last stable offset once this transaction has ended: what its index entry holds."""
+        for first_offset, producer_id in self.ongoing.items():
+            if producer_id != completed.producer_id:
+                return first_offset
+        return completed.last_offset + 1
+
+    def complete(self, completed: CompletedTransaction) -> None:
+        """The marker is in the log; the transaction stays unstable until the marker is replicated."""
+        del self.ongoing[completed.first_offset]
+        self.unreplicated[completed.first_offset] = completed.last_offset
+        self._recompute()
+
+    def forget_below(self, offset: int) -> None:
+        """Everything below `offset` is replicated."""
+        if not self.unreplicated:
+            return
+        self.unreplicated = {first: last for first, last in self.unreplicated.items() if last >= offset}
+        self._recompute()
+
+    def clear(self) -> None:
+        self.restore({})
+
+    def _recompute(self) -> None:
+        candidates = [min(self.unreplicated)] if self.unreplicated else []
+        if self.ongoing:
+            candidates.append(next(iter(self.ongoing)))
+        self.first_unstable_offset = min(candidates, default=None)
+
+
+def encode_aborted(entry: AbortedTransaction) -> bytes:
+    return _ENTRY.pack(_VERSION, *entry)
+
+
+def decode_aborted(data: Buffer) -> Iterator[AbortedTransaction]:
+    """The entries of a `.txnindex` in order. A last entry that is not whole is left out."""
+    whole = len(data) - len(data) % ENTRY_BYTES
+    for _version, producer_id, first_offset, last_offset, stable in _ENTRY.iter_unpack(
+        memoryview(data)[:whole]
+    ):
+        yield AbortedTransaction(producer_id, first_offset, last_offset, stable)
+
+
+def aborted_problem(data: Buffer, base_offset: int) -> str | None:
+    """Why a `.txnindex` cannot be right, or None. Entries follow each other by the offset of their marker."""
+    if len(data) % ENTRY_BYTES:
+        return f"its {len(data)} bytes are not a multiple of {ENTRY_BYTES}"
+    previous = base_offset - 1
+    for version, _producer_id, first_offset, last_offset, _stable in _ENTRY.iter_unpack(data):
+        if version != _VERSION:
+            return f"an entry has version {version}"
+        if last_offset <= previous or first_offset > last_offset:
+            return f"the entry of offsets {first_offset} to {last_offset} does not follow offset {previous}"
+        previous = last_offset
+    return None
+
+
+class AbortedIndex:
+    """`.txnindex`: the aborted transactions whose markers are in the segment. Most have none, and no file."""
+
+    __slots__ = ("_data", "_disk", "path")
+
+    def __init__(self, disk: Disk, path: str, *, is_new: bool) -> None:
+        self._disk = disk
+        self.path = path
+        self._data: bytearray | None = bytearray() if is_new else None
+
+    @property
+    def data(self) -> bytearray:
+        if self._data is None:
+            self._data = bytearray(self._disk.read(self.path) if self._disk.exists(self.path) else b"")
+        return self._data
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.data)
+
+    def entries(self) -> Iterator[AbortedTransaction]:
+        return decode_aborted(bytes(self.data))
+
+    def append(self, entry: AbortedTransaction) -> None:
+        encoded = encode_aborted(entry)
+        self._write(encoded, len(self.data))
+        self.data.extend(encoded)
+
+    def truncate_to(self, offset: int) -> None:
+        """Keep the transactions whose markers are below `offset`."""
+        kept = [entry for entry in self.entries() if entry.last_offset < offset]
+        encoded = bytearray().join(map(encode_aborted, kept))
+        if len(encoded) != len(self.data):
+            self._write(encoded, 0)
+            self._data = encoded
+
+    def _write(self, encoded: Buffer, position: int) -> None:
+        file = self._disk.open(self.path, create=True)
+        try:
+            file.pwrite([encoded], position)
+            file.truncate(position + len(encoded))
+        finally:
+            file.close()
+
+    def collect(self, first_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Those that touch [first, upper), and whether later segments need not be looked at."""
+        found = []
+        for entry in self.entries():
+            if entry.last_offset >= first_offset and entry.first_offset < upper_bound_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_bound_offset:
+                return found, True
+        return found, False

@@ -1,0 +1,109 @@
+"""Leader epochs against a plain list, and the checkpoint's text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.log.epochs import EpochCache, EpochEntry
+
+ENTRIES = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50)), max_size=12)
+
+
+def cache_of(*entries: tuple[int, int]) -> EpochCache:
+    return EpochCache([EpochEntry(*entry) for entry in entries])
+
+
+def test_the_same_epoch_again_changes_nothing() -> None:
+    cache = cache_of((1, 10))
+    assert not cache.assign(1, 10)
+    assert not cache.assign(1, 15)
+    assert cache.entries == [(1, 10)]
+
+
+def test_an_earlier_start_of_the_same_epoch_is_taken() -> None:
+    cache = cache_of((1, 10))
+    assert cache.assign(1, 5)
+    assert cache.entries == [(1, 5)]
+
+
+def test_a_new_entry_removes_those_that_contradict_it() -> None:
+    cache = cache_of((1, 10), (2, 20), (3, 30))
+    assert cache.assign(2, 15)
+    assert cache.entries == [(1, 10), (2, 15)]
+    assert cache.assign(5, 12)
+    assert cache.entries == [(1, 10), (5, 12)]
+
+
+def test_negative_epochs_and_offsets_are_refused() -> None:
+    for epoch, offset in ((-1, 0), (0, -1)):
+        with pytest.raises(ValueError):
+            EpochCache().assign(epoch, offset)
+
+
+def test_truncation_at_the_start_moves_the_covering_epoch() -> None:
+    cache = cache_of((1, 0), (2, 10), (4, 20))
+    assert cache.truncate_from_start(15)
+    assert cache.entries == [(2, 15), (4, 20)]
+    assert cache.truncate_from_start(20)
+    assert cache.entries == [(4, 20)]
+    assert not cache.truncate_from_start(20)
+    assert not cache.truncate_from_start(3)
+
+
+def test_truncation_at_the_end_forgets_epochs_that_begin_there() -> None:
+    cache = cache_of((1, 0), (2, 10), (4, 20))
+    assert cache.truncate_from_end(10)
+    assert cache.entries == [(1, 0)]
+    assert cache.latest_epoch == 1
+    assert not cache.truncate_from_end(10)
+    assert cache.truncate_from_end(0)
+    assert cache.latest_epoch == -1
+
+
+def test_the_end_of_an_epoch_is_the_start_of_the_next() -> None:
+    cache = cache_of((2, 10), (4, 20), (5, 30))
+    assert cache.end_offset_for(-1, 99) == (-1, -1)
+    assert cache.end_offset_for(1, 99) == (1, 10)
+    assert cache.end_offset_for(2, 99) == (2, 20)
+    assert cache.end_offset_for(3, 99) == (2, 20)
+    assert cache.end_offset_for(5, 99) == (5, 99)
+    assert cache.end_offset_for(6, 99) == (-1, -1)
+    assert EpochCache().end_offset_for(0, 99) == (-1, -1)
+
+
+def test_the_epoch_of_an_offset_is_the_last_that_began_before_it() -> None:
+    cache = cache_of((2, 10), (4, 20))
+    assert [cache.epoch_for_offset(offset) for offset in (9, 10, 19, 20, 100)] == [None, 2, 2, 4, 4]
+    assert cache.earliest == (2, 10)
+    assert cache.previous_epoch == 2
+    assert EpochCache().earliest is None
+    assert EpochCache().previous_epoch == -1
+
+
+@given(ENTRIES)
+def test_epochs_and_offsets_always_grow(entries: list[tuple[int, int]]) -> None:
+    cache = EpochCache()
+    for epoch, offset in entries:
+        cache.assign(epoch, offset)
+        assert cache.latest_epoch == cache.entries[-1].epoch
+        for left, right in zip(cache.entries, cache.entries[1:], strict=False):
+            assert left.epoch < right.epoch
+            assert left.start_offset < right.start_offset
+
+
+@given(ENTRIES)
+def test_the_text_reads_back(entries: list[tuple[int, int]]) -> None:
+    cache = cache_of(*entries)
+    assert EpochCache.from_text(cache.to_text()).entries == cache.entries
+
+
+def test_the_text_is_kafkas() -> None:
+    assert cache_of((0, 0), (3, 120)).to_text() == "0\n2\n0 0\n3 120\n"
+
+
+@pytest.mark.parametrize("text", ["", "0", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0 0 0\n", "0\n1\nx y\n", "0\nx\n"])
+def test_a_damaged_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        EpochCache.from_text(text)

@@ -13,13 +13,14 @@ KERNELS = ("kernel", "keys")
 def extensions() -> list[Extension]:
     try:
         from Cython.Build import cythonize
+        from Cython.Compiler.Errors import CompileError
     except ImportError:
         return []
     kernels = [
         Extension(
             f"ottla.records.{name}",
             [f"src/ottla/records/{name}.py"],
-            extra_compile_args=["-O3", "-fwrapv"],
+            extra_compile_args=["-O3", "-g0", "-fwrapv"],
             optional=True,
         )
         for name in KERNELS
@@ -32,7 +33,11 @@ def extensions() -> list[Extension]:
         "cdivision": True,
         "annotation_typing": False,
     }
-    modules: list[Extension] = cythonize(kernels, compiler_directives=directives)
+    try:
+        modules: list[Extension] = cythonize(kernels, compiler_directives=directives)
+    except CompileError as failure:
+        print(f"The kernels stay plain Python, since this Cython cannot compile them: {failure}")
+        return []
     for module in modules:
         module.optional = True
     return modules

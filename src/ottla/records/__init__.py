@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
-from os import environ
-from pathlib import PurePath
+from importlib.machinery import ExtensionFileLoader, SourceFileLoader
+from os import environ, path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 
 def plain_kernel(name: str = "kernel") -> ModuleType:
     """A new module that runs kernel.py or keys.py as plain Python, even if there is a compiled form."""
+    from importlib.util import module_from_spec, spec_from_loader
+
     full_name = f"{__name__}.{name}"
-    path = str(PurePath(__file__).with_name(f"{name}.py"))
-    spec = spec_from_file_location(full_name, path, loader=SourceFileLoader(full_name, path))
-    assert isinstance(spec, ModuleSpec)
-    assert spec.loader is not None
+    loader = SourceFileLoader(full_name, path.join(path.dirname(__file__), f"{name}.py"))
+    spec = spec_from_loader(full_name, loader)
+    assert spec is not None
     module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     return module
 
 

@@ -1,1 +1,34 @@
+"""The `ottla` command. `ottla --help` lists what it can do.
 
+`serve` and `--version` go their own way, past Typer and rich: a node should answer before those are loaded.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["serve"]:
+        from ottla.cli.serve import main as serve
+
+        return serve(given[1:])
+    if given in (["--version"], ["-V"]):
+        print(version_line())
+        return 0
+    from ottla.cli.app import run
+
+    return run(given)
+
+
+def version_line() -> str:
+    """What runs here: the version, the Python under it, and the form of the records kernel."""
+    import platform
+
+    from ottla.records import KERNEL
+    from ottla.version import __version__
+
+    return f"ottla {__version__} (Python {platform.python_version()}, records kernel: {KERNEL})"

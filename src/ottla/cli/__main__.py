@@ -1,0 +1,7 @@
+"""`python -m ottla.cli` is the `ottla` command."""
+
+import sys
+
+from ottla.cli import main
+
+sys.exit(main())

@@ -1,0 +1,99 @@
+"""`kafka-server-start.sh [-daemon] server.properties [--override property=value]*`: run a node.
+
+The node runs in this process until it is told to stop; with -daemon it runs in one of its own, which writes
+to `logs/kafkaServer.out` (or below LOG_DIR), as Kafka's script does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.config import BrokerConfig
+
+_USAGE = "USAGE: {} [-daemon] server.properties [--override property=value]*"
+
+
+class _BadCommandLine(Exception):
+    """The command line makes no sense; the message says what does not."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool; the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    usage = _USAGE.format(os.path.basename(sys.argv[0]) or "kafka-server-start.sh")
+    if not given or "--help" in given:
+        print(usage, file=sys.stderr if given else sys.stdout)
+        return 1 if not given else 0
+    if "--version" in given:
+        from ottla.version import __version__
+
+        print(f"{__version__} (Ottla)")
+        return 0
+    if given[0] in ("-daemon", "--daemon"):
+        return _run_apart(given[1:]) if len(given) > 1 else main([])
+    try:
+        config = _configuration(given)
+    except _BadCommandLine as error:
+        print(f"{error}\n{usage}", file=sys.stderr)
+        return 1
+    return _run(config) if config is not None else 1
+
+
+def _configuration(arguments: Sequence[str]) -> BrokerConfig | None:
+    """The configuration to run with; None if it is refused, which has been told then."""
+    from ottla.config.broker import ConfigError
+    from ottla.tools.configuration import load_configuration, parse_overrides
+
+    path, *rest = arguments
+    entries: list[str] = []
+    others: list[str] = []
+    while rest:
+        option = rest.pop(0)
+        if option == "--override" and rest:
+            entries.append(rest.pop(0))
+        elif option.startswith("--override="):
+            entries.append(option.removeprefix("--override="))
+        else:
+            others.append(option)
+    if others:
+        raise _BadCommandLine(f"Found non argument parameters: {','.join(others)}")
+    try:
+        return load_configuration(path, parse_overrides(entries))
+    except OSError as error:
+        print(f"The configuration file {path} cannot be read: {error.strerror}.", file=sys.stderr)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+    except ValueError as error:
+        raise _BadCommandLine(str(error)) from error
+    return None
+
+
+def _run(config: BrokerConfig) -> int:
+    from ottla.server.node import run
+
+    return run(config)
+
+
+def _run_apart(arguments: Sequence[str]) -> int:
+    """Start the node in a session of its own and return at once."""
+    import subprocess
+
+    directory = os.environ.get("LOG_DIR") or "logs"
+    os.makedirs(directory, exist_ok=True)
+    with open(os.path.join(directory, "kafkaServer.out"), "ab") as output:
+        subprocess.Popen(
+            [sys.executable, "-m", "ottla.tools.server_start", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,461 @@
+"""The controller on this node, and its state of the cluster: decisions in, committed changes out.
+
+`submit` decides on the newest state, appends the records and answers once they are committed. `image` is
+the committed state: it changes only by replay of committed records, and whoever subscribed is told what
+changed, after it has. The two are apart because a decision must see those before it, while nobody else may
+see what could still be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from ottla.config import BrokerConfig, Endpoint
+from ottla.controller.bootstrap import (
+    BOOTSTRAP_FILE,
+    activation_records,
+    default_bootstrap_records,
+    read_bootstrap,
+)
+from ottla.controller.brokers import fence_stale_broker, register_controller
+from ottla.controller.delta import ImageDelta
+from ottla.controller.elections import balance_leaders, elect_unclean_leaders
+from ottla.controller.feature_levels import CONTROLLER_REGISTRATION_LEVEL, SUPPORTED_FEATURES
+from ottla.controller.image import KRAFT_VERSION, METADATA_VERSION, ClusterImage
+from ottla.controller.records import decode_record, encode_record
+from ottla.controller.registrations import InvalidMetadata
+from ottla.controller.result import Result
+from ottla.controller.rules import BrokerConfigRules
+from ottla.controller.state import ControllerSettings, ControllerState
+from ottla.ports import Clock, Disk, Random
+from ottla.raft.driver import TOPIC, CommittedBatch, Driver, DriverConfig
+from ottla.raft.election import NOBODY
+from ottla.raft.replica import NotLeader, Timeouts
+from ottla.raft.roles import Leader
+from ottla.raft.snapshots import SnapshotId
+from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from ottla.wire import uuid
+from ottla.wire.errors import ErrorCode, InvalidUpdateVersion, KafkaStorageError, NotController
+from ottla.wire.message import Message
+from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla.wire.messages.metadata_records import FeatureLevelRecord, NoOpRecord
+
+logger = logging.getLogger("ottla.server.quorum")
+
+RECORDS_PER_BATCH_MAX = 10_000
+CLEAN_INTERVAL_S = 60.0
+UNCLEAN_ELECTION_INTERVAL_S = 300.0
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+_T = TypeVar("_T")
+Subscriber = Callable[[ClusterImage, ImageDelta], None]
+
+
+class Quorum:
+    """One node's part in the quorum of controllers."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        config: BrokerConfig,
+        cluster_id: str,
+        directory_id: bytes,
+        controller_endpoints: Sequence[Endpoint] | None = None,
+    ) -> None:
+        """`controller_endpoints`: where this node's controller is really reached, if not as configured."""
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._config = config
+        self._cluster_id = cluster_id
+        endpoints = config.advertised_controller_listeners
+        self._endpoints = tuple(endpoints if controller_endpoints is None else controller_endpoints)
+        self._incarnation_id = uuid.random(random.bytes)
+        self.image = ClusterImage()
+        self._subscribers: list[Subscriber] = []
+        self._state: ControllerState | None = None
+        self._waiting: deque[tuple[int, asyncio.Future[Any], Any]] = deque()
+        self._bytes_since_snapshot = 0
+        self._snapshot_due_at = 0.0
+        self._last_append_at = 0.0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._snapshot_task: asyncio.Task[None] | None = None
+        self.driver: Driver[Message] = Driver(
+            disk, clock, random, self._driver_config(directory_id), self, decode_record
+        )
+        self.failure = self.driver.failure
+
+    def _driver_config(self, directory_id: bytes) -> DriverConfig:
+        config = self._config
+        names = config.controller_listener_names
+        local = Voter(
+            ReplicaKey(config.node_id, directory_id),
+            tuple(VoterEndpoint(e.name, e.host, e.port) for e in self._endpoints),
+        )
+        return DriverConfig(
+            directory=config.metadata_log_directory,
+            local=local,
+            static_voters=VoterSet.static(config.quorum_voters, names[0] if names else "CONTROLLER"),
+            timeouts=Timeouts(
+                config.int_of("controller.quorum.election.timeout.ms"),
+                config.int_of("controller.quorum.fetch.timeout.ms"),
+            ),
+            segment_bytes=config.int_of("metadata.log.segment.bytes"),
+            segment_ms=config.int_of("metadata.log.segment.ms"),
+            retention_bytes=config.int_of("metadata.max.retention.bytes"),
+            retention_ms=config.int_of("metadata.max.retention.ms"),
+        )
+
+    # Facts
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node is the active controller."""
+        return self._state is not None and not self.failure.done()
+
+    @property
+    def leader_id(self) -> int:
+        """The active controller, -1 if none is known."""
+        return self.driver.replica.leader_id if self.is_active else NOBODY
+
+    @property
+    def epoch(self) -> int:
+        return self.driver.replica.epoch
+
+    @property
+    def kraft_version(self) -> int:
+        return self.driver.replica.kraft_version.last
+
+    @property
+    def finalized_features(self) -> dict[str, int]:
+        """The levels that ApiVersions tells, kraft.version among them where it is not 0."""
+        level = self.kraft_version
+        return {**self.image.features, KRAFT_VERSION: level} if level else dict(self.image.features)
+
+    # Life
+
+    async def start(self) -> None:
+        """Load the metadata log and join the quorum; back once `image` holds all that is committed."""
+        self._snapshot_due_at = self._clock.monotonic() + self._snapshot_interval_s()
+        await self.driver.start()
+        await self._activate()
+        config = self._config
+        idle_ms = config.int_of("metadata.max.idle.interval.ms")
+        if idle_ms > 0:
+            self._every(idle_ms / 1000, self._write_no_op)
+        self._every(config.int_of("broker.session.timeout.ms") / 8000, self._fence_stale_brokers)
+        self._every(CLEAN_INTERVAL_S, self.driver.clean)
+        self._every(UNCLEAN_ELECTION_INTERVAL_S, lambda: self._repeat(elect_unclean_leaders))
+        if config.bool_of("auto.leader.rebalance.enable"):
+            seconds = config.int_of("leader.imbalance.check.interval.seconds")
+            self._every(seconds, lambda: self._repeat(balance_leaders))
+
+    async def stop(self) -> None:
+        """Finish what is under way and close the log."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        if self._snapshot_task is not None:
+            await asyncio.gather(self._snapshot_task, return_exceptions=True)
+        await self.driver.stop()
+        self._state = None
+        self._fail_waiting(NotController("This controller is shutting down."))
+
+    async def _activate(self) -> None:
+        """Write what a new active controller must, and register this one."""
+        bootstrap = await self._disk.offload(self._read_bootstrap)
+        minimum = self._config.int_of("min.insync.replicas")
+        registration = self._registration()
+
+        def register(state: ControllerState) -> Result[Any]:
+            if state.image.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+                return Result(None)
+            return register_controller(state, registration)
+
+        await asyncio.gather(  # one flush for both
+            self.submit(lambda state: Result(None, activation_records(state.image, bootstrap, minimum))),
+            self.submit(register),
+        )
+
+    def _read_bootstrap(self) -> list[Message]:
+        path = f"{self._config.metadata_log_directory}/{BOOTSTRAP_FILE}"
+        try:
+            content = self._disk.read(path)
+        except FileNotFoundError:
+            return default_bootstrap_records()
+        return read_bootstrap(content, path)
+
+    def _registration(self) -> ControllerRegistrationRequest:
+        return ControllerRegistrationRequest(
+            controller_id=self._config.node_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[
+                ControllerRegistrationRequest.Listener(
+                    name=e.name, host=e.host, port=e.port, security_protocol=SECURITY_PROTOCOLS[e.protocol]
+                )
+                for e in self._endpoints
+            ],
+            features=[
+                ControllerRegistrationRequest.Feature(
+                    name=name, min_supported_version=lowest, max_supported_version=highest
+                )
+                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            ],
+        )
+
+    def _settings(self) -> ControllerSettings:
+        config = self._config
+        return ControllerSettings(
+            node_id=config.node_id,
+            cluster_id=self._cluster_id,
+            default_partitions=config.int_of("num.partitions"),
+            default_replication_factor=config.int_of("default.replication.factor"),
+            min_insync_replicas=config.int_of("min.insync.replicas"),
+            session_timeout_ms=config.int_of("broker.session.timeout.ms"),
+            is_topic_deletion_enabled=config.bool_of("delete.topic.enable"),
+            supported_features=SUPPORTED_FEATURES,
+            quorum_ids=frozenset(config.quorum_voters),
+        )
+
+    # Decisions
+
+    async def submit(self, decision: Callable[[ControllerState], Result[_T]]) -> _T:
+        """Decide, append, and answer once it is committed. A KafkaError of the decision comes out here."""
+        state = self._state
+        if self.failure.done():
+            raise KafkaStorageError("The metadata log of this controller failed.")
+        if state is None:
+            raise NotController("This node is not the active controller.")
+        state.now_ms = int(self._clock.monotonic() * 1000)
+        result = decision(state)
+        last_offset = self._append(state, result)
+        if last_offset is None:
+            return result.response
+        answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        self._waiting.append((last_offset, answer, result.response))
+        return await answer
+
+    def _append(self, state: ControllerState, result: Result[Any]) -> int | None:
+        """Append and apply a decision; the offset to wait for, None if there is none."""
+        driver = self.driver
+        if result.kraft_version is not None and result.kraft_version > driver.replica.kraft_version.last:
+            try:
+                driver.upgrade_kraft_version(result.kraft_version)
+            except ValueError as error:
+                raise InvalidUpdateVersion(str(error)) from error
+            state.kraft_version = result.kraft_version
+            state.next_offset = driver.next_offset
+        if not result.records:
+            return self._waiting[-1][0] if self._waiting else None
+        records = result.records
+        values = [encode_record(record, level) for record, level in _with_levels(state.image, records)]
+        step = len(records) if result.is_atomic else RECORDS_PER_BATCH_MAX
+        try:
+            for start in range(0, len(records), step):
+                last_offset = driver.append(values[start : start + step], records[start : start + step])
+        except NotLeader:
+            raise NotController("This node is no longer the active controller.") from None
+        self._last_append_at = self._clock.monotonic()
+        try:
+            applied = state.apply(records)
+        except InvalidMetadata as error:
+            logger.critical("A decision made records that contradict the state: %s", error)
+            self._state = None
+            raise
+        if applied != last_offset:
+            raise RuntimeError(f"Records up to {last_offset} were appended, and up to {applied} applied.")
+        return last_offset
+
+    async def _repeat(self, decision: Callable[[ControllerState], Result[bool]]) -> None:
+        """A duty that does a bounded part each time and says whether there is more."""
+        while self.is_active and await self.submit(decision):
+            pass
+
+    async def _write_no_op(self) -> None:
+        """Show that the controller is alive, if nothing else did."""
+        idle_s = self._config.int_of("metadata.max.idle.interval.ms") / 1000
+        if self.is_active and self._clock.monotonic() - self._last_append_at >= idle_s * 0.9:
+            await self.submit(lambda _: Result(None, [NoOpRecord()]))
+
+    async def _fence_stale_brokers(self) -> None:
+        await self._repeat(fence_stale_broker)
+
+    def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.append(asyncio.create_task(self._run_every(seconds, duty)))
+
+    async def _run_every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await duty()
+            except (KafkaStorageError, NotController) as error:
+                logger.debug("A duty of the controller was not done: %s", error)
+            except OSError as error:
+                logger.error("A duty of the controller failed and is tried again: %s", error)
+
+    # The listener of the driver
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Be told of every change of `image`, right after it. Not told of what was committed before."""
+        self._subscribers.append(subscriber)
+
+    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[Message]) -> None:
+        image = self.image
+        image.reset()
+        image.offset = snapshot_id.offset - 1
+        for record in records:
+            image.replay(record)
+        image.epoch, image.timestamp_ms = snapshot_id.epoch, last_contained_ms
+
+    def commit(self, batches: Sequence[CommittedBatch[Message]]) -> None:
+        image, delta = self.image, ImageDelta()
+        delta.first_offset = batches[0].base_offset
+        for batch in batches:
+            for offset, record in enumerate(batch.records, batch.base_offset):
+                image.offset = offset
+                image.replay(record, delta)
+            image.offset, image.epoch, image.timestamp_ms = batch.last_offset, batch.epoch, batch.timestamp_ms
+            self._bytes_since_snapshot += batch.size_bytes
+        delta.last_offset = image.offset
+        for subscriber in self._subscribers:
+            subscriber(image, delta)
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= image.offset:
+            _, answer, response = waiting.popleft()
+            if not answer.done():
+                answer.set_result(response)
+        self._consider_snapshot()
+
+    def lead(self, epoch: int) -> None:
+        logger.info("This node is the active controller of epoch %d.", epoch)
+        self._state = ControllerState(
+            self.image.copy(),
+            self._settings(),
+            BrokerConfigRules(self._config),
+            next_offset=self.driver.next_offset,
+            now_ms=int(self._clock.monotonic() * 1000),
+            kraft_version=self.kraft_version,
+            random_bytes=self._random.bytes,
+            random_below=self._random.below,
+        )
+        self.failure.add_done_callback(
+            lambda _: self._fail_waiting(KafkaStorageError("The metadata log failed."))
+        )
+
+    def _fail_waiting(self, error: Exception) -> None:
+        while self._waiting:
+            _, answer, _ = self._waiting.popleft()
+            if not answer.done():
+                answer.set_exception(error)
+
+    # Snapshots
+
+    def _snapshot_interval_s(self) -> float:
+        interval_ms = self._config.int_of("metadata.log.max.snapshot.interval.ms")
+        return interval_ms / 1000 if interval_ms else float("inf")
+
+    def _consider_snapshot(self) -> None:
+        is_large = self._bytes_since_snapshot >= self._config.int_of(
+            "metadata.log.max.record.bytes.between.snapshots"
+        )
+        if not is_large and self._clock.monotonic() < self._snapshot_due_at:
+            return
+        if self.image.is_in_transaction or not self.image.metadata_version:
+            return
+        if self._snapshot_task is None or self._snapshot_task.done():
+            self._bytes_since_snapshot = 0
+            self._snapshot_due_at = self._clock.monotonic() + self._snapshot_interval_s()
+            self._snapshot_task = asyncio.create_task(self._write_snapshot(self.image.copy()))
+
+    async def _write_snapshot(self, image: ClusterImage) -> None:
+        level = image.metadata_version
+        values = (encode_record(record, level) for record in image.to_records())
+        try:
+            await self.driver.write_snapshot(
+                SnapshotId(image.offset + 1, image.epoch), values, image.timestamp_ms
+            )
+        except OSError as error:
+            logger.error("The snapshot at offset %d was not written: %s", image.offset + 1, error)
+
+    async def snapshot_now(self) -> None:
+        """Write a snapshot of the committed state, whatever the limits say."""
+        await self._write_snapshot(self.image.copy())
+
+    # DescribeQuorum
+
+    def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+        """The quorum as its leader sees it."""
+        wanted = [
+            (topic.topic_name, [p.partition_index for p in topic.partitions]) for topic in request.topics
+        ]
+        if wanted != [(TOPIC, [0])]:
+            return _unknown_partitions(request)
+        role = self.driver.replica.role
+        partition = DescribeQuorumResponse.PartitionData(partition_index=0, error_message=None)
+        response = DescribeQuorumResponse(error_message=None)
+        response.topics.append(DescribeQuorumResponse.TopicData(topic_name=TOPIC, partitions=[partition]))
+        if not isinstance(role, Leader) or not self.is_active:
+            partition.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return response
+        voters = self.driver.replica.voters.last
+        partition.leader_id, partition.leader_epoch = role.leader_id, role.epoch
+        partition.high_watermark = role.high_watermark
+        now_ms = self._clock.now_ms()
+        for voter in voters:
+            progress = role.progress[voter.key.id]
+            is_local = voter.key.id == self._config.node_id
+            partition.current_voters.append(
+                DescribeQuorumResponse.ReplicaState(
+                    replica_id=voter.key.id,
+                    replica_directory_id=voter.key.directory_id,
+                    log_end_offset=progress.end_offset,
+                    last_fetch_timestamp=now_ms if is_local else progress.last_fetch_ms,
+                    last_caught_up_timestamp=now_ms if is_local else progress.last_caught_up_ms,
+                )
+            )
+            endpoints = [
+                DescribeQuorumResponse.Listener(name=e.name, host=e.host, port=e.port)
+                for e in voter.endpoints
+            ]
+            response.nodes.append(DescribeQuorumResponse.Node(node_id=voter.key.id, listeners=endpoints))
+        return response
+
+
+def _with_levels(image: ClusterImage, records: Sequence[Message]) -> list[tuple[Message, int]]:
+    """Each record with the metadata.version in which it is written: a record may change it for the next."""
+    level = image.metadata_version
+    leveled = []
+    for record in records:
+        if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+            level = record.feature_level
+        leveled.append((record, level))
+    return leveled
+
+
+def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=[
+            DescribeQuorumResponse.TopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    DescribeQuorumResponse.PartitionData(
+                        partition_index=partition.partition_index,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        error_message=None,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

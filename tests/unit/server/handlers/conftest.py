@@ -1,10 +1,12 @@
-"""Fixtures: a disk in a temporary directory."""
+"""Fixtures: a disk for logs in temporary directories, and a whole node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from tests.unit.server.handlers.support import RunningNode
 
 from ottla.host import HostDisk
 
@@ -14,3 +16,22 @@ def disk() -> Iterator[HostDisk]:
     made = HostDisk(threads=1)
     yield made
     made.close()
+
+
+@pytest.fixture
+def start_node(tmp_path: Path) -> Iterator[Callable[..., RunningNode]]:
+    """Starts a node with settings; it is stopped after the test."""
+    started: list[RunningNode] = []
+
+    def start(settings: dict[str, str] | None = None) -> RunningNode:
+        started.append(RunningNode(str(tmp_path / f"node{len(started)}"), settings or {}))
+        return started[-1]
+
+    yield start
+    for node in started:
+        node.close()
+
+
+@pytest.fixture
+def node(start_node: Callable[..., RunningNode]) -> RunningNode:
+    return start_node()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any, cast
+from collections.abc import Coroutine
+from typing import Any, TypeVar, cast
 
 from ottla.config import BrokerConfig, development_config
 from ottla.controller.image import ClusterImage
@@ -19,11 +20,14 @@ from ottla.server.broker import Broker
 from ottla.server.connection import Connection, RequestMemory
 from ottla.server.dispatch import Dispatcher, RequestContext
 from ottla.server.fetch_sessions import FetchSessions
+from ottla.server.formatting import format_if_new
 from ottla.server.handlers import HANDLERS
 from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
 from ottla.server.partitions import Partition
+from ottla.testing.broker import make_node
 from ottla.wire import apis, codec, uuid
 from ottla.wire.message import Message
+from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.metadata_records import (
     FeatureLevelRecord,
     PartitionRecord,
@@ -31,6 +35,8 @@ from ottla.wire.messages.metadata_records import (
     RegisterControllerRecord,
     TopicRecord,
 )
+
+T = TypeVar("T")
 
 LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
@@ -232,3 +238,52 @@ def append(broker: Broker, topic: str, *timestamps: int, **producer: Any) -> Non
     assert partition is not None
     batch = build_batch([Record(0, timestamp, b"key", b"value") for timestamp in timestamps], **producer)
     partition.append(memoryview(batch), acks=1, now_ms=broker.clock.now_ms())
+
+
+# A whole node
+
+
+class RunningNode:
+    """A node of real parts on a loop of its own; its handlers are asked without a socket between."""
+
+    def __init__(self, directory: str, settings: dict[str, str]) -> None:
+        self._runner = asyncio.Runner()
+        self._node = make_node(directory, 0, settings)
+        disk = HostDisk(threads=1)
+        format_if_new(disk, HostClock(), HostRandom(), self._node.config, lambda line: None)
+        disk.close()
+        self._runner.run(self._node.start())
+
+    @property
+    def broker(self) -> Broker:
+        return self._node.broker
+
+    def ask(self, request: Message, version: int | None = None, listener: str = LISTENER) -> Any:
+        return self._runner.run(ask_later(self.broker, request, version, listener))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    def create(self, name: str, partitions: int = 1, **settings: str) -> None:
+        """A topic, with settings whose dots are written as underscores."""
+        configs = [
+            CreateTopicsRequest.CreatableTopicConfig(name=key.replace("_", "."), value=text)
+            for key, text in settings.items()
+        ]
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=name, num_partitions=partitions, replication_factor=1, configs=configs
+        )
+        (result,) = self.ask(CreateTopicsRequest(topics=[topic])).topics
+        assert result.error_code == 0, result.error_message
+
+    def append(self, topic: str, *timestamps: int, **producer: Any) -> None:
+        async def work() -> None:
+            append(self.broker, topic, *timestamps, **producer)
+
+        self.run(work())
+
+    def close(self) -> None:
+        try:
+            self._runner.run(self._node.stop())
+        finally:
+            self._runner.close()

@@ -1,0 +1,31 @@
+"""AllocateProducerIds (67), version 0, on controller listeners.
+
+Gives a broker a block of producer ids that nobody else ever gets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.producer_ids import allocate_producer_ids
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import decide
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 67
+
+
+async def handle(
+    broker: Broker, request: AllocateProducerIdsRequest, context: RequestContext
+) -> AllocateProducerIdsResponse:
+    try:
+        return await decide(broker, lambda state: allocate_producer_ids(state, request))
+    except KafkaError as error:
+        return AllocateProducerIdsResponse(error_code=error.code)
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,40 @@
+"""DescribeQuorum (55), versions 0 to 2.
+
+Answers how the quorum of the metadata log stands: leader, epoch, high watermark, and how far each voter and
+observer has come. Only the leader knows; v1 times of the last fetch; v2 directory ids and endpoints.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire import uuid
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 55
+
+
+def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
+    try:
+        response = broker.quorum.describe_quorum(request)
+    except KafkaError as error:
+        return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
+    if context.version < 2:
+        _leave_out_what_is_newer(response)
+    return response
+
+
+def _leave_out_what_is_newer(response: DescribeQuorumResponse) -> None:
+    response.nodes = []
+    for topic in response.topics:
+        for partition in topic.partitions:
+            for replica in partition.current_voters + partition.observers:
+                replica.replica_directory_id = uuid.ZERO
+
+
+API = Api(KEY, handle)

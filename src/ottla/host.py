@@ -17,6 +17,7 @@ from ottla.ports import Buffer
 
 _T = TypeVar("_T")
 _VECTORS_MAX = 512  # below IOV_MAX (1024) on every system we know
+_locked: set[str] = set()
 
 
 class HostClock:
@@ -187,13 +188,24 @@ class HostDisk:
         return facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize
 
     def lock(self, path: str) -> Callable[[], None] | None:
+        # The system's lock is the one that a Kafka broker takes, but it does not keep two nodes of one
+        # process apart, and closing any descriptor of the file would drop it: hence the set.
+        real = os.path.realpath(path)
+        if real in _locked:
+            return None
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
             return None
-        return lambda: os.close(descriptor)
+        _locked.add(real)
+
+        def release() -> None:
+            _locked.discard(real)
+            os.close(descriptor)
+
+        return release
 
     def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
         return asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
@@ -209,7 +221,7 @@ class HostNetwork:
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, backlog: int = 50
     ) -> asyncio.AbstractServer:
         loop = asyncio.get_running_loop()
-        return await loop.create_server(factory, host or None, port, backlog=backlog)
+        return await loop.create_server(factory, host or None, port, backlog=backlog, start_serving=False)
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int

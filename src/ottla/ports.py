@@ -77,14 +77,14 @@ class MappedFile(Protocol):
         """Block until the mapped bytes are on stable storage. Call it through `Disk.offload`."""
 
     def close(self, trim_to: int | None = None) -> None:
-        """Unmap; with `trim_to` the file keeps that many bytes. Slices of `view` must be released before."""
+        """Unmap; with `trim_to` the file keeps that many bytes. Release slices of `view` before."""
 
 
 class Disk(Protocol):
     """File systems. Paths are absolute strings."""
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> File:
-        """Open for reading and writing. `create` makes a missing file; `exclusive` refuses an existing one."""
+        """Open to read and write. `create` makes a missing file; `exclusive` refuses an existing one."""
 
     def map(self, path: str, size: int) -> MappedFile:
         """Map the first `size` bytes, growing the file with zeros to that size if it is smaller."""
@@ -125,7 +125,7 @@ class Disk(Protocol):
         """(total bytes, usable bytes) of the file system that holds `path`."""
 
     def lock(self, path: str) -> Callable[[], None] | None:
-        """Take an exclusive lock on a file, made if missing. Returns the release, or None if it is taken."""
+        """Lock a file, made if missing, for this process alone. The release; None if it is taken."""
 
     def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
         """Run blocking work (fsync, recovery, cleaning) off the event loop."""
@@ -137,7 +137,7 @@ class Network(Protocol):
     async def listen(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, backlog: int = 50
     ) -> asyncio.AbstractServer:
-        """Listen; an empty host means every interface; port 0 picks a free one."""
+        """Bind; `start_serving` of the result begins to accept. No host: all interfaces. Port 0: a free one."""
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int

@@ -1,0 +1,178 @@
+"""From a frame to its handler and back: api key -> handler.
+
+The table is made of the `API` values that the handler modules declare; what ApiVersions advertises is
+derived from it, so an API that is advertised is an API that is handled. Decoders and encoders are looked
+up once for an API version and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from ottla.ports import Buffer
+from ottla.server.connection import Connection, FileSlice
+from ottla.server.waiting import Answer, answer_of
+from ottla.wire import apis, codec
+from ottla.wire import frame as frames
+from ottla.wire.errors import MalformedMessage
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+logger = logging.getLogger("ottla.server.dispatch")
+
+_PREFIX = Struct(">ii")
+_PREFIX_FLEXIBLE = Struct(">iix")
+
+Handle = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API as its handler module declares it.
+
+    `handle(broker, request, context)` returns the response; an `Answer` or a coroutine for one that comes
+    later; or None where the protocol wants no response.
+    """
+
+    key: int
+    handle: Handle
+
+
+class RequestContext:
+    """Who asked, how: what a handler may need beside the request itself."""
+
+    __slots__ = ("client_id", "connection", "correlation_id", "listener", "principal", "version")
+
+    def __init__(
+        self, version: int, correlation_id: int, client_id: str | None, connection: Connection, listener: str
+    ):
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.connection = connection
+        self.listener = listener
+        self.principal = "User:ANONYMOUS"
+
+
+class _Route:
+    """All that is needed to serve one version of one API."""
+
+    __slots__ = ("decode", "encode", "handle", "has_flexible_header", "prefix")
+
+    def __init__(self, handle: Handle, key: int, version: int) -> None:
+        entry = apis.API_BY_KEY[key]
+        self.handle = handle
+        self.has_flexible_header = apis.request_header_version(key, version) >= 2
+        self.decode = codec.decoder(entry.request_class(), version)
+        encode_parts = codec.parts_encoder(entry.response_class(), version)
+        self.prefix = _PREFIX_FLEXIBLE if apis.response_header_version(key, version) >= 1 else _PREFIX
+        self.encode = encode_parts
+
+    def frame(self, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
+        """The parts of the response's frame; one part where it has no records."""
+        prefix = self.prefix
+        parts: list[Buffer | FileSlice] = self.encode(response)
+        size = prefix.size - 4
+        if len(parts) == 1:
+            body: Any = parts[0]
+            return [prefix.pack(size + len(body), correlation_id) + body]
+        for part in parts:
+            size += len(part)
+        first: Any = parts[0]
+        parts[0] = prefix.pack(size, correlation_id) + first
+        return parts
+
+
+class Dispatcher:
+    """The APIs that one kind of listener ("broker" or "controller") serves."""
+
+    def __init__(self, broker: Broker, handlers: list[Api], listener_name: str, listener_kind: str) -> None:
+        self._broker = broker
+        self._listener_name = listener_name
+        self._routes: dict[int, _Route] = {}
+        self._handles: dict[int, Handle] = {}
+        for api in handlers:
+            if listener_kind in apis.API_BY_KEY[api.key].listeners:
+                self._handles[api.key] = api.handle
+
+    @property
+    def api_keys(self) -> list[int]:
+        return sorted(self._handles)
+
+    def dispatch(self, connection: Connection, frame: memoryview) -> None:
+        """Decode a request, have it handled, and see that the answer leaves in its turn."""
+        try:
+            key, version, correlation_id = frames.read_request_start(frame)
+            route = self._routes.get(key << 16 | version)
+            if route is None:
+                route = self._make_route(connection, key, version, correlation_id)
+                if route is None:
+                    return
+            client_id, position = frames.read_client_id(frame, route.has_flexible_header)
+            request, _ = route.decode(frame, position)  # bytes after the request are ignored, as Kafka does
+        except MalformedMessage as error:
+            connection.close(f"its request cannot be read: {error}")
+            return
+        context = RequestContext(version, correlation_id, client_id, connection, self._listener_name)
+        try:
+            outcome = route.handle(self._broker, request, context)
+        except Exception:  # the last line of defence: the client reconnects and asks again
+            name = apis.API_BY_KEY[key].name
+            peer = f"{connection.peer_host}:{connection.peer_port}"
+            logger.exception(
+                "A %s v%d request from %s failed in a way that no handler foresaw", name, version, peer
+            )
+            connection.close()
+            return
+        if outcome is None:
+            return
+        if connection.owes_nothing and type(outcome) is not Answer and not inspect.iscoroutine(outcome):
+            connection.answer_now(route.frame(outcome, correlation_id))
+            return
+        self._answer_later(connection, route, outcome, correlation_id)
+
+    def _answer_later(self, connection: Connection, route: _Route, outcome: Any, correlation_id: int) -> None:
+        if type(outcome) is Answer:
+            answer = outcome
+        elif inspect.iscoroutine(outcome):
+            answer = answer_of(asyncio.ensure_future(outcome))
+        else:
+            answer = Answer()
+            answer.settle(outcome)
+        connection.answer_later(answer, lambda response: route.frame(response, correlation_id))
+
+    def _make_route(
+        self, connection: Connection, key: int, version: int, correlation_id: int
+    ) -> _Route | None:
+        """The route of an API version, made on first use; or None, and the connection has got its answer."""
+        handle = self._handles.get(key)
+        if handle is None:
+            name = apis.API_BY_KEY[key].name if key in apis.API_BY_KEY else "unknown"
+            connection.close(
+                f"it sent API key {key} ({name}), which listener {self._listener_name} does not serve"
+            )
+            return None
+        versions = apis.API_BY_KEY[key].stable_versions
+        if version in versions:
+            route = self._routes[key << 16 | version] = _Route(handle, key, version)
+            return route
+        if key == apis.API_VERSIONS:
+            # A too new ApiVersions request is answered in version 0, the one that every client reads.
+            from ottla.server.handlers.api_versions import unsupported_version_response
+
+            self._answer_later(
+                connection, _Route(handle, key, 0), unsupported_version_response(self._broker), correlation_id
+            )
+            return None
+        connection.close(
+            f"it sent {apis.API_BY_KEY[key].name} version {version}; "
+            f"versions {versions.start} to {versions.stop - 1} are served"
+        )
+        return None

@@ -1,0 +1,257 @@
+"""Fetch (1), versions 4 to 18.
+
+Answers with the records from each partition's offset on: at once where `min_bytes` are there, or a
+partition has an error; else when they have come, or after `max_wait_ms`. Limits: `max_bytes` in all and
+`partition_max_bytes` each, of which the first batch of the response may be larger, so that a consumer
+never gets stuck behind a big record. read_committed reads up to the last stable offset and gets the list
+of aborted transactions.
+
+v7 incremental sessions; v12 flexible, last fetched epoch; v13 topic ids; v16 the new leader's address.
+Records leave as slices of the segment files: nothing here looks into them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.log.log import Log
+from ottla.server.connection import FileSlice
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.fetch_sessions import FetchedPartition, FetchSession
+from ottla.server.handlers.common import leader_endpoints, leader_hint
+from ottla.server.partitions import Partition, why_not_hosted
+from ottla.server.waiting import Answer
+from ottla.wire.errors import (
+    ErrorCode,
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+)
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 1
+READ_COMMITTED = 1
+READ_NOW_BYTES_MAX = (
+    64 * 1024
+)  # a slice up to this size is read when the answer is made, a larger one as it is sent
+
+_PartitionData = FetchResponse.PartitionData
+_TopicResponse = FetchResponse.FetchableTopicResponse
+_NO_RECORDS = b""
+
+
+def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Answer:
+    session = broker.fetch_sessions.resolve(request, context.version)
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
+    fetch = _Fetch(broker, request, session, context)
+    found = fetch.collect()
+    if found is not None or request.max_wait_ms <= 0 or not session.partitions:
+        return fetch.respond(found)
+    return fetch.wait()
+
+
+class _Fetch:
+    """One fetch request: collected once, or again each time that one of its partitions grew."""
+
+    __slots__ = ("_answer", "_broker", "_context", "_request", "_session", "_tickets")
+
+    def __init__(
+        self, broker: Broker, request: FetchRequest, session: FetchSession, context: RequestContext
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._session = session
+        self._context = context
+        self._answer = Answer(self._stop_watching)
+        self._tickets: list[tuple[Partition, int]] = []
+
+    def collect(self, *, at_deadline: bool = False) -> list[tuple[FetchedPartition, _PartitionData]] | None:
+        """What every partition has now; None where that is too little to answer yet."""
+        request = self._request
+        budget = min(request.max_bytes, self._broker.config.int_of("fetch.max.bytes"))
+        at_least_one = True
+        total = 0
+        must_answer = at_deadline
+        found: list[tuple[FetchedPartition, _PartitionData]] = []
+        for fetched in self._session.partitions.values():
+            try:
+                data, count = self._read(fetched, min(budget, fetched.max_bytes), at_least_one)
+            except KafkaError as error:
+                data, count = self._failed(fetched, error), 0
+                must_answer = True
+            if count:
+                at_least_one = False
+                budget = max(0, budget - count)
+                total += count
+            elif data.diverging_epoch.epoch >= 0:
+                must_answer = True
+            found.append((fetched, data))
+        return found if must_answer or total >= request.min_bytes else None
+
+    def _find(self, fetched: FetchedPartition) -> Partition:
+        partitions = self._broker.partitions
+        topic, index = fetched.topic, fetched.index
+        hosted = partitions.by_id.get(topic) if isinstance(topic, bytes) else partitions.by_name.get(topic)
+        partition = hosted.get(index) if hosted is not None else None
+        if partition is None:
+            image = self._broker.image
+            known = image.topics.get(topic) if isinstance(topic, bytes) else image.topics_by_name.get(topic)
+            raise why_not_hosted(
+                topic if known is None else known.name,
+                index,
+                is_known=known is not None and index in known.partitions,
+            )
+        return partition
+
+    def _read(
+        self, fetched: FetchedPartition, limit_bytes: int, at_least_one: bool
+    ) -> tuple[_PartitionData, int]:
+        partition = self._find(fetched)
+        log = partition.leader_log(fetched.leader_epoch)
+        offset = fetched.fetch_offset
+        data = _PartitionData(
+            partition_index=fetched.index,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            records=_NO_RECORDS,
+        )
+        if fetched.last_fetched_epoch >= 0 and _diverges(log, fetched, data):
+            return data, 0
+        read_committed = self._request.isolation_level == READ_COMMITTED
+        limit_offset = data.last_stable_offset if read_committed else data.high_watermark
+        data.aborted_transactions = [] if read_committed else None
+        if limit_bytes <= 0 and not at_least_one and log.log_start_offset <= offset <= log.log_end_offset:
+            return data, 0
+        try:
+            found = log.locate(offset, limit_bytes, limit_offset=limit_offset, at_least_one=at_least_one)
+            if found.length and read_committed:
+                data.aborted_transactions = [
+                    FetchResponse.AbortedTransaction(
+                        producer_id=one.producer_id, first_offset=one.first_offset
+                    )
+                    for one in log.aborted_in(found, offset)
+                ]
+        except OSError as error:
+            raise self._broker.directories.storage_error(log, error) from error
+        if found.length:
+            data.records = FileSlice(found.file, found.position, found.length)
+        return data, found.length
+
+    def _failed(self, fetched: FetchedPartition, error: KafkaError) -> _PartitionData:
+        code = error.code
+        if isinstance(error, KafkaStorageError) and self._context.version <= 5:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # a client that old does not know the storage error
+        data = _PartitionData(
+            partition_index=fetched.index, error_code=code, high_watermark=-1, records=_NO_RECORDS
+        )
+        if self._context.version >= 16 and isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
+            topic_id, name = (fetched.topic, "") if isinstance(fetched.topic, bytes) else (b"", fetched.topic)
+            leader_id, leader_epoch = leader_hint(self._broker, topic_id, name, fetched.index)
+            data.current_leader = FetchResponse.LeaderIdAndEpoch(
+                leader_id=leader_id, leader_epoch=leader_epoch
+            )
+        return data
+
+    # Waiting
+
+    def wait(self) -> Answer:
+        """Answer when a partition has grown enough, or at the deadline."""
+        for fetched in self._session.partitions.values():
+            partition = self._find(fetched)
+            self._tickets.append((partition, partition.growth.add(self._on_growth)))
+        self._answer.timer = asyncio.get_running_loop().call_later(
+            self._request.max_wait_ms / 1000, self._on_deadline
+        )
+        return self._answer
+
+    def _on_growth(self) -> bool:
+        if not self._answer.is_settled:
+            found = self.collect()
+            if found is not None:
+                self._answer.settle(self.respond(found))
+        return self._answer.is_settled
+
+    def _on_deadline(self) -> None:
+        self._answer.settle(self.respond(None))
+
+    def _stop_watching(self) -> None:
+        for partition, ticket in self._tickets:
+            partition.growth.remove(ticket)
+        self._tickets = []
+
+    # Answering
+
+    def respond(self, found: list[tuple[FetchedPartition, _PartitionData]] | None) -> FetchResponse:
+        """The response; in a session only what is news to the client."""
+        if found is None:
+            found = self.collect(at_deadline=True) or []
+        session = self._session
+        by_id = session.by_id
+        topics: dict[bytes | str, _TopicResponse] = {}
+        for fetched, data in found:
+            records = data.records
+            count = len(records) if records is not None else 0
+            if session.id and not _is_news(fetched, data, count, session.is_incremental):
+                continue
+            if 0 < count <= READ_NOW_BYTES_MAX:
+                data.records = records.read()  # type: ignore[union-attr]
+            topic = topics.get(fetched.topic)
+            if topic is None:
+                topic = topics[fetched.topic] = _TopicResponse()
+                if by_id:
+                    topic.topic_id = fetched.topic  # type: ignore[assignment]
+                else:
+                    topic.topic = fetched.topic  # type: ignore[assignment]
+            topic.partitions.append(data)
+            if count:
+                session.serve_last(fetched)
+        response = FetchResponse(session_id=session.id, responses=list(topics.values()))
+        if self._context.version >= 16:
+            leaders = {
+                data.current_leader.leader_id for _, data in found if data.current_leader.leader_id >= 0
+            }
+            if leaders:
+                response.node_endpoints = leader_endpoints(
+                    self._broker, leaders, self._context.listener, FetchResponse.NodeEndpoint
+                )
+        return response
+
+
+def _diverges(log: Log, fetched: FetchedPartition, data: _PartitionData) -> bool:
+    """Whether the fetcher's log and this one differ before its offset; if so, say where (v12)."""
+    epoch, end_offset = log.end_offset_for_epoch(fetched.last_fetched_epoch)
+    if end_offset < 0:
+        raise OffsetOutOfRange(
+            f"Epoch {fetched.last_fetched_epoch} of {log.topic}-{log.partition} is older than the log, "
+            f"which starts at offset {log.log_start_offset}."
+        )
+    if epoch < fetched.last_fetched_epoch or end_offset < fetched.fetch_offset:
+        data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        return True
+    return False
+
+
+def _is_news(fetched: FetchedPartition, data: _PartitionData, count: int, is_incremental: bool) -> bool:
+    """Whether the client must be told about a partition, and note that it was."""
+    is_news = (
+        count > 0
+        or data.error_code != 0
+        or data.diverging_epoch.epoch >= 0
+        or data.preferred_read_replica >= 0
+        or fetched.told_high_watermark != data.high_watermark
+        or fetched.told_log_start_offset != data.log_start_offset
+    )
+    fetched.told_high_watermark = -1 if data.error_code else data.high_watermark
+    fetched.told_log_start_offset = data.log_start_offset
+    return is_news or not is_incremental
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,218 @@
+"""Produce (0), versions 3 to 13.
+
+Appends each partition's batch and answers with the offset it got. acks=0: no answer, and a failure closes
+the connection so that the producer notices; acks=1: once it is in this leader's log; acks=-1: once all
+in-sync replicas have it. A topic with `flush.messages` is flushed before anybody is told.
+
+v13 names topics by id; v10 adds the current leader to NOT_LEADER_OR_FOLLOWER; v8 record errors; v7 zstd.
+The records of the request may lie in a buffer that is used again after `handle` returns: they are written
+to the log before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.log.log import Appended
+from ottla.records.validate import check_request
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import leader_hint
+from ottla.server.partitions import Partition, why_not_hosted
+from ottla.server.waiting import Answer
+from ottla.wire.errors import (
+    InvalidRequiredAcks,
+    KafkaError,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+)
+from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 0
+
+_PartitionData = ProduceRequest.PartitionProduceData
+_PartitionResponse = ProduceResponse.PartitionProduceResponse
+_TopicResponse = ProduceResponse.TopicProduceResponse
+
+logger = logging.getLogger("ottla.server.produce")
+
+
+class _Written:
+    """A batch that is in the leader's log and not yet acknowledged."""
+
+    __slots__ = ("end_offset", "partition", "response")
+
+    def __init__(self, partition: Partition, end_offset: int, response: _PartitionResponse) -> None:
+        self.partition = partition
+        self.end_offset = end_offset
+        self.response = response
+
+
+def handle(
+    broker: Broker, request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | Answer | None:
+    acks = request.acks
+    version = context.version
+    now_ms = broker.clock.now_ms()
+    partitions = broker.partitions
+    waiting: list[_Written] = []
+    first_error: KafkaError | None = None
+    topics: list[_TopicResponse] = []
+    for topic in request.topic_data:
+        if version >= 13:
+            hosted = partitions.by_id.get(topic.topic_id)
+        else:
+            hosted = partitions.by_name.get(topic.name)
+        answers: list[_PartitionResponse] = []
+        for data in topic.partition_data:
+            partition = hosted.get(data.index) if hosted is not None else None
+            try:
+                if partition is None:
+                    raise _refusal(broker, topic, data.index, version)
+                if not -1 <= acks <= 1:
+                    raise InvalidRequiredAcks(f"acks is {acks}; it must be -1 (all), 0 or 1.")
+                appended = _append(broker, partition, data, acks, version, now_ms)
+            except KafkaError as error:
+                first_error = first_error or error
+                answers.append(_failed(broker, topic, data.index, error))
+                continue
+            written = _PartitionResponse(
+                index=data.index,
+                base_offset=appended.first_offset,
+                log_append_time_ms=appended.log_append_time_ms,
+                log_start_offset=appended.log_start_offset,
+            )
+            answers.append(written)
+            log = partition.log
+            if log is not None and (
+                log.is_flush_due or (acks == -1 and log.high_watermark <= appended.last_offset)
+            ):
+                waiting.append(_Written(partition, appended.last_offset + 1, written))
+        topics.append(_TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+    response = ProduceResponse(responses=topics)
+    if waiting:
+        return _wait(broker, response, waiting, acks, request.timeout_ms)
+    if acks == 0:
+        if first_error is not None:
+            context.connection.close(f"its produce request with acks=0 failed: {first_error}")
+        return None
+    return response
+
+
+def _append(
+    broker: Broker, partition: Partition, data: _PartitionData, acks: int, version: int, now_ms: int
+) -> Appended:
+    records = data.records
+    check_request(records, version)
+    assert records is not None  # check_request refuses None
+    try:
+        return partition.append(records, acks=acks, now_ms=now_ms)
+    except OSError as error:
+        assert partition.log is not None
+        raise broker.directories.storage_error(partition.log, error) from error
+
+
+def _refusal(broker: Broker, topic: ProduceRequest.TopicProduceData, index: int, version: int) -> KafkaError:
+    if version >= 13:
+        known = broker.image.topics.get(topic.topic_id)
+        name: str | bytes = topic.topic_id if known is None else known.name
+    else:
+        known = broker.image.topics_by_name.get(topic.name)
+        name = topic.name
+    return why_not_hosted(name, index, is_known=known is not None and index in known.partitions)
+
+
+def _failed(
+    broker: Broker, topic: ProduceRequest.TopicProduceData, index: int, error: KafkaError
+) -> _PartitionResponse:
+    failed = _PartitionResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        error_message=error.message,
+        record_errors=[
+            ProduceResponse.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
+            for at, message in getattr(error, "record_errors", ())
+        ],
+    )
+    if isinstance(error, NotLeaderOrFollower):
+        leader_id, leader_epoch = leader_hint(broker, topic.topic_id, topic.name, index)
+        failed.current_leader = ProduceResponse.LeaderIdAndEpoch(
+            leader_id=leader_id, leader_epoch=leader_epoch
+        )
+    return failed
+
+
+def _wait(
+    broker: Broker, response: ProduceResponse, waiting: list[_Written], acks: int, timeout_ms: int
+) -> Answer | None:
+    """Flush what must be flushed, and wait until the high watermark has passed everything."""
+    flushes = [
+        asyncio.ensure_future(_flush(broker, written.partition))
+        for written in waiting
+        if _is_flush_due(written)
+    ]
+    if acks == 0:
+        return None
+    answer = Answer()
+    open_count = len(flushes)
+
+    def check() -> bool:
+        if open_count == 0 and (acks == 1 or all(map(_is_passed, waiting))):
+            answer.settle(response)
+        return answer.is_settled
+
+    def on_flushed(_done: object) -> None:
+        nonlocal open_count
+        open_count -= 1
+        check()
+
+    def on_deadline() -> None:
+        error = RequestTimedOut(f"The in-sync replicas did not have the records within {timeout_ms} ms.")
+        for written in waiting:
+            if not _is_passed(written):
+                written.response.error_code = error.code
+                written.response.error_message = error.message
+        answer.settle(response)
+
+    def release() -> None:
+        for written, ticket in zip(waiting, tickets, strict=True):
+            written.partition.growth.remove(ticket)
+
+    tickets = [written.partition.growth.add(check) for written in waiting]
+    answer.when_released(release)
+    answer.timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, on_deadline)
+    for flush in flushes:
+        flush.add_done_callback(on_flushed)
+    return answer
+
+
+def _is_passed(written: _Written) -> bool:
+    log = written.partition.log
+    return log is not None and log.high_watermark >= written.end_offset
+
+
+def _is_flush_due(written: _Written) -> bool:
+    log = written.partition.log
+    return log is not None and log.is_flush_due
+
+
+async def _flush(broker: Broker, partition: Partition) -> None:
+    """Flush a log to where it ends now, then let the high watermark move."""
+    log = partition.log
+    if log is None:
+        return
+    end_offset = log.log_end_offset
+    try:
+        await broker.directories.flush(log)
+    except KafkaError as error:  # the directory is offline now, and the producer gets no false promise
+        logger.error("Could not flush %s: %s", log.directory, error)
+        return
+    partition.advance(end_offset)
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,140 @@
+"""One listener: a bound port, the connections on it, and their limits.
+
+Rule: a connection is counted from `admit` to `forget`, whatever ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.ports import Clock, Network
+from ottla.server.connection import READ_BUFFER_BYTES, Connection, RequestMemory
+
+if TYPE_CHECKING:
+    from ottla.server.dispatch import Dispatcher
+
+logger = logging.getLogger("ottla.server.listener")
+
+
+class ConnectionCounts:
+    """How many connections there are, in all and by address: shared by all listeners of a node."""
+
+    __slots__ = ("by_host", "host_max", "host_max_overrides", "total", "total_max")
+
+    def __init__(
+        self, total_max: int, host_max: int, host_max_overrides: dict[str, int] | None = None
+    ) -> None:
+        self.total_max = total_max
+        self.host_max = host_max
+        self.host_max_overrides = host_max_overrides or {}
+        self.total = 0
+        self.by_host: dict[str, int] = {}
+
+    def add(self, host: str) -> str | None:
+        """Count one more. The answer says why it must be refused, or is None."""
+        self.total += 1
+        count = self.by_host[host] = self.by_host.get(host, 0) + 1
+        if self.total > self.total_max:
+            return f"this node has its {self.total_max} connections; raise max.connections for more"
+        host_max = self.host_max_overrides.get(host, self.host_max)
+        if count > host_max:
+            return f"{host} has its {host_max} connections; raise max.connections.per.ip for more"
+        return None
+
+    def drop(self, host: str) -> None:
+        self.total -= 1
+        count = self.by_host[host] - 1
+        if count:
+            self.by_host[host] = count
+        else:
+            del self.by_host[host]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerSettings:
+    """What a listener needs to know of the node's configuration."""
+
+    name: str
+    host: str
+    port: int
+    frame_bytes_max: int
+    idle_max_ms: int
+    backlog: int = 50
+
+
+class Listener:
+    """A bound port. `dispatch` gets each frame of each connection, once `serve` has begun."""
+
+    dispatch: Callable[[Connection, memoryview], None]
+
+    def __init__(
+        self,
+        settings: ListenerSettings,
+        *,
+        clock: Clock,
+        memory: RequestMemory,
+        counts: ConnectionCounts,
+    ) -> None:
+        self.name = settings.name
+        self.clock = clock
+        self.memory = memory
+        self.frame_bytes_max = settings.frame_bytes_max
+        self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
+        self.connections: set[Connection] = set()
+        self.port = settings.port
+        self.host_shown = settings.host or "0.0.0.0"
+        self._settings = settings
+        self._counts = counts
+        self._server: asyncio.AbstractServer | None = None
+
+    async def bind(self, network: Network) -> None:
+        """Take the port, which is known afterwards, also where 0 asked for a free one."""
+        settings = self._settings
+        self._server = await network.listen(
+            lambda: Connection(self), settings.host, settings.port, backlog=settings.backlog
+        )
+        sockets = getattr(self._server, "sockets", None)
+        if sockets:
+            self.port = sockets[0].getsockname()[1]
+
+    async def serve(self, dispatcher: Dispatcher) -> None:
+        """Accept connections, and hand their frames to the dispatcher."""
+        assert self._server is not None, "bind comes first"
+        self.dispatch = dispatcher.dispatch
+        await self._server.start_serving()
+
+    def stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def close(self) -> None:
+        """Close the port and every connection."""
+        self.stop_accepting()
+        for connection in list(self.connections):
+            connection.close()
+        if self._server is not None:
+            await self._server.wait_closed()
+            self._server = None
+
+    def admit(self, connection: Connection) -> str | None:
+        """Count a new connection. The answer says why it must be refused, or is None."""
+        self.connections.add(connection)
+        return self._counts.add(connection.peer_host)
+
+    def forget(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._counts.drop(connection.peer_host)
+
+    def close_idle(self) -> None:
+        """Close connections silent for `connections.max.idle.ms`, unless they wait for an answer."""
+        if self._settings.idle_max_ms < 0:
+            return
+        oldest = self.clock.monotonic() - self._settings.idle_max_ms / 1000
+        for connection in [one for one in self.connections if one.last_active < oldest]:
+            if not connection.has_unanswered:
+                logger.debug("Closed idle connection from %s:%d", connection.peer_host, connection.peer_port)
+                connection.close()

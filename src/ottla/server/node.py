@@ -1,0 +1,433 @@
+"""Wiring: makes a node's parts, starts them in order, runs their duties, and stops them in reverse order.
+
+Start: log directories are locked and checked -> the metadata log is replayed -> logs are loaded (recovered
+after an unclean stop) -> the listeners are bound -> the broker registers and is unfenced. Stop: listeners
+close -> what is unanswered is finished -> logs are flushed and marked clean -> the metadata log closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TextIO, TypeVar
+
+from ottla.config import BrokerConfig, ConfigError, Endpoint, ResourceType, topic_texts
+from ottla.controller.delta import ImageDelta
+from ottla.controller.image import ClusterImage
+from ottla.log.cleaner import CleanerConfig
+from ottla.log.config import LogConfig
+from ottla.log.directories import DirectoriesConfig, LogDirectories
+from ottla.log.log import Log
+from ottla.log.opening import LogDirectory
+from ottla.log.properties import DirectoryError
+from ottla.ports import Clock, Disk, Network, Random
+from ottla.server.broker import Broker
+from ottla.server.connection import RequestMemory
+from ottla.server.dispatch import Dispatcher
+from ottla.server.fetch_sessions import FetchSessions
+from ottla.server.formatting import format_if_new
+from ottla.server.handlers import HANDLERS
+from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
+from ottla.server.producer_ids import ProducerIds
+from ottla.server.quorum import Quorum
+from ottla.server.registration import Registration
+from ottla.server.replicas import Replicas
+from ottla.version import __version__
+
+T = TypeVar("T")
+
+DRAIN_SECONDS_MAX = 2.0
+
+logger = logging.getLogger("ottla.server.node")
+
+
+class Node:
+    """One node: controller, broker or both, as `process.roles` says."""
+
+    def __init__(
+        self, config: BrokerConfig, *, clock: Clock, random: Random, disk: Disk, network: Network
+    ) -> None:
+        self.config = config
+        self.listeners: list[Listener] = []
+        self.failure: asyncio.Future[None] | None = None
+        self._clock = clock
+        self._random = random
+        self._disk = disk
+        self._network = network
+        self._duties: list[asyncio.Task[None]] = []
+        self._broker: Broker | None = None
+        self._quorum: Quorum | None = None
+        self._directories: LogDirectories | None = None
+        self._replicas: Replicas | None = None
+        self._registration: Registration | None = None
+        self._kinds: dict[str, str] = {}  # of each listener: "broker" or "controller"
+        self._counts = ConnectionCounts(
+            config.int_of("max.connections"),
+            config.int_of("max.connections.per.ip"),
+            _host_limits(config.str_of("max.connections.per.ip.overrides")),
+        )
+        self._memory = RequestMemory(config.int_of("queued.max.request.bytes"))
+
+    @property
+    def broker(self) -> Broker:
+        assert self._broker is not None, "the node is not started"
+        return self._broker
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener for clients."""
+        return self.listeners[0].port
+
+    # Start
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+        except BaseException:
+            with contextlib.suppress(OSError):
+                await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        format_if_new(self._disk, self._clock, self._random, config, logger.debug)
+        self._directories = directories = self._make_directories()
+        cluster_id = directories.open(node_id=config.node_id)
+        await self._bind_listeners()
+        self._quorum = quorum = Quorum(
+            disk=self._disk,
+            clock=self._clock,
+            random=self._random,
+            config=config,
+            cluster_id=cluster_id,
+            directory_id=directories.metadata_directory_id,
+            controller_endpoints=self._bound(config.advertised_controller_listeners),
+        )
+        self.failure = quorum.failure
+        await quorum.start()
+        self._broker = broker = Broker(
+            node_id=config.node_id,
+            cluster_id=cluster_id,
+            config=config,
+            clock=self._clock,
+            random=self._random,
+            disk=self._disk,
+            image=quorum.image,
+            quorum=quorum,
+            directories=directories,
+            fetch_sessions=FetchSessions(
+                self._clock, self._random, config.int_of("max.incremental.fetch.session.cache.slots")
+            ),
+            producer_ids=ProducerIds(quorum, config.node_id),
+        )
+        self._take_dynamic_config()
+        if config.is_broker:
+            self._replicas = Replicas(broker)
+            await directories.load(is_stray=self._replicas.why_stray)
+            self._replicas.apply_all(quorum.image)
+        quorum.subscribe(self._on_metadata)
+        await self._serve_listeners()
+        if config.is_broker:
+            self._registration = Registration(
+                broker,
+                self._bound(config.advertised_listeners),
+                previous_epoch=directories.previous_broker_epoch,
+            )
+            await self._registration.start()
+        self._start_duties()
+        self._say_started()
+
+    def _make_directories(self) -> LogDirectories:
+        config = self.config
+        return LogDirectories(
+            self._disk,
+            self._clock,
+            self._random,
+            DirectoriesConfig(
+                paths=config.log_directories,
+                metadata_path=config.metadata_log_directory,
+                recovery_threads=config.int_of("num.recovery.threads.per.data.dir"),
+                producer_id_expiration_ms=config.int_of("producer.id.expiration.ms"),
+                cleaner=CleanerConfig(
+                    enabled=config.bool_of("log.cleaner.enable"),
+                    threads=config.int_of("log.cleaner.threads"),
+                    dedupe_buffer_bytes=config.int_of("log.cleaner.dedupe.buffer.size"),
+                    load_factor=config.float_of("log.cleaner.io.buffer.load.factor"),
+                    io_buffer_bytes=config.int_of("log.cleaner.io.buffer.size"),
+                    io_bytes_per_second=config.float_of("log.cleaner.io.max.bytes.per.second"),
+                    backoff_ms=config.int_of("log.cleaner.backoff.ms"),
+                ),
+            ),
+            log_config=self._log_config,
+            on_offline=self._on_offline,
+            on_moved=self._on_moved,
+        )
+
+    def _log_config(self, topic: str) -> LogConfig:
+        broker = self.broker
+        return LogConfig.from_texts(topic_texts(broker.config, broker.image.topic_config(topic)))
+
+    async def _bind_listeners(self) -> None:
+        """Take the ports first: the cluster must be told the real ones."""
+        config = self.config
+        self._kinds = {endpoint.name: "broker" for endpoint in config.data_listeners if config.is_broker}
+        if config.is_controller:
+            self._kinds |= {endpoint.name: "controller" for endpoint in config.controller_listeners}
+        for endpoint in sorted(config.listeners, key=lambda one: self._kinds.get(one.name, "")):
+            if endpoint.name not in self._kinds:
+                continue
+            listener = Listener(
+                ListenerSettings(
+                    name=endpoint.name,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    frame_bytes_max=config.int_of("socket.request.max.bytes"),
+                    idle_max_ms=config.int_of("connections.max.idle.ms"),
+                    backlog=config.int_of("socket.listen.backlog.size"),
+                ),
+                clock=self._clock,
+                memory=self._memory,
+                counts=self._counts,
+            )
+            try:
+                await listener.bind(self._network)
+            except OSError as error:
+                raise ConfigError(
+                    f"Cannot listen on {endpoint.host or '*'}:{endpoint.port} (listener {endpoint.name}): "
+                    f"{error.strerror or error}; choose another port with `listeners`, or stop what uses it."
+                ) from error
+            self.listeners.append(listener)
+
+    async def _serve_listeners(self) -> None:
+        for listener in self.listeners:
+            kind = self._kinds[listener.name]
+            dispatcher = Dispatcher(self.broker, HANDLERS, listener.name, kind)
+            if kind == "broker":
+                self.broker.api_keys = dispatcher.api_keys
+            await listener.serve(dispatcher)
+
+    def _bound(self, advertised: Sequence[Endpoint]) -> list[Endpoint]:
+        """What others are told, with the real port where 0 asked for a free one."""
+        ports = {listener.name: listener.port for listener in self.listeners}
+        return [
+            endpoint if endpoint.port else endpoint._replace(port=ports[endpoint.name])
+            for endpoint in advertised
+        ]
+
+    def _say_started(self) -> None:
+        where = ", ".join(
+            f"{listener.name}://{listener.host_shown}:{listener.port}" for listener in self.listeners
+        )
+        logger.info("Ottla %s listens on %s", __version__, where)
+        logger.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.config.node_id)
+        # What is alive now stays alive: the garbage collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+
+    # While it runs
+
+    def _on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
+        own = str(self.config.node_id)
+        if (ResourceType.BROKER, "") in delta.configs_changed or (
+            ResourceType.BROKER,
+            own,
+        ) in delta.configs_changed:
+            self._take_dynamic_config()
+            if self._replicas is not None:
+                self._replicas.apply_broker_config()
+        if self._replicas is not None:
+            self._replicas.apply(image, delta)
+
+    def _take_dynamic_config(self) -> None:
+        broker = self.broker
+        broker.config = broker.config.with_dynamic(
+            cluster=broker.image.config(ResourceType.BROKER, ""),
+            broker=broker.image.config(ResourceType.BROKER, str(self.config.node_id)),
+        )
+        self._counts.total_max = broker.config.int_of("max.connections")
+        self._counts.host_max = broker.config.int_of("max.connections.per.ip")
+
+    def _on_offline(self, directory: LogDirectory, partitions: list[tuple[str, int]]) -> None:
+        for topic, index in partitions:
+            partition = self.broker.partitions.get(topic, index)
+            if partition is not None:
+                partition.log = None
+                partition.growth.notify()
+        if self._directories is not None and not any(one.online for one in self._directories.directories):
+            self._fail(DirectoryError(f"Every log directory is offline; the last one: {directory.failure}"))
+
+    def _on_moved(self, key: tuple[str, int], log: Log) -> None:
+        """A replica has moved to another directory of this node: go on with its new log."""
+        partition = self.broker.partitions.get(*key)
+        if partition is not None:
+            partition.log = log
+            partition.growth.notify()
+
+    def _fail(self, error: Exception) -> None:
+        if self.failure is not None and not self.failure.done():
+            self.failure.set_exception(error)
+
+    def _start_duties(self) -> None:
+        directories, config = self._directories, self.config
+        assert directories is not None
+        self._every(30_000, self._close_idle)
+        if not config.is_broker:
+            return
+        self._every(
+            config.int_of("log.flush.offset.checkpoint.interval.ms"), directories.checkpoint_recovery_points
+        )
+        self._every(
+            config.int_of("log.flush.start.offset.checkpoint.interval.ms"), directories.checkpoint_log_starts
+        )
+        self._every(
+            config.int_of("replica.high.watermark.checkpoint.interval.ms"),
+            directories.checkpoint_high_watermarks,
+        )
+        self._every(config.int_of("log.retention.check.interval.ms"), directories.retain)
+        self._every(min(config.int_of("log.flush.scheduler.interval.ms"), 1_000), directories.flush_due)
+        self._every(config.int_of("producer.id.expiration.check.interval.ms"), directories.expire_producers)
+        self._keep(self._delete_due())
+        self._keep(self._clean())
+        self._keep(self._copy_futures())
+
+    def _keep(self, duty: Coroutine[Any, Any, None]) -> None:
+        self._duties.append(asyncio.ensure_future(duty))
+
+    def _every(self, interval_ms: int, duty: Callable[[], Awaitable[Any] | Any]) -> None:
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(interval_ms / 1000)
+                outcome = duty()
+                if isinstance(outcome, Awaitable):
+                    await outcome
+
+        self._keep(repeat())
+
+    def _close_idle(self) -> None:
+        for listener in self.listeners:
+            listener.close_idle()
+
+    async def _delete_due(self) -> None:
+        directories = self.broker.directories
+        while True:
+            await asyncio.sleep(min(max(await directories.delete_due(), 1.0), 15.0))
+
+    async def _clean(self) -> None:
+        cleaner = self.broker.directories.cleaner
+        while True:
+            if not await cleaner.clean_next():
+                await asyncio.sleep(self.config.int_of("log.cleaner.backoff.ms") / 1000)
+
+    async def _copy_futures(self) -> None:
+        directories = self.broker.directories
+        while True:
+            if not (directories.futures and await directories.copy_futures()):
+                await asyncio.sleep(0.2)
+
+    # Stop
+
+    async def stop(self) -> None:
+        """Stop cleanly: nothing acknowledged is left unflushed, and the next start needs no recovery."""
+        for listener in self.listeners:
+            listener.stop_accepting()
+        if self._registration is not None:
+            await self._registration.stop()
+        await self._drain()
+        for duty in self._duties:
+            duty.cancel()
+        await asyncio.gather(*self._duties, return_exceptions=True)
+        self._duties = []
+        for listener in self.listeners:
+            await listener.close()
+        if self._replicas is not None:
+            await self._replicas.settle()
+        if self._quorum is not None:
+            await self._quorum.stop()
+        if self._directories is not None:
+            epoch = self._registration.broker_epoch if self._registration is not None else -1
+            await self._directories.close(broker_epoch=epoch)
+
+    async def _drain(self) -> None:
+        """Give requests that are being answered a moment to finish."""
+        deadline = self._clock.monotonic() + DRAIN_SECONDS_MAX
+        while self._clock.monotonic() < deadline and any(
+            connection.has_unanswered for listener in self.listeners for connection in listener.connections
+        ):
+            await asyncio.sleep(0.01)
+
+
+def _host_limits(text: str) -> dict[str, int]:
+    """`max.connections.per.ip.overrides`: "host:count,host:count"."""
+    limits: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, _, count = item.rpartition(":")
+        limits[host] = int(count)
+    return limits
+
+
+def set_up_logging(stream: TextIO = sys.stdout) -> None:
+    """One line an event, in the form and on the stream that Kafka's users know."""
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=stream,
+        format="[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)",
+        datefmt="%Y-%m-%d %H:%M:%S",
+    )
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the fastest event loop there is."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] | None = None) -> int:
+    """Start a node and run it until SIGTERM or SIGINT, or until it fails. Returns the exit code."""
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    starting: asyncio.Future[Any] = asyncio.ensure_future(node.start())
+    waiting: asyncio.Future[Any] = asyncio.ensure_future(stopped.wait())
+    await asyncio.wait([starting, waiting], return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        logger.info("Stopping before the start is complete")
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return 0
+    await starting
+    if on_started is not None:
+        on_started(node)
+    assert node.failure is not None
+    await asyncio.wait([node.failure, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    error = node.failure.exception() if node.failure.done() else None
+    if error is not None:
+        logger.critical("This node cannot go on: %s", error)
+    await node.stop()
+    logger.info("[KafkaRaftServer nodeId=%d] Kafka Server stopped", node.config.node_id)
+    return 0 if error is None else 1
+
+
+def run(config: BrokerConfig) -> int:
+    """Run a node in the foreground: what `ottla serve` and kafka-server-start.sh do."""
+    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
+
+    set_up_logging()
+    try:
+        node = Node(config, clock=HostClock(), random=HostRandom(), disk=HostDisk(), network=HostNetwork())
+        return run_loop(serve_until_signal(node))
+    except (ConfigError, DirectoryError) as error:
+        logger.critical("%s", error)
+        return 1
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,157 @@
+"""The replicas that this node hosts: who leads them, and what may be written and read.
+
+A `Partition` joins a log with what the cluster's metadata says about it. Rule: the high watermark moves
+only here, and only over records that every in-sync replica has and that were flushed if the topic asks
+for a flush; whoever waits for it is told in the same step.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from ottla.log.log import Appended, Log
+from ottla.records.validate import Origin
+from ottla.server.waiting import WatchList
+from ottla.wire import uuid
+from ottla.wire.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorageError,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    UnknownLeaderEpoch,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+
+logger = logging.getLogger("ottla.server.partitions")
+
+
+class Partition:
+    """One replica on this node."""
+
+    __slots__ = (
+        "growth",
+        "index",
+        "is_leader",
+        "isr",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "min_insync_replicas",
+        "partition_epoch",
+        "replicas",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log | None) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log  # None: its log directory is offline
+        self.is_leader = False
+        self.leader_id = -1
+        self.leader_epoch = -1
+        self.partition_epoch = -1
+        self.replicas: list[int] = []
+        self.isr: list[int] = []
+        self.min_insync_replicas = 1
+        self.growth = WatchList()  # told when the high watermark or the last stable offset moves
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic}-{self.index})"
+
+    def leader_log(self, expected_epoch: int = -1) -> Log:
+        """The log, if this node leads the partition and the caller's epoch is not another one."""
+        log = self.log
+        if log is None:
+            raise KafkaStorageError(
+                f"The log directory of {self.topic}-{self.index} is offline; see the log of this node."
+            )
+        if expected_epoch >= 0 and expected_epoch != self.leader_epoch:
+            self.check_epoch(expected_epoch)
+        if not self.is_leader:
+            raise NotLeaderOrFollower(f"Node {self.leader_id} leads {self.topic}-{self.index}, not this one.")
+        return log
+
+    def check_epoch(self, expected_epoch: int) -> None:
+        """Refuse a caller that knows another leader epoch."""
+        if expected_epoch < 0 or expected_epoch == self.leader_epoch:
+            return
+        if expected_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch(
+                f"Leader epoch {expected_epoch} of {self.topic}-{self.index} is over; "
+                f"it is {self.leader_epoch} now."
+            )
+        raise UnknownLeaderEpoch(
+            f"Leader epoch {expected_epoch} of {self.topic}-{self.index} is not known here yet; "
+            f"this node knows {self.leader_epoch}."
+        )
+
+    def append(
+        self, records: memoryview, *, acks: int, now_ms: int, origin: Origin = Origin.CLIENT
+    ) -> Appended:
+        """Append as the leader. The caller flushes where `log.is_flush_due`, then calls `advance`."""
+        log = self.leader_log()
+        if acks == -1 and len(self.isr) < self.min_insync_replicas:
+            raise NotEnoughReplicas(
+                f"{self.topic}-{self.index} has {len(self.isr)} in-sync replicas "
+                f"and needs {self.min_insync_replicas}."
+            )
+        appended = log.append(records, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
+        if not log.is_flush_due:
+            self.advance(log.log_end_offset)
+        return appended
+
+    def advance(self, end_offset: int) -> None:
+        """What is below `end_offset` stays in the leader's log: move the high watermark if that is enough."""
+        log = self.log
+        if log is None or len(self.isr) > 1:
+            return
+        if end_offset > log.high_watermark:
+            log.advance_high_watermark(end_offset)
+            if self.growth.watchers:
+                self.growth.notify()
+
+
+class Partitions:
+    """All partitions that this node hosts, by topic name and by topic id."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, dict[int, Partition]] = {}
+        self.by_id: dict[bytes, dict[int, Partition]] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in list(self.by_name.values()):
+            yield from list(partitions.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_name.values()))
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        partitions = self.by_name.get(topic)
+        return partitions.get(index) if partitions else None
+
+    def add(self, partition: Partition) -> None:
+        partitions = self.by_name.setdefault(partition.topic, {})
+        partitions[partition.index] = partition
+        self.by_id[partition.topic_id] = partitions
+
+    def remove(self, partition: Partition) -> None:
+        partitions = self.by_name.get(partition.topic)
+        if partitions is None or partitions.pop(partition.index, None) is None:
+            return
+        if not partitions:
+            del self.by_name[partition.topic]
+            del self.by_id[partition.topic_id]
+
+
+def why_not_hosted(topic: str | bytes, index: int, *, is_known: bool) -> KafkaError:
+    """The error for a partition that this node does not host."""
+    if is_known:
+        return NotLeaderOrFollower(f"This node hosts no replica of partition {index} of the topic.")
+    if isinstance(topic, bytes):
+        return UnknownTopicId(f"No topic has the id {uuid.to_text(topic)}.")
+    return UnknownTopicOrPartition(f"There is no partition {index} of a topic {topic}.")

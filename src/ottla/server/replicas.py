@@ -1,0 +1,150 @@
+"""Brings this node's partitions in line with the cluster's metadata.
+
+Called with each committed change, in order. Rule: the image decides. A partition that lists this node as
+a replica is hosted, any other is not; leadership, epochs and settings are taken over as the image has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from ottla.config import ResourceType, topic_value
+from ottla.controller.delta import ImageDelta
+from ottla.controller.image import ClusterImage
+from ottla.controller.registrations import PartitionRegistration, Topic
+from ottla.log.log import Log
+from ottla.server.broker import Broker
+from ottla.server.partitions import Partition
+from ottla.wire import uuid
+from ottla.wire.errors import KafkaError
+
+logger = logging.getLogger("ottla.server.replicas")
+
+
+class Replicas:
+    """Applies metadata to the partitions and logs of one node."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._deletions: set[asyncio.Task[None]] = set()
+
+    def apply_all(self, image: ClusterImage) -> None:
+        """Host everything that the image places here: at start."""
+        for topic in image.topics.values():
+            for index, registration in topic.partitions.items():
+                self._apply_partition(topic, index, registration, is_new=False)
+
+    def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """Take over what a run of committed records changed."""
+        for topic in delta.topics_deleted.values():
+            self._stop_hosting(self._hosted(topic))
+        for topic_id, before in delta.partitions_changed.items():
+            known = image.topics.get(topic_id)
+            if known is None:
+                continue
+            for index, previous in before.items():
+                registration = known.partitions.get(index)
+                if registration is not None:
+                    self._apply_partition(known, index, registration, is_new=previous is None)
+        for resource, name in delta.configs_changed:
+            if resource == ResourceType.TOPIC:
+                self._apply_topic_config(name)
+
+    def apply_broker_config(self) -> None:
+        """The node's own settings changed, which are the defaults of every topic's."""
+        for name in list(self._broker.partitions.by_name):
+            self._apply_topic_config(name)
+
+    def why_stray(self, log: Log) -> str | None:
+        """Why a log found on disk does not belong here; None where it does."""
+        image = self._broker.image
+        if log.topic_id is None or log.topic_id == uuid.ZERO:
+            topic = image.topics_by_name.get(log.topic)
+        else:
+            topic = image.topics.get(log.topic_id)
+        if topic is None:
+            return "the cluster has no such topic"
+        registration = topic.partitions.get(log.partition)
+        if registration is None or self._broker.node_id not in registration.replicas:
+            return "this node is not among its replicas"
+        return None
+
+    async def settle(self) -> None:
+        """Wait for deletions that are under way."""
+        if self._deletions:
+            await asyncio.gather(*self._deletions)
+
+    def _hosted(self, topic: Topic) -> list[Partition]:
+        return list(self._broker.partitions.by_id.get(topic.id, {}).values())
+
+    def _apply_partition(
+        self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
+    ) -> None:
+        node_id = self._broker.node_id
+        hosted = self._broker.partitions.by_id.get(topic.id, {}).get(index)
+        if node_id not in registration.replicas:
+            if hosted is not None:
+                self._stop_hosting([hosted])
+            return
+        if hosted is None:
+            hosted = self._host(topic, index, registration, is_new=is_new)
+        hosted.replicas = list(registration.replicas)
+        hosted.isr = list(registration.isr)
+        hosted.partition_epoch = registration.partition_epoch
+        hosted.leader_id = registration.leader
+        if registration.leader_epoch > hosted.leader_epoch:
+            hosted.leader_epoch = registration.leader_epoch
+            hosted.is_leader = registration.leader == node_id
+            if hosted.is_leader and hosted.log is not None:
+                hosted.log.assign_epoch_start_offset(registration.leader_epoch, hosted.log.log_end_offset)
+                hosted.advance(hosted.log.log_end_offset)
+            hosted.growth.notify()
+
+    def _host(
+        self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
+    ) -> Partition:
+        broker = self._broker
+        wanted = (
+            registration.directories[registration.replicas.index(broker.node_id)]
+            if registration.directories
+            else None
+        )
+        log: Log | None
+        try:
+            log = broker.directories.create(topic.name, index, topic.id, directory_id=wanted, is_new=is_new)
+        except KafkaError as error:
+            logger.error("%s-%d cannot be served: %s", topic.name, index, error)
+            log = None
+        partition = Partition(topic.name, topic.id, index, log)
+        partition.min_insync_replicas = self._min_insync_replicas(topic.name)
+        broker.partitions.add(partition)
+        return partition
+
+    def _min_insync_replicas(self, topic: str) -> int:
+        broker = self._broker
+        value = topic_value(broker.config, broker.image.topic_config(topic), "min.insync.replicas")
+        assert isinstance(value, int)
+        return value
+
+    def _apply_topic_config(self, name: str) -> None:
+        hosted = self._broker.partitions.by_name.get(name)
+        if not hosted:
+            return
+        self._broker.directories.reconfigure(name)
+        for partition in hosted.values():
+            partition.min_insync_replicas = self._min_insync_replicas(name)
+
+    def _stop_hosting(self, partitions: Iterable[Partition]) -> None:
+        gone: list[tuple[str, int]] = []
+        for partition in partitions:
+            self._broker.partitions.remove(partition)
+            partition.is_leader = False
+            partition.leader_id = -1
+            partition.growth.notify()  # whoever waits on it gets its error now
+            gone.append((partition.topic, partition.index))
+        if gone:
+            task = asyncio.ensure_future(self._broker.directories.delete(gone))
+            self._deletions.add(task)
+            task.add_done_callback(self._deletions.discard)

@@ -1,0 +1,40 @@
+"""Fixtures for pytest, there wherever Ottla is installed.
+
+`ottla_broker`: one broker for a whole test session. `ottla_broker_factory`: brokers of your own making,
+closed at the end of the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ottla.testing import Broker
+
+
+@pytest.fixture(scope="session")
+def ottla_broker() -> Iterator[Broker]:
+    from ottla.testing import Broker
+
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def ottla_broker_factory() -> Iterator[Callable[..., Broker]]:
+    """Call it with the arguments of `ottla.testing.Broker`; what comes back is started."""
+    from ottla.testing import Broker
+
+    brokers: list[Broker] = []
+
+    def make(*arguments: Any, **options: Any) -> Broker:
+        broker = Broker(*arguments, **options)
+        brokers.append(broker)
+        return broker.start()
+
+    yield make
+    for broker in brokers:
+        broker.close()

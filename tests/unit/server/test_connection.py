@@ -1,0 +1,235 @@
+"""Connections over real sockets on loopback: framing, order, limits and back-pressure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import pytest
+
+from ottla.host import HostClock, HostDisk, HostNetwork
+from ottla.server.connection import WRITE_CHUNK_BYTES, Connection, FileSlice, RequestMemory
+from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
+from ottla.server.waiting import Answer
+
+Dispatch = Callable[[Connection, memoryview], None]
+
+
+class _Dispatcher:
+    def __init__(self, dispatch: Dispatch) -> None:
+        self.dispatch = dispatch
+
+
+@asynccontextmanager
+async def _listening(
+    dispatch: Dispatch,
+    *,
+    frame_bytes_max: int = 1 << 24,
+    memory: RequestMemory | None = None,
+    host_max: int = 100,
+) -> AsyncIterator[Listener]:
+    listener = Listener(
+        ListenerSettings(
+            name="PLAINTEXT", host="127.0.0.1", port=0, frame_bytes_max=frame_bytes_max, idle_max_ms=600_000
+        ),
+        clock=HostClock(),
+        memory=memory or RequestMemory(1 << 26),
+        counts=ConnectionCounts(1000, host_max),
+    )
+    await listener.bind(HostNetwork())
+    await listener.serve(_Dispatcher(dispatch))  # type: ignore[arg-type]
+    try:
+        yield listener
+    finally:
+        await listener.close()
+
+
+def _echo(connection: Connection, frame: memoryview) -> None:
+    connection.answer_now([pack(">i", len(frame)) + bytes(frame)])
+
+
+async def _read_frame(reader: asyncio.StreamReader) -> bytes:
+    size = int.from_bytes(await reader.readexactly(4), "big")
+    return await reader.readexactly(size)
+
+
+def _run(main: Any) -> None:
+    asyncio.run(asyncio.wait_for(main, 30))
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3, 5, 1000, 10**7])
+def test_frames_arrive_whole_however_they_are_cut(piece_bytes: int) -> None:
+    frames = [
+        bytes([n]) * size for n, size in enumerate([8, 9, 20, 4096, 300_000 if piece_bytes > 5 else 50, 8])
+    ]
+    stream = b"".join(pack(">i", len(frame)) + frame for frame in frames)
+
+    async def main() -> None:
+        async with _listening(_echo) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+
+            async def send() -> None:
+                for start in range(0, len(stream), piece_bytes):
+                    writer.write(stream[start : start + piece_bytes])
+                    await writer.drain()
+
+            sending = asyncio.ensure_future(send())
+            assert [await _read_frame(reader) for _ in frames] == frames
+            await sending
+            writer.close()
+
+    _run(main())
+
+
+def test_answers_leave_in_the_order_of_their_requests_whatever_settles_first() -> None:
+    answers: list[Answer] = []
+
+    def dispatch(connection: Connection, frame: memoryview) -> None:
+        answers.append(Answer())
+        connection.answer_later(answers[-1], lambda response: [pack(">i", len(response)) + response])
+
+    async def main() -> None:
+        async with _listening(dispatch) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write((pack(">i", 8) + b"question") * 3)
+            while len(answers) < 3:
+                await asyncio.sleep(0)
+            answers[2].settle(b"third")
+            answers[1].settle(b"second")
+            answers[0].settle(b"first")
+            assert [await _read_frame(reader) for _ in range(3)] == [b"first", b"second", b"third"]
+            writer.close()
+
+    _run(main())
+
+
+def test_a_reader_that_does_not_read_costs_one_chunk_and_stops_the_reading_of_requests(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "records"
+    path.write_bytes(bytes(range(256)) * (64 * 1024))
+    file = HostDisk().open(str(path))
+    size = file.size()
+    seen = 0
+
+    def dispatch(connection: Connection, frame: memoryview) -> None:
+        nonlocal seen
+        seen += 1
+        connection.answer_now([pack(">i", size), FileSlice(file, 0, size)])
+
+    async def main() -> None:
+        async with _listening(dispatch) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 16)
+            count = 200
+            for _ in range(count):
+                writer.write(pack(">i", 8) + b"question")
+            await asyncio.sleep(0)
+            while not (listener.connections and seen):
+                await asyncio.sleep(0.001)
+            connection = next(iter(listener.connections))
+            while not connection._is_write_paused:
+                await asyncio.sleep(0.001)
+            for _ in range(100):
+                await asyncio.sleep(0)
+                assert connection.transport.get_write_buffer_size() <= 2 * WRITE_CHUNK_BYTES
+            assert seen < count  # the rest waits in the socket or is held, unhandled
+            expected = path.read_bytes()
+            for _ in range(3):
+                assert await _read_frame(reader) == expected
+            writer.transport.abort()
+
+    _run(main())
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "cause"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", "TLS"),
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (pack(">i", -5) + b"....", "-5 bytes"),
+        (pack(">i", 1001) + b"....", "1001 bytes"),
+    ],
+)
+def test_what_is_no_frame_closes_the_connection_and_says_who_sent_what(
+    first: bytes, cause: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with _listening(_echo, frame_bytes_max=1000) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            own_port = writer.get_extra_info("sockname")[1]
+            writer.write(first)
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await _read_frame(reader)
+            (line,) = [record.getMessage() for record in caplog.records if "Closed" in record.message]
+            assert f"127.0.0.1:{own_port}" in line
+            assert cause in line
+            writer.close()
+
+    caplog.set_level(logging.WARNING)
+    _run(main())
+
+
+def test_frames_in_memory_stay_within_their_budget() -> None:
+    memory = RequestMemory(300_000)
+    most = 0
+
+    def dispatch(connection: Connection, frame: memoryview) -> None:
+        nonlocal most
+        most = max(most, memory.used_bytes)
+        connection.answer_now([pack(">i", 2) + b"ok"])
+
+    async def client(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(5):
+            writer.write(pack(">i", 250_000) + bytes(250_000))
+            assert await _read_frame(reader) == b"ok"
+        writer.close()
+
+    async def main() -> None:
+        async with _listening(dispatch, memory=memory) as listener:
+            await asyncio.gather(*(client(listener.port) for _ in range(8)))
+        assert memory.used_bytes == 0
+
+    _run(main())
+    assert most == 250_000
+
+
+def test_a_host_gets_no_more_connections_than_allowed() -> None:
+    async def main() -> None:
+        async with _listening(_echo, host_max=2) as listener:
+            pairs = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(2)]
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                writer.write(pack(">i", 8) + b"question")
+                await _read_frame(reader)
+            pairs[0][1].write(pack(">i", 8) + b"question")
+            assert await _read_frame(pairs[0][0]) == b"question"
+            for _, other in [*pairs, (reader, writer)]:
+                other.close()
+
+    _run(main())
+
+
+def test_an_answer_that_nobody_waits_for_is_released_when_the_connection_ends() -> None:
+    released: list[bool] = []
+
+    def dispatch(connection: Connection, frame: memoryview) -> None:
+        connection.answer_later(Answer(lambda: released.append(True)), lambda response: [response])
+
+    async def main() -> None:
+        async with _listening(dispatch) as listener:
+            _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(pack(">i", 8) + b"question")
+            while not (listener.connections and next(iter(listener.connections)).has_unanswered):
+                await asyncio.sleep(0)
+            writer.close()
+            while not released:
+                await asyncio.sleep(0.001)
+
+    _run(main())

@@ -174,10 +174,13 @@ def _unsnappy(data: memoryview, size_max: int) -> bytearray:
 
 
 def _xerial_blocks(data: memoryview) -> list[memoryview]:
-    """The blocks after the 16 bytes of the header, which may come again where streams were joined."""
+    """The blocks after the 16 bytes of the header, which may come again where streams were joined.
+
+    Fewer bytes than a block's length takes are the end of the stream, as they are for Java's reader.
+    """
     blocks = []
     position = 0
-    while position < len(data):
+    while position + _INT.size <= len(data):
         if data[position : position + 8] == XERIAL_MAGIC:
             position += len(XERIAL_HEADER)
             if position > len(data):
@@ -227,27 +230,29 @@ def _unlz4(data: memoryview, size_max: int, *, header_checksum_right: bool) -> b
         fixed = bytearray(data)
         fixed[position] = _xxh32(bytes(data[4:position])) >> 8 & 0xFF
         data = memoryview(fixed)
-    bound = _lz4_bound(data, position + 1, 1 << (2 * size_code + 8), 4 if flags & 0x10 else 0, size_max)
-    return _decompress_into(lz4.decompress_into, data, bound, size_max)
+    bound, end = _lz4_bound(data, position + 1, 1 << (2 * size_code + 8), 4 if flags & 0x10 else 0, size_max)
+    end += 4 if flags & 0x04 else 0
+    # What follows the end of the frame is ignored, as Kafka's reader does.
+    return _decompress_into(lz4.decompress_into, data[:end], bound, size_max)
 
 
 def _lz4_bound(
     data: memoryview, position: int, block_bytes_max: int, checksum_bytes: int, size_max: int
-) -> int:
-    """The most that the blocks can hold, counted no further than beyond `size_max`."""
+) -> tuple[int, int]:
+    """The most that the blocks can hold, counted no further than beyond `size_max`, and where they end."""
     bound = 0
     while bound <= size_max:
         (size,) = _UINT_LE.unpack_from(data, position)
         position += 4
         if size == 0:
-            break
+            return bound, position
         stored = size & LZ4_STORED_BIT
         size &= ~LZ4_STORED_BIT
         if size > block_bytes_max or size > len(data) - position:
             raise CorruptMessage(f"An lz4 block of {size} bytes does not fit into the data.")
         bound += size if stored else block_bytes_max
         position += size + checksum_bytes
-    return bound
+    return bound, len(data)
 
 
 def _unzstd(data: memoryview, size_max: int) -> bytearray:

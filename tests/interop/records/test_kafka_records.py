@@ -20,7 +20,7 @@ from tests.interop.records.oracle import ask, batch_bytes, build_question, bytes
 from tests.unit.records.samples import NOW, with_body, with_header
 
 LEVELS = {Codec.GZIP: (None, 1, 9), Codec.LZ4: (None, 1, 17), Codec.ZSTD: (None, -5, 19)}
-APPENDS = 4000
+APPENDS = 12_000
 
 
 def mixed_records() -> list[Record]:

@@ -20,7 +20,6 @@ from ottla.server.broker import Broker
 from ottla.server.connection import Connection, RequestMemory
 from ottla.server.dispatch import Dispatcher, RequestContext
 from ottla.server.fetch_sessions import FetchSessions
-from ottla.server.formatting import format_if_new
 from ottla.server.handlers import HANDLERS
 from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
 from ottla.server.partitions import Partition
@@ -87,7 +86,6 @@ def connection_of(broker: Broker, listener: str = LISTENER) -> Connection:
             clock=broker.clock,
             memory=RequestMemory(1 << 20),
             counts=ConnectionCounts(10, 10),
-            dispatcher=Dispatcher(broker, HANDLERS, listener, "broker"),
         )
     )
 
@@ -249,9 +247,6 @@ class RunningNode:
     def __init__(self, directory: str, settings: dict[str, str]) -> None:
         self._runner = asyncio.Runner()
         self._node = make_node(directory, 0, settings)
-        disk = HostDisk(threads=1)
-        format_if_new(disk, HostClock(), HostRandom(), self._node.config, lambda line: None)
-        disk.close()
         self._runner.run(self._node.start())
 
     @property

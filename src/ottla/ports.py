@@ -137,7 +137,7 @@ class Network(Protocol):
     async def listen(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, backlog: int = 50
     ) -> asyncio.AbstractServer:
-        """Bind; `start_serving` of the result begins to accept. No host: all interfaces. Port 0: a free one."""
+        """Bind; `start_serving` of the result begins to accept. Port 0: a free one. No host: all of them."""
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int

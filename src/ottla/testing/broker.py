@@ -137,9 +137,11 @@ class _ThreadRun:
         self._thread = threading.Thread(target=self._main, name="ottla-broker", daemon=True)
         self._thread.start()
         self._ready.wait()
+        self._check("start")
+
+    def _check(self, what: str) -> None:
         if self._failure is not None:
-            self._thread.join()
-            raise BrokerFailed(f"The broker did not start: {self._failure}") from self._failure
+            raise BrokerFailed(f"The broker did not {what}: {self._failure}") from self._failure
 
     def _main(self) -> None:
         from ottla.server.node import run_loop
@@ -166,9 +168,7 @@ class _ThreadRun:
         assert self._stop is not None
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
-        failure: BaseException | None = self._failure
-        if failure is not None:
-            raise BrokerFailed(f"The broker did not stop cleanly: {failure}") from failure
+        self._check("stop cleanly")
 
 
 class _ChildRun:

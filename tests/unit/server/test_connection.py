@@ -205,8 +205,8 @@ def test_a_host_gets_no_more_connections_than_allowed() -> None:
         async with _listening(_echo, host_max=2) as listener:
             pairs = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(2)]
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(pack(">i", 8) + b"question")
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                writer.write(pack(">i", 8) + b"question")
                 await _read_frame(reader)
             pairs[0][1].write(pack(">i", 8) + b"question")
             assert await _read_frame(pairs[0][0]) == b"question"

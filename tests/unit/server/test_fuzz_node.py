@@ -1,0 +1,157 @@
+"""A live node under random requests of every API and version it serves, whole and damaged.
+
+What may come out: an answer that can be read, or a closed connection. What may not: a handler that fails in
+a way it did not foresee, a node that stops answering, memory that grows with what was sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+from collections.abc import Iterator
+
+import pytest
+from tests.unit.wire.instances import Instances
+
+from ottla.testing import Broker
+from ottla.wire.apis import API_BY_KEY
+from ottla.wire.errors import UnencodableMessage, UnsupportedVersion
+from ottla.wire.frame import read_response, request_frame
+from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.create_topics import CreateTopicsRequest
+
+CASES = int(os.environ.get("OTTLA_NODE_FUZZ_CASES", "4"))
+# UpdateFeatures and UnregisterBroker may rightly change what this node is; they are asked with validate-only.
+_TOPICS = ["alpha", "beta"]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker({"num.partitions": "2", "connections.max.idle.ms": "600000"}) as running:
+        yield running
+
+
+class _Client:
+    """One connection that is opened again when the node closes it."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._socket: socket.socket | None = None
+
+    def send(self, frame: bytes) -> bytes | None:
+        """The answer's frame; None where the connection was closed or nothing came back."""
+        if self._socket is None:
+            self._socket = socket.create_connection(("127.0.0.1", self._port))
+            self._socket.settimeout(5)
+        try:
+            self._socket.sendall(frame)
+            size = int.from_bytes(self._exactly(4), "big")
+            return self._exactly(size)
+        except (ConnectionError, TimeoutError, EOFError):
+            self.close()
+            return None
+
+    def _exactly(self, count: int) -> bytes:
+        assert self._socket is not None
+        parts = bytearray()
+        while len(parts) < count:
+            piece = self._socket.recv(count - len(parts))
+            if not piece:
+                raise EOFError
+            parts += piece
+        return bytes(parts)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _served(client: _Client) -> dict[int, tuple[int, int]]:
+    answer = client.send(request_frame(ApiVersionsRequest(), 0, 1, "fuzz"))
+    assert answer is not None
+    _, response = read_response(answer, 18, 0)
+    return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+
+
+def _create_topics(client: _Client) -> None:
+    topics = [
+        CreateTopicsRequest.CreatableTopic(name=name, num_partitions=2, replication_factor=1)
+        for name in _TOPICS
+    ]
+    assert client.send(request_frame(CreateTopicsRequest(topics=topics), 7, 1, "fuzz")) is not None
+
+
+def _aim(struct: object, source: random.Random) -> None:
+    """Let half of what names a topic or a partition name one that is there: else nothing goes deep."""
+    for name in getattr(struct, "__slots__", ()):
+        value = getattr(struct, name)
+        if isinstance(value, list):
+            for one in value:
+                _aim(one, source)
+            if name == "partitions" and value and isinstance(value[0], int):
+                value[0] = source.randrange(3)
+        elif name in ("name", "topic", "topic_name", "resource_name") and source.random() < 0.5:
+            setattr(struct, name, source.choice(_TOPICS))
+        elif name in ("partition", "index", "partition_index") and source.random() < 0.7:
+            setattr(struct, name, source.randrange(3))
+        elif name in ("resource_type", "operation", "config_operation") and source.random() < 0.7:
+            setattr(struct, name, source.choice([0, 1, 2, 4]))
+
+
+def _is_harmless(key: int, message: object) -> bool:
+    """Keep the node itself: it is to be alive for the next request."""
+    if key in (57, 64):
+        return False
+    if hasattr(message, "timeout_ms"):
+        message.timeout_ms = 50
+    if hasattr(message, "max_wait_ms"):
+        message.max_wait_ms = 1
+    return True
+
+
+def test_random_and_damaged_requests_of_every_version_get_an_answer_or_a_closed_connection(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    client = _Client(broker.port)
+    served = _served(client)
+    assert len(served) >= 20
+    _create_topics(client)
+    source = random.Random(20)
+    instances = Instances("node")
+    answered = closed = 0
+    for key, (first, last) in served.items():
+        entry = API_BY_KEY[key]
+        for version in range(max(first, entry.versions[0]), last + 1):
+            for case in range(CASES):
+                message = instances.message(entry.request_class(), version)
+                _aim(message, source)
+                if not _is_harmless(key, message):
+                    continue
+                if key == 0:
+                    message.acks = source.choice([1, -1])
+                try:
+                    frame = request_frame(message, version, case, "fuzz")
+                except (UnencodableMessage, UnsupportedVersion):
+                    continue
+                if case % 2:
+                    damaged = bytearray(frame)
+                    for _ in range(source.randrange(1, 4)):
+                        damaged[source.randrange(12, len(damaged))] = source.randrange(256)
+                    frame = bytes(damaged)
+                    if key == 0:
+                        continue  # a damaged acks=0 is never answered, and the client would wait for nothing
+                answer = client.send(frame)
+                if answer is None:
+                    closed += 1
+                else:
+                    answered += 1
+                    read_response(answer, key, version)
+    unforeseen = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert not unforeseen, unforeseen[0].getMessage() + str(unforeseen[0].exc_info)
+    assert _served(client) == served
+    client.close()
+    assert answered > closed

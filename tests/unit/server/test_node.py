@@ -1,0 +1,173 @@
+"""A whole node, in this process and as a child process: what it keeps, how it stops, what it refuses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.server.asking import Asking, fetch_request, produce_request
+
+from ottla.testing import Broker, BrokerFailed
+from ottla.wire.errors import ErrorCode
+
+Make = Callable[..., Broker]
+
+
+def test_records_and_topics_outlive_a_restart_without_recovery(ottla_broker_factory: Make) -> None:
+    broker = ottla_broker_factory(in_process=False)
+    with Asking(broker.port) as client:
+        client.create_topic("kept", 2)
+        assert client.produce("kept", [b"one", b"two"]).base_offset == 0
+    broker.restart()
+    assert "Recovering" not in broker.log_text
+    with Asking(broker.port) as client:
+        assert client.values("kept") == [b"one", b"two"]
+        assert client.produce("kept", [b"three"]).base_offset == 2
+
+
+def test_every_acknowledged_record_outlives_a_kill(ottla_broker_factory: Make) -> None:
+    broker = ottla_broker_factory(in_process=False)
+    sent: list[bytes] = []
+    with Asking(broker.port) as client:
+        client.create_topic("kept", segment_bytes="1048576")
+    for round_ in range(4):
+        with Asking(broker.port) as client:
+            for number in range(100):
+                value = b"%d-%d" % (round_, number) * 50
+                if client.produce("kept", [value]).error_code == 0:
+                    sent.append(value)
+        broker.kill()
+        broker.start()
+        with Asking(broker.port) as client:
+            assert client.values("kept") == sent
+    assert "Recovering" in broker.log_text
+
+
+def test_a_topic_that_asks_for_a_flush_is_flushed_before_the_answer(ottla_broker_factory: Make) -> None:
+    broker = ottla_broker_factory()
+    with Asking(broker.port) as client:
+        client.create_topic("flushed", flush_messages="1")
+        for number in range(5):
+            answer = client.produce("flushed", [b"%d" % number])
+            assert (answer.error_code, answer.base_offset) == (0, number)
+        assert client.fetch("flushed", 0).high_watermark == 5
+        assert client.values("flushed") == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_pipelined_requests_are_answered_in_order_also_when_each_waits_for_a_flush(
+    ottla_broker_factory: Make,
+) -> None:
+    broker = ottla_broker_factory()
+    with Asking(broker.port) as client:
+        client.create_topic("flushed", flush_messages="1")
+        requests = [produce_request("flushed", [b"%d" % number]) for number in range(200)]
+        for request in requests:
+            client.send(request, 9)
+        offsets = [
+            client.receive(request, 9).responses[0].partition_responses[0].base_offset for request in requests
+        ]
+        assert offsets == list(range(200))
+
+
+def test_a_fetch_waits_for_records_and_is_woken_by_them(ottla_broker_factory: Make) -> None:
+    broker = ottla_broker_factory()
+    with Asking(broker.port) as consumer, Asking(broker.port) as producer:
+        producer.create_topic("awaited")
+        request = fetch_request("awaited", 0, max_wait_ms=20_000)
+        consumer.send(request, 12)
+        producer.produce("awaited", [b"here"])
+        answer = consumer.receive(request, 12).responses[0].partitions[0]
+        assert len(answer.records) > 0
+
+
+def test_a_fetch_that_nothing_comes_for_is_answered_empty_at_its_deadline(ottla_broker_factory: Make) -> None:
+    broker = ottla_broker_factory()
+    with Asking(broker.port) as client:
+        client.create_topic("quiet")
+        answer = client.fetch("quiet", 0, max_wait_ms=20)
+        assert (answer.error_code, len(answer.records)) == (0, 0)
+
+
+def test_a_fetch_waiting_on_a_topic_that_is_deleted_gets_an_error(ottla_broker_factory: Make) -> None:
+    from ottla.wire.messages.delete_topics import DeleteTopicsRequest
+
+    broker = ottla_broker_factory()
+    with Asking(broker.port) as consumer, Asking(broker.port) as admin:
+        admin.create_topic("doomed")
+        request = fetch_request("doomed", 0, max_wait_ms=20_000)
+        consumer.send(request, 12)
+        admin.ask(DeleteTopicsRequest(topic_names=["doomed"], timeout_ms=5_000), 5)
+        answer = consumer.receive(request, 12).responses[0].partitions[0]
+        assert answer.error_code in (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        )
+
+
+def test_acks_0_gets_no_answer_and_a_failure_closes_the_connection(ottla_broker_factory: Make) -> None:
+    broker = ottla_broker_factory()
+    with Asking(broker.port) as client:
+        client.create_topic("quiet")
+        client.send(produce_request("quiet", [b"x"], acks=0), 9)
+        assert client.values("quiet") == [b"x"]  # the next answer is the fetch's: none came for the produce
+        missing = produce_request("missing", [b"x"], acks=0)
+        client.send(missing, 9)
+        with pytest.raises(EOFError):
+            client.receive(missing, 9)
+
+
+def test_a_second_node_on_the_same_data_is_refused(ottla_broker_factory: Make) -> None:
+    broker = ottla_broker_factory(in_process=False)
+    with pytest.raises(BrokerFailed, match="lock"):
+        Broker(in_process=False, data_directory=broker.data_directory).start()
+
+
+def test_a_port_that_is_taken_is_named(ottla_broker_factory: Make) -> None:
+    broker = ottla_broker_factory()
+    with pytest.raises(BrokerFailed, match=f"Cannot listen on 127.0.0.1:{broker.port}"):
+        ottla_broker_factory(port=broker.port)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_a_node_cleanly_with_exit_code_0(number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(tmp_path / "data"), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "Kafka Server started" in line:
+                break
+        process.send_signal(number)
+        rest = process.stdout.read()
+        assert process.wait() == 0
+        assert "Kafka Server stopped" in rest
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()  # type: ignore[union-attr]
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_ctrl_c_works_at_every_moment_of_the_start(tmp_path: Path) -> None:
+    """Interrupt after each line that the start prints, and before the first."""
+    command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(tmp_path / "data"), "--port", "0"]
+    for lines in range(6):
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path
+        )
+        try:
+            assert process.stdout is not None
+            for _ in range(lines):
+                process.stdout.readline()
+            os.kill(process.pid, signal.SIGINT)
+            process.stdout.read()
+            assert process.wait() in (0, 130, -signal.SIGINT)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()  # type: ignore[union-attr]

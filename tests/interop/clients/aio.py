@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from tests.interop.clients.messages import Message, Stored
+from tests.interop.clients.messages import Message, Stored, chunks
 
 _TIMEOUT_S = 60.0
 
@@ -23,7 +23,7 @@ class AioClient:
         self,
         bootstrap: str,
         topic: str,
-        messages: Sequence[Message],
+        messages: Iterable[Message],
         *,
         partition: int = 0,
         codec: str = "none",
@@ -55,17 +55,19 @@ class AioClient:
                     on_acknowledged(index, offset)
                 return offset
 
-            waits = []
-            for index, message in enumerate(messages):
-                sent = await producer.send(
-                    topic,
-                    message.value,
-                    message.key,
-                    partition,
-                    timestamp_ms=message.timestamp_ms,
-                    headers=list(message.headers),
-                )
-                waits.append(asyncio.ensure_future(wait(index, sent)))
+            waits: list[asyncio.Future[int]] = []
+            source = chunks(messages)
+            while chunk := await asyncio.to_thread(next, source, None):  # the messages may be long in coming
+                for message in chunk:
+                    sent = await producer.send(
+                        topic,
+                        message.value,
+                        message.key,
+                        partition,
+                        timestamp_ms=message.timestamp_ms,
+                        headers=list(message.headers),
+                    )
+                    waits.append(asyncio.ensure_future(wait(len(waits), sent)))
             return list(await asyncio.gather(*waits))
 
         return asyncio.run(send_all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -24,7 +24,7 @@ class ConfluentClient:
         self,
         bootstrap: str,
         topic: str,
-        messages: Sequence[Message],
+        messages: Iterable[Message],
         *,
         partition: int = 0,
         codec: str = "none",
@@ -43,7 +43,7 @@ class ConfluentClient:
                 "linger.ms": 5,
             }
         )
-        offsets = [-1] * len(messages)
+        offsets: list[int] = []
         failures: list[str] = []
 
         def delivered(index: int) -> Callable[[Any, Any], None]:
@@ -58,6 +58,7 @@ class ConfluentClient:
             return report
 
         for index, message in enumerate(messages):
+            offsets.append(-1)
             producer.produce(
                 topic,
                 message.value,

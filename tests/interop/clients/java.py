@@ -6,12 +6,12 @@ import base64
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from tests.interop import peers
-from tests.interop.clients.messages import Message, Stored
+from tests.interop.clients.messages import Message, Stored, chunks
 
 _SOURCES = Path(__file__).parent / "java"
 _TIMEOUT_S = 60.0
@@ -94,7 +94,7 @@ class JavaClient:
         self,
         bootstrap: str,
         topic: str,
-        messages: Sequence[Message],
+        messages: Iterable[Message],
         *,
         partition: int = 0,
         codec: str = "none",
@@ -106,12 +106,10 @@ class JavaClient:
             if on_acknowledged is not None:
                 on_acknowledged(answer["acknowledged"], answer["offset"])
 
-        answer = agent().ask(
+        agent().ask(
             {
-                "op": "produce",
+                "op": "open_producer",
                 "bootstrap": bootstrap,
-                "topic": topic,
-                "partition": partition,
                 "stream": on_acknowledged is not None,
                 "config": {
                     "compression.type": codec,
@@ -122,18 +120,20 @@ class JavaClient:
                     "reconnect.backoff.max.ms": "500",
                     "linger.ms": "5",
                 },
-                "messages": [
-                    {
-                        "key": _text(message.key),
-                        "value": _text(message.value),
-                        "headers": [[name, _text(value)] for name, value in message.headers],
-                        "timestamp": message.timestamp_ms,
-                    }
-                    for message in messages
-                ],
-            },
-            heard,
+            }
         )
+        for chunk in chunks(messages):
+            rows = [
+                {
+                    "key": _text(message.key),
+                    "value": _text(message.value),
+                    "headers": [[name, _text(value)] for name, value in message.headers],
+                    "timestamp": message.timestamp_ms,
+                }
+                for message in chunk
+            ]
+            agent().ask({"op": "send", "topic": topic, "partition": partition, "messages": rows}, heard)
+        answer = agent().ask({"op": "close_producer"}, heard)
         return [int(offset) for offset in answer["offsets"]]
 
     def consume(

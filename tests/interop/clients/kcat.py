@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from tests.interop import peers
-from tests.interop.clients.messages import Message, Stored
+from tests.interop.clients.messages import Message, Stored, chunks
 
 _TIMEOUT_S = 60.0
 _KEY_END = "\x1f"
@@ -40,7 +41,7 @@ class KcatClient:
         self,
         bootstrap: str,
         topic: str,
-        messages: Sequence[Message],
+        messages: Iterable[Message],
         *,
         partition: int = 0,
         codec: str = "none",
@@ -58,24 +59,47 @@ class KcatClient:
         }
         settings = [part for name, value in options.items() for part in ("-X", f"{name}={value}")]
         # Headers belong to a run of kcat, so each stretch with the same headers is one run.
+        count = 0
+
+        def counted(stretch: Iterable[Message]) -> Iterator[Message]:
+            nonlocal count
+            for message in stretch:
+                count += 1
+                yield message
+
         for headers, stretch in groupby(messages, key=lambda message: message.headers):
             marks = [part for name, value in headers for part in ("-H", f"{name}={(value or b'').decode()}")]
-            self._run_producer(bootstrap, topic, partition, settings + marks, stretch)
+            self._run_producer(bootstrap, topic, partition, settings + marks, counted(stretch))
         if on_acknowledged is not None:
-            for index in range(len(messages)):
+            for index in range(count):
                 on_acknowledged(index, -1)
-        return [-1] * len(messages)
+        return [-1] * count
 
     def _run_producer(
-        self, bootstrap: str, topic: str, partition: int, options: list[str], messages: Iterable[Message]
+        self,
+        bootstrap: str,
+        topic: str,
+        partition: int,
+        options: list[str],
+        messages: Iterable[Message],
     ) -> None:
-        command = [peers.kcat(), "-P", "-b", bootstrap, "-t", topic, "-p", str(partition), *options]
+        command = [peers.kcat(), "-P", "-E", "-b", bootstrap, "-t", topic, "-p", str(partition), *options]
         command += ["-K", _KEY_END, "-D", _MESSAGE_END]
-        parts = [
-            (message.key or b"") + _KEY_END.encode() + (message.value or b"") + _MESSAGE_END.encode()
-            for message in messages
-        ]
-        self._run(command, b"".join(parts))
+        with tempfile.TemporaryFile() as said:
+            process = peers.start_process(command, stdin=subprocess.PIPE, stderr=said)
+            try:
+                assert process.stdin is not None
+                for chunk in chunks(messages):
+                    for message in chunk:
+                        key, value = message.key or b"", message.value or b""
+                        process.stdin.write(key + _KEY_END.encode() + value + _MESSAGE_END.encode())
+                    process.stdin.flush()
+                process.stdin.close()
+                code = process.wait(_TIMEOUT_S)
+            finally:
+                peers.end_process(process)
+            said.seek(0)
+            assert code == 0, said.read().decode(errors="replace")
 
     def consume(
         self, bootstrap: str, topic: str, count: int, *, partition: int = 0, offset: int = 0
@@ -84,7 +108,7 @@ class KcatClient:
         command += ["-o", str(offset), "-c", str(count), "-X", "check.crcs=true"]
         command += ["-X", "fetch.message.max.bytes=16000000", "-X", "fetch.max.bytes=64000000"]
         command += ["-f", "%o %T %K %S %h\\n%k%s"]
-        output = self._run(command, b"")
+        output = self._run(command)
         stored: list[Stored] = []
         position = 0
         while position < len(output):
@@ -101,8 +125,8 @@ class KcatClient:
         return stored
 
     @staticmethod
-    def _run(command: list[str], input: bytes) -> bytes:
-        result = subprocess.run(command, input=input, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    def _run(command: list[str]) -> bytes:
+        result = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
         assert result.returncode == 0, result.stderr.decode(errors="replace")
         return result.stdout
 

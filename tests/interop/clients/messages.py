@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -50,7 +51,7 @@ class Client(Protocol):
         self,
         bootstrap: str,
         topic: str,
-        messages: Sequence[Message],
+        messages: Iterable[Message],
         *,
         partition: int = 0,
         codec: str = "none",
@@ -59,7 +60,6 @@ class Client(Protocol):
         on_acknowledged: Callable[[int, int], None] | None = None,
     ) -> list[int]:
         """Send in order, wait for all, return the offsets (-1 where the client is not told).
-
         `on_acknowledged` hears (index, offset) of each message as its acknowledgement arrives; a client
         that cannot say calls it at the end.
         """
@@ -96,3 +96,10 @@ CASES: tuple[Message, ...] = (
 def plain_messages(count: int, size: int = 40) -> list[Message]:
     """Messages that any client can send, each with its number in front."""
     return [Message(b"k%d" % index, b"%08d" % index + b"." * (size - 8)) for index in range(count)]
+
+
+def chunks(messages: Iterable[Message], size: int = 100) -> Iterator[list[Message]]:
+    """The messages in lists, for clients that take several at a time."""
+    source = iter(messages)
+    while chunk := list(islice(source, size)):
+        yield chunk

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -25,7 +25,7 @@ class PythonClient:
         self,
         bootstrap: str,
         topic: str,
-        messages: Sequence[Message],
+        messages: Iterable[Message],
         *,
         partition: int = 0,
         codec: str = "none",

@@ -32,6 +32,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 public final class ClientAgent {
     static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration POLL = Duration.ofMillis(200);
+    private static final List<Future<RecordMetadata>> sent = new ArrayList<>();
+    private static KafkaProducer<byte[], byte[]> producer;
+    private static boolean stream;
     private static PrintStream out;
 
     public static void main(String[] arguments) throws Exception {
@@ -56,8 +59,14 @@ public final class ClientAgent {
 
     private static ObjectNode serve(JsonNode request) throws Exception {
         switch (request.get("op").asText()) {
-            case "produce":
-                return produce(request);
+            case "open_producer":
+                openProducer(request);
+                return JSON.createObjectNode();
+            case "send":
+                send(request);
+                return JSON.createObjectNode();
+            case "close_producer":
+                return closeProducer();
             case "consume":
                 return consume(request);
             default:
@@ -105,25 +114,32 @@ public final class ClientAgent {
             timestamp, bytes(message.get("key")), bytes(message.get("value")), headers);
     }
 
-    private static ObjectNode produce(JsonNode request) throws Exception {
-        boolean stream = request.path("stream").asBoolean();
+    private static void openProducer(JsonNode request) {
         ByteArraySerializer serializer = new ByteArraySerializer();
+        producer = new KafkaProducer<>(properties(request), serializer, serializer);
+        stream = request.get("stream").asBoolean();
+        sent.clear();
+    }
+
+    private static void send(JsonNode request) {
+        for (JsonNode message : request.get("messages")) {
+            int index = sent.size();
+            sent.add(producer.send(record(request, message), (metadata, error) -> {
+                if (stream && error == null) {
+                    acknowledge(index, metadata.offset());
+                }
+            }));
+        }
+    }
+
+    private static ObjectNode closeProducer() throws Exception {
         ArrayNode offsets = JSON.createArrayNode();
-        try (KafkaProducer<byte[], byte[]> producer =
-                new KafkaProducer<>(properties(request), serializer, serializer)) {
-            List<Future<RecordMetadata>> sent = new ArrayList<>();
-            int next = 0;
-            for (JsonNode message : request.get("messages")) {
-                int index = next++;
-                sent.add(producer.send(record(request, message), (metadata, error) -> {
-                    if (stream && error == null) {
-                        acknowledge(index, metadata.offset());
-                    }
-                }));
-            }
+        try {
             for (Future<RecordMetadata> future : sent) {
                 offsets.add(future.get().offset());
             }
+        } finally {
+            producer.close();
         }
         ObjectNode answer = JSON.createObjectNode();
         answer.set("offsets", offsets);

@@ -1,0 +1,1 @@
+"""Brokers that are stopped and killed while real clients write to them."""

@@ -7,9 +7,11 @@ what a missing entry costs (a scan, a recovery from zero) is for the caller to c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from typing import NoReturn, TypeAlias
 
+from ottla.log.offloading import outlast
 from ottla.ports import Disk
 
 Partition: TypeAlias = tuple[str, int]
@@ -77,6 +79,29 @@ def read(disk: Disk, path: str) -> dict[Partition, int]:
 def write(disk: Disk, path: str, offsets: Mapping[Partition, int]) -> None:
     """Replace the file at `path`, all or nothing, down to stable storage. Blocks."""
     disk.replace(path, format(offsets).encode("utf-8"))
+
+
+class CheckpointFile:
+    """A checkpoint that is written again and again: one writer at a time, and only when something changed."""
+
+    __slots__ = ("_disk", "_lock", "_path", "_written")
+
+    def __init__(self, disk: Disk, path: str, written: Mapping[Partition, int] | None = None) -> None:
+        """`written` is what the file is known to hold."""
+        self._disk = disk
+        self._path = path
+        self._lock = asyncio.Lock()
+        self._written = None if written is None else dict(written)
+
+    async def write(self, gather: Callable[[], Mapping[Partition, int]]) -> None:
+        """Write what `gather` gives once it is this writer's turn. OSError if the disk refuses."""
+        async with self._lock:
+            offsets = dict(gather())
+            if offsets == self._written:
+                return
+            self._written = None
+            await outlast(self._disk, write, self._disk, self._path, offsets)
+            self._written = offsets
 
 
 def _number(text: str, path: str, line: int, what: str, low: int, high: int) -> int:

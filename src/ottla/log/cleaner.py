@@ -1,0 +1,395 @@
+"""The cleaner: compacts logs, the dirtiest first, while they are read and written.
+
+A cleaning goes through the dirty part once to learn the last offset of each key, then copies what stays of
+every segment up to there into `.cleaned` files and puts these in place of the old ones. The work is done in
+slices off the event loop (`compacting.py`); only the exchange of segments happens on the loop. The rule:
+before an exchange the old segments must still be the log's own and as long as they were. Otherwise (the log
+was truncated, deleted or moved) the work is thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ottla.log import checkpoints
+from ottla.log.checkpoints import CheckpointError, CheckpointFile, Partition
+from ottla.log.cleaning import Dirt, TransactionTracker, group_segments, last_records, measure
+from ottla.log.compacting import CleaningReport, Compaction, Steps, advance
+from ottla.log.log import Log
+from ottla.log.offloading import outlast
+from ottla.log.segment import LogDamaged, Segment
+from ottla.ports import Clock, Disk, Random
+from ottla.records.compaction import SECRET_BYTES, SLOT_BYTES, KeyMap
+from ottla.wire.errors import KafkaError
+
+logger = logging.getLogger("ottla.log.cleaner")
+
+_T = TypeVar("_T")
+_CHUNK_BYTES_MIN = 4096
+
+
+class CleaningAborted(Exception):
+    """The log changed under a cleaning, or someone asked to stop it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerConfig:
+    """`log.cleaner.*`."""
+
+    enabled: bool = True
+    threads: int = 1
+    """How many cleanings the node runs at a time: they share the buffers."""
+    dedupe_buffer_bytes: int = 128 * 1024 * 1024
+    load_factor: float = 0.9
+    io_buffer_bytes: int = 512 * 1024
+    io_bytes_per_second: float = float("inf")
+    backoff_ms: int = 15_000
+
+
+class _Throttle:
+    """Keeps the sum of reads and writes below a rate."""
+
+    def __init__(self, clock: Clock, bytes_per_second: float) -> None:
+        self._clock = clock
+        self.bytes_per_second = bytes_per_second
+        self._free_at = 0.0
+
+    def delay(self, count: int) -> float:
+        """For how many seconds to wait after `count` bytes."""
+        now = self._clock.monotonic()
+        self._free_at = max(self._free_at, now) + count / self.bytes_per_second
+        return self._free_at - now
+
+
+class _Job:
+    """One cleaning under way."""
+
+    __slots__ = ("dirt", "is_aborted", "log", "partition", "report", "sizes")
+
+    def __init__(self, partition: Partition, log: Log, dirt: Dirt) -> None:
+        self.partition = partition
+        self.log = log
+        self.dirt = dirt
+        self.is_aborted = False
+        self.report = CleaningReport(
+            name=log.name, first_dirty_offset=dirt.first_dirty_offset, end_offset=dirt.first_dirty_offset
+        )
+        # The segments that must stay as they are, and how long they are.
+        segments = log.segments.covering(-1, dirt.end_offset)
+        self.sizes = {segment: segment.size_bytes for segment in segments}
+
+    @property
+    def is_unchanged(self) -> bool:
+        segments = self.log.segments
+        return self.log.failure is None and all(
+            segment in segments and segment.size_bytes == size for segment, size in self.sizes.items()
+        )
+
+
+class Cleaner:
+    """All cleaning of a node. `clean_next` is what the node calls, again and again."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        config: CleanerConfig,
+        logs: Mapping[Partition, Log],
+        on_disk_error: Callable[[Log, OSError], object],
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._logs = logs
+        self._on_disk_error = on_disk_error
+        self._throttle = _Throttle(clock, config.io_bytes_per_second)
+        self._jobs: dict[Partition, _Job] = {}
+        self._pauses: dict[Partition, int] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._is_closed = False
+        self._files: dict[str, CheckpointFile] = {}
+        self.config = config
+        self.cleaned: dict[str, dict[Partition, int]] = {}
+        """For each log directory up to where its logs are clean: what `cleaner-offset-checkpoint` holds."""
+        self.uncleanable: dict[Partition, str] = {}
+        """Partitions that cleaning gave up, and why."""
+        self.last: CleaningReport | None = None
+        self.dirtiest_ratio = 0.0
+        self.overdue_ms_max = 0
+
+    def reconfigure(self, config: CleanerConfig) -> None:
+        """New settings, for the next cleaning on."""
+        self.config = config
+        self._throttle.bytes_per_second = config.io_bytes_per_second
+
+    # ---- who may be cleaned
+
+    def is_cleaning(self, partition: Partition) -> bool:
+        return partition in self._jobs
+
+    def abort(self, partition: Partition) -> None:
+        """Throw away a cleaning of this log if there is one: its segments are about to change."""
+        job = self._jobs.get(partition)
+        if job is not None:
+            job.is_aborted = True
+
+    def pause(self, partition: Partition) -> None:
+        """No cleaning of this log until as many `resume`s."""
+        self.abort(partition)
+        self._pauses[partition] = self._pauses.get(partition, 0) + 1
+
+    def resume(self, partition: Partition) -> None:
+        count = self._pauses.pop(partition, 0) - 1
+        if count > 0:
+            self._pauses[partition] = count
+
+    async def close(self) -> None:
+        """Stop for good, and wait until nothing is under way."""
+        self._is_closed = True
+        for job in self._jobs.values():
+            job.is_aborted = True
+        await self._idle.wait()
+
+    # ---- the checkpoint
+
+    def load_checkpoint(self, directory: str) -> None:
+        """Read how far the logs of a directory are clean; after damage all is cleaned again. Blocks."""
+        path = f"{directory}/{checkpoints.CLEANED}"
+        try:
+            self.cleaned[directory] = checkpoints.read(self._disk, path)
+        except CheckpointError as error:
+            logger.warning("%s Cleaning starts over in this directory.", error)
+            self.cleaned[directory] = {}
+
+    def cleaned_offset(self, partition: Partition, log: Log) -> int | None:
+        return self.cleaned.get(directory_of(log), {}).get(partition)
+
+    async def set_cleaned(self, directory: str, changes: Mapping[Partition, int | None]) -> None:
+        """Change the checkpoint of a directory; None takes a partition out. Those without a log go too."""
+        offsets = self.cleaned.setdefault(directory, {})
+        for partition, offset in changes.items():
+            if offset is None:
+                offsets.pop(partition, None)
+            else:
+                offsets[partition] = offset
+        for partition in [partition for partition in offsets if partition not in self._logs]:
+            del offsets[partition]
+        file = self._files.get(directory)
+        if file is None:
+            path = f"{directory}/{checkpoints.CLEANED}"
+            file = self._files[directory] = CheckpointFile(self._disk, path)
+        await file.write(lambda: offsets)
+
+    async def truncated(self, partition: Partition, log: Log) -> None:
+        """The log was cut: what comes now behind the cut is dirty."""
+        cleaned = self.cleaned_offset(partition, log)
+        offset = log.active_segment.base_offset
+        if cleaned is not None and cleaned > offset:
+            await self.set_cleaned(directory_of(log), {partition: offset})
+
+    # ---- choosing
+
+    def _choose(self) -> _Job | None:
+        """The dirtiest log that is due."""
+        now_ms = self._clock.now_ms()
+        self.dirtiest_ratio, self.overdue_ms_max = 0.0, 0
+        best: tuple[Partition, Log, Dirt] | None = None
+        for partition, log in self._compacted_logs():
+            try:
+                dirt = measure(log, self.cleaned_offset(partition, log), now_ms)
+            except OSError as error:
+                self._handle(partition, log, error)
+                continue
+            if dirt.is_checkpoint_wrong:
+                self._restart_at(partition, log, dirt.first_dirty_offset)
+            self.dirtiest_ratio = max(self.dirtiest_ratio, dirt.ratio)
+            self.overdue_ms_max = max(self.overdue_ms_max, dirt.overdue_ms)
+            if dirt.is_due(log.config) and (best is None or dirt.ratio > best[2].ratio):
+                best = partition, log, dirt
+        return _Job(*best) if best is not None else None
+
+    def _restart_at(self, partition: Partition, log: Log, offset: int) -> None:
+        """The checkpoint is outside the log: with `compact,delete` nothing special, else worth a word."""
+        self.cleaned.setdefault(directory_of(log), {})[partition] = offset
+        if not log.config.is_deleted:
+            logger.warning(
+                "%s: the cleaner's checkpoint does not fit, so it starts over at %d", log.name, offset
+            )
+
+    def _compacted_logs(self) -> list[tuple[Partition, Log]]:
+        """The logs that compaction may look at now."""
+        return [
+            (partition, log)
+            for partition, log in self._logs.items()
+            if log.config.is_compacted
+            and log.failure is None
+            and partition not in self._jobs
+            and partition not in self._pauses
+            and partition not in self.uncleanable
+        ]
+
+    def _handle(self, partition: Partition, log: Log, error: OSError | KafkaError | ValueError) -> None:
+        """A disk that fails is its directory's matter. Bytes that make no sense concern this log alone."""
+        if isinstance(error, OSError) and not isinstance(error, LogDamaged):
+            self._on_disk_error(log, error)
+            return
+        logger.warning("%s is no longer compacted until a restart, because that failed: %s", log.name, error)
+        self.uncleanable[partition] = str(error)
+
+    # ---- cleaning
+
+    async def clean_next(self) -> bool:
+        """Clean the dirtiest log that is due, and delete old segments of compacted logs.
+
+        False: nothing was cleaned, ask again in `config.backoff_ms`.
+        """
+        if self._is_closed or not self.config.enabled:
+            return False
+        for partition in [partition for partition in self.uncleanable if partition not in self._logs]:
+            del self.uncleanable[partition]
+        job = self._choose()
+        is_cleaned = job is not None and await self._run(job)
+        self._delete_old_segments()
+        return is_cleaned
+
+    async def _run(self, job: _Job) -> bool:
+        self._jobs[job.partition] = job
+        self._idle.clear()
+        started = self._clock.monotonic()
+        try:
+            await self._clean(job)
+            await self.set_cleaned(directory_of(job.log), {job.partition: job.report.end_offset})
+        except CleaningAborted:
+            logger.info("the cleaning of %s is aborted", job.log.name)
+            return False
+        except (OSError, KafkaError, ValueError) as error:
+            self._handle(job.partition, job.log, error)
+            return False
+        finally:
+            del self._jobs[job.partition]
+            if not self._jobs:
+                self._idle.set()
+        job.report.seconds = self._clock.monotonic() - started
+        self._announce(job.report)
+        return True
+
+    def _announce(self, report: CleaningReport) -> None:
+        self.last = report
+        logger.info(
+            "%s is clean up to offset %d (before: %d): %d of %d bytes and %d of %d records stay, in %.1f s",
+            report.name,
+            report.end_offset,
+            report.first_dirty_offset,
+            report.bytes_written,
+            report.bytes_read,
+            report.records_kept,
+            report.records_read,
+            report.seconds,
+        )
+        if report.records_without_key:
+            logger.warning("%s: dropped %d records without a key", report.name, report.records_without_key)
+
+    def _delete_old_segments(self) -> None:
+        """Retention of compacted logs: what is below the log start, and with `compact,delete` what is old."""
+        for _, log in self._compacted_logs():
+            try:
+                log.delete_old_segments(self._clock.now_ms())
+            except OSError as error:
+                self._on_disk_error(log, error)
+
+    async def _clean(self, job: _Job) -> None:
+        log, dirt = job.log, job.dirt
+        clean = log.segments.covering(-1, dirt.first_dirty_offset)
+        compaction = Compaction(
+            disk=self._disk,
+            config=log.config,
+            chunk_bytes=max(
+                _CHUNK_BYTES_MIN, self.config.io_buffer_bytes // max(1, self.config.threads) // 2
+            ),
+            key_map=self._new_key_map(dirt),
+            report=job.report,
+            first_dirty_offset=dirt.first_dirty_offset,
+            end_offset=dirt.end_offset,
+            now_ms=self._clock.now_ms(),
+            legacy_horizon_ms=clean[-1].modified_ms - log.config.delete_retention_ms if clean else 0,
+        )
+        await self._map_keys(job, compaction)
+        end_offset = compaction.key_map.latest_offset + 1
+        groups = group_segments(log.segments.covering(-1, end_offset), log.config, dirt.end_offset)
+        for group in groups:
+            sources = [(segment, log.aborted_transactions(*_range_of(log, segment))) for segment in group]
+            cleaned = await self._drive(job, compaction.copy_segments(sources, last_records(log)))
+            await self._exchange(job, cleaned, group)
+        job.report.map_utilization = compaction.key_map.utilization
+        job.report.end_offset = end_offset
+
+    def _new_key_map(self, dirt: Dirt) -> KeyMap:
+        """Room for every key that the dirty part can have, but not more than the buffer allows."""
+        bytes_max = self.config.dedupe_buffer_bytes // max(1, self.config.threads)
+        keys_max = dirt.end_offset - dirt.first_dirty_offset
+        slots = min(bytes_max // SLOT_BYTES, int(keys_max / self.config.load_factor) + 2)
+        return KeyMap(slots, self._random.bytes(SECRET_BYTES), self.config.load_factor)
+
+    async def _map_keys(self, job: _Job, compaction: Compaction) -> None:
+        """Learn the last offset of each key in the dirty part, or in as much of it as the map takes."""
+        log, dirt = job.log, job.dirt
+        tracker = TransactionTracker()
+        tracker.expect(log.aborted_transactions(dirt.first_dirty_offset, dirt.end_offset))
+        segments = log.segments.covering(dirt.first_dirty_offset, dirt.end_offset)
+        for segment in segments:
+            if not await self._drive(job, compaction.map_segment(segment, tracker)):
+                return
+            compaction.key_map.pass_over(_range_of(log, segment)[1] - 1)
+
+    async def _drive(self, job: _Job, steps: Steps[_T]) -> _T:
+        """Run steps off the loop, a slice at a time, until they are done."""
+        is_done = False
+        try:
+            while True:
+                if job.is_aborted:
+                    raise CleaningAborted
+                done: tuple[int, list[_T]] = await outlast(self._disk, advance, steps)
+                count, results = done
+                if results:
+                    is_done = True
+                    return results[0]
+                delay = self._throttle.delay(count)
+                if delay > 0:
+                    await asyncio.sleep(delay)
+        except (OSError, KafkaError, ValueError) as error:
+            if self._is_void(job):
+                raise CleaningAborted from error
+            raise
+        finally:
+            if not is_done:
+                await outlast(self._disk, steps.close)
+
+    def _is_void(self, job: _Job) -> bool:
+        """Whether the log changed so that this cleaning is good for nothing."""
+        return job.is_aborted or self._logs.get(job.partition) is not job.log or not job.is_unchanged
+
+    async def _exchange(self, job: _Job, cleaned: Segment, group: list[Segment]) -> None:
+        """Put the cleaned segment in the place of its sources."""
+        if self._is_void(job):
+            await outlast(self._disk, cleaned.remove)
+            raise CleaningAborted
+        job.log.replace_segments([cleaned], group)
+        for segment in group:
+            del job.sizes[segment]
+
+
+def directory_of(log: Log) -> str:
+    """The log directory that a log lies in."""
+    return log.directory.rpartition("/")[0]
+
+
+def _range_of(log: Log, segment: Segment) -> tuple[int, int]:
+    """The offsets that a segment can hold."""
+    following = log.segments.after(segment)
+    return segment.base_offset, log.log_end_offset if following is None else following.base_offset

@@ -311,13 +311,17 @@ class BrokerConfig:
         return frozenset(names)
 
     @cached_property
-    def quorum_voters(self) -> Mapping[int, tuple[str, int] | None]:
-        """The fixed voters: id -> (host, port), or None for an address that is not known yet (0.0.0.0:0)."""
-        voters: dict[int, tuple[str, int] | None] = {}
+    def quorum_voters(self) -> Mapping[int, tuple[str, int]]:
+        """The fixed voters: id -> (host, port)."""
+        voters: dict[int, tuple[str, int]] = {}
         for entry in self.list_of("controller.quorum.voters"):
             number, _, address = entry.partition("@")
             where = split_host_port(address)
-            voters[int(number)] = None if where == ("0.0.0.0", 0) else where
+            assert where is not None, "the setting was parsed"
+            if where[0] == "0.0.0.0":
+                name = "controller.quorum.voters"
+                raise Conflict(f"Host string (0.0.0.0) is not routeable: {name} needs real addresses.", name)
+            voters[int(number)] = where
         return voters
 
     @cached_property

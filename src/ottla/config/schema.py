@@ -5,9 +5,9 @@ One line is one setting, its columns parted by tabs:
 - default: its text, `""` for an empty one, `-` for null, `!` where a value must be given;
 - kafka: Kafka's default where ours differs, else empty;
 - valid: what is allowed beyond the type. `1..` and `1..9` are ranges, `-1 or 1..9` adds one number; `one of
-  a b` and `one of, in any case, a b` are choices; `distinct` is a list without empty or repeated entries,
-  `, not empty` one with an entry at least, `, of a b` one of these entries; `not empty` is a text;
-  any other form is a name that values.py knows;
+  a b` and `one of, in any case, a b` are choices; `distinct` is a list without empty entries in which a
+  repeated one counts once, `, not empty` one with an entry at least, `, of a b` one of these entries;
+  `not empty` is a text; any other form is a name that values.py knows;
 - importance: Kafka's HIGH, MEDIUM or LOW;
 - scope: see Scope;
 - synonyms: for a topic or group setting, the broker settings that stand behind it, first one first;

@@ -48,6 +48,8 @@ _LARGEST = {ConfigType.SHORT: 2**15 - 1, ConfigType.INT: 2**31 - 1, ConfigType.L
 def parse(name: str, kind: ConfigType, valid: str, text: str) -> Value:
     """The value of a text, or InvalidValue."""
     value = parse_type(name, kind, text)
+    if isinstance(value, tuple) and valid.startswith("distinct"):
+        value = tuple(dict.fromkeys(value))
     if valid:
         _checker(valid)(name, value)
     return value
@@ -180,10 +182,6 @@ def _distinct(valid: str) -> _Check:
             hint = f"[{', '.join(choices)}]" if choices else "any non-empty value"
             reason = f"Configuration '{name}' must not be empty. Valid values include: {hint}"
             raise InvalidValue(name, text, reason, whole=True)
-        if len(set(parts)) != len(parts):
-            raise InvalidValue(
-                name, text, f"Configuration '{name}' values must not be duplicated.", whole=True
-            )
         for part in parts:
             if not part:
                 raise InvalidValue(

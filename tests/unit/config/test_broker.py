@@ -163,6 +163,7 @@ def test_a_bad_secret_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("base", "changes", "expected"),
     [
+        (COMBINED, {"controller.quorum.voters": "1@0.0.0.0:9093"}, "(0.0.0.0) is not routeable"),
         (COMBINED, {"broker.id": "2"}, "You must set `node.id` to the same value as `broker.id`."),
         (
             COMBINED,
@@ -316,11 +317,6 @@ def test_an_unadvertised_controller_listener_on_every_interface_takes_the_addres
     assert BrokerConfig.load(text).advertised_controller_listeners[0].host == "localhost"
     without = text.replace("controller.quorum.voters=1@", "controller.quorum.bootstrap.servers=")
     assert BrokerConfig.load(without).advertised_controller_listeners[0].host == ""
-
-
-def test_a_voter_without_address_is_none() -> None:
-    config = BrokerConfig.load(CONTROLLER, overrides={"controller.quorum.voters": "1@0.0.0.0:0"})
-    assert config.quorum_voters == {1: None}
 
 
 def test_relative_directories_start_from_the_base_directory() -> None:

@@ -93,7 +93,6 @@ def test_a_text_becomes_a_value_of_its_type(kind: ConfigType, text: str, value: 
             "Invalid value x for configuration x: String must be one of (case insensitive): AB, CD",
         ),
         (ConfigType.STRING, "not empty", "", "Invalid value  for configuration x: String must be non-empty"),
-        (ConfigType.LIST, "distinct", "a,a", "Configuration 'x' values must not be duplicated."),
         (ConfigType.LIST, "distinct", "a,,b", "Configuration 'x' values must not be empty."),
         (
             ConfigType.LIST,
@@ -129,6 +128,11 @@ def test_a_text_that_does_not_fit_is_refused_with_kafkas_sentence(
     with pytest.raises(InvalidValue) as caught:
         parse("x", kind, valid, text)
     assert str(caught.value) == sentence
+
+
+def test_a_repeated_entry_of_a_list_counts_once() -> None:
+    assert parse("x", ConfigType.LIST, "distinct", "b,a,b") == ("b", "a")
+    assert parse("x", ConfigType.LIST, "", "b,a,b") == ("b", "a", "b")
 
 
 @pytest.mark.parametrize(

@@ -46,17 +46,12 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
 
 def unsupported_version_response(broker: Broker) -> ApiVersionsResponse:
     """The answer, in version 0, to a client that speaks a newer ApiVersions than we do."""
-    return ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[_range(KEY, is_unstable_enabled=False)],
-    )
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(KEY)])
 
 
 def _served(broker: Broker, *, for_controllers: bool) -> list[ApiVersionsResponse.ApiVersion]:
     keys = _controller_keys() if for_controllers else broker.api_keys
-    is_unstable_enabled = broker.config.bool_of("unstable.api.versions.enable")
-    ranges = [_range(key, is_unstable_enabled=is_unstable_enabled) for key in keys]
-    return [served for served in ranges if served.min_version <= served.max_version]
+    return [_range(key) for key in keys]
 
 
 def _controller_keys() -> list[int]:
@@ -65,11 +60,10 @@ def _controller_keys() -> list[int]:
     return sorted(api.key for api in HANDLERS if "controller" in apis.API_BY_KEY[api.key].listeners)
 
 
-def _range(key: int, *, is_unstable_enabled: bool) -> ApiVersionsResponse.ApiVersion:
-    api = apis.API_BY_KEY[key]
-    last = api.versions if is_unstable_enabled else api.stable_versions
+def _range(key: int) -> ApiVersionsResponse.ApiVersion:
+    versions = apis.API_BY_KEY[key].advertised_versions
     return ApiVersionsResponse.ApiVersion(
-        api_key=key, min_version=api.advertised_versions.start, max_version=last.stop - 1
+        api_key=key, min_version=versions.start, max_version=versions.stop - 1
     )
 
 

@@ -36,10 +36,8 @@ def test_produce_is_advertised_from_version_0() -> None:
     assert ranges(ask(broker_of(image_of()), ASKED))[0] == (0, 13)
 
 
-def test_a_version_that_is_not_stable_is_advertised_only_where_that_is_enabled() -> None:
+def test_a_version_that_is_not_stable_is_not_advertised() -> None:
     assert ranges(ask(broker_of(image_of()), ASKED))[22] == (0, 5)
-    enabled = broker_of(image_of(), {"unstable.api.versions.enable": "true"})
-    assert ranges(ask(enabled, ASKED))[22] == (0, 6)
 
 
 def test_a_controller_listener_advertises_what_controllers_serve() -> None:

@@ -1,0 +1,204 @@
+"""What is done for all logs of a node from time to time: flushes, checkpoints, retention, removal of files.
+
+The node decides when; nothing here has a timer. None of the duties raises: what fails is logged, and a disk
+that fails takes its directory offline. The rules: a failed fsync is never tried again, and a checkpoint is
+written after what it speaks of, so it may be old but not wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from ottla.log import checkpoints
+from ottla.log.checkpoints import CheckpointFile, Partition
+from ottla.log.hosting import Hosting
+from ottla.log.log import Log
+from ottla.log.offloading import outlast
+from ottla.log.opening import LogDirectory
+from ottla.log.properties import PARTITION_METADATA
+from ottla.ports import Disk
+from ottla.wire.errors import KafkaError
+
+logger = logging.getLogger("ottla.log.directories")
+
+_ROOM_BYTES = 1024 * 1024
+"""A disk that was full and has this much free again is no longer called full."""
+
+
+class Duties(Hosting):
+    """The part of `LogDirectories` that keeps logs in order; see the module."""
+
+    # ---- flushing
+
+    async def flush(self, log: Log, offset: int | None = None) -> None:
+        """Bring everything below `offset` (the end) to stable storage; KafkaStorageError if that fails."""
+        try:
+            flush = log.prepare_flush(offset)
+        except OSError as error:
+            raise self.storage_error(log, error) from error
+        try:
+            if log.directory in self.unsynced:
+                await self._sync_new([log.directory])
+            if flush is not None:
+                await outlast(self.disk, flush.run)
+        except OSError as error:
+            # What did not reach the disk now may be gone from memory too: a second try would prove nothing.
+            log.fail(error)
+            raise self.storage_error(log, error) from error
+        if flush is not None:
+            log.complete_flush(flush)
+
+    async def _sync_new(self, paths: list[str]) -> None:
+        """Make sure that new logs are still there after a power loss."""
+        await outlast(self.disk, sync_created, self.disk, paths)
+        self.unsynced.difference_update(paths)
+
+    async def flush_due(self) -> None:
+        """Flush what `flush.ms` asks for, and segments that were rolled. See whether full disks have room."""
+        now_ms = self.clock.now_ms()
+        for log in self.everything():
+            if log.failure is not None:
+                continue
+            try:
+                if log.is_timed_flush_due(now_ms):
+                    await self.flush(log)
+                elif log.is_background_flush_due:
+                    await self.flush(log, log.active_segment.base_offset)
+            except KafkaError as error:
+                logger.error("%s: %s", log.name, error)
+        for directory in self.directories:
+            if directory.full and directory.online:
+                self._look_for_room(directory)
+
+    def _look_for_room(self, directory: LogDirectory) -> None:
+        try:
+            _, usable = self.disk.space(directory.path)
+        except OSError as error:
+            self.note_failure(directory, error)
+            return
+        if usable >= _ROOM_BYTES:
+            directory.full = False
+            logger.info("The disk of %s has room again: %d bytes", directory.path, usable)
+
+    # ---- checkpoints
+
+    async def checkpoint_recovery_points(self) -> None:
+        for path in list(self.unsynced):
+            try:
+                await self._sync_new([path])
+            except OSError as error:
+                self.unsynced.discard(path)
+                self.take_offline(self.by_path(path.rpartition("/")[0]), error)
+        await self._write_everywhere(checkpoints.RECOVERY_POINTS)
+
+    async def checkpoint_log_starts(self) -> None:
+        await self._write_everywhere(checkpoints.LOG_STARTS)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        await self._write_everywhere(checkpoints.HIGH_WATERMARKS)
+
+    async def _write_everywhere(self, name: str) -> None:
+        for directory in self.directories:
+            await self.write_checkpoint(directory, name)
+
+    async def write_checkpoint(self, directory: LogDirectory, name: str) -> None:
+        """Write one checkpoint of one directory, unless it would not change."""
+        if not directory.online or not directory.is_loaded:
+            return
+        file = directory.files.get(name)
+        if file is None:
+            file = directory.files[name] = CheckpointFile(self.disk, f"{directory.path}/{name}")
+        try:
+            await file.write(lambda: self._offsets(directory, name))
+        except OSError as error:
+            logger.error("Could not write %s/%s: %s", directory.path, name, error)
+            self.note_failure(directory, error)
+
+    def _offsets(self, directory: LogDirectory, name: str) -> dict[Partition, int]:
+        offsets = {}
+        for partition, damaged in self.damaged.items():
+            if name in damaged.offsets and damaged.directory.startswith(f"{directory.path}/"):
+                offsets[partition] = damaged.offsets[name]
+        for log in self.logs_in(directory):
+            partition = (log.topic, log.partition)
+            if name == checkpoints.RECOVERY_POINTS:
+                offsets[partition] = log.recovery_point
+            elif name == checkpoints.HIGH_WATERMARKS:
+                offsets[partition] = log.high_watermark
+            elif log.log_start_offset > log.segments[0].base_offset:
+                offsets[partition] = log.log_start_offset
+        return offsets
+
+    async def settle(self, paths: Iterable[str]) -> None:
+        """After logs left directories: no checkpoint may speak of them when a namesake comes."""
+        for path in paths:
+            directory = self.by_path(path)
+            await self.write_checkpoint(directory, checkpoints.RECOVERY_POINTS)
+            await self.write_checkpoint(directory, checkpoints.LOG_STARTS)
+            if directory.online:
+                try:
+                    await self.cleaner.set_cleaned(path, {})
+                    await outlast(self.disk, self.disk.sync_directory, path)
+                except OSError as error:
+                    self.note_failure(directory, error)
+
+    # ---- retention and removal
+
+    async def retain(self) -> int:
+        """Delete old segments of logs that are not compacted (the cleaner sees to the others); how many."""
+        deleted = 0
+        for log in self.everything():
+            if log.failure is not None or (log.config.is_compacted and self.cleaner.config.enabled):
+                continue
+            try:
+                deleted += log.delete_old_segments(self.clock.now_ms())
+            except OSError as error:
+                self.storage_error(log, error)
+            await asyncio.sleep(0)
+        return deleted
+
+    async def delete_due(self) -> float:
+        """Remove files and `-delete` directories whose delay is over; seconds until there is more to do."""
+        now_ms = self.clock.now_ms()
+        due = [doomed for doomed in self.doomed if doomed.due_ms <= now_ms]
+        self.doomed = [doomed for doomed in self.doomed if doomed.due_ms > now_ms]
+        for doomed in due:
+            if doomed.log is not None:
+                doomed.log.close(clean=False)
+            try:
+                await outlast(self.disk, self.disk.remove_tree, doomed.path)
+            except OSError as error:
+                self.note_failure(self.by_path(doomed.path.rpartition("/")[0]), error)
+            else:
+                logger.info("Deleted %s", doomed.path)
+        upcoming_ms = [doomed.due_ms for doomed in self.doomed]
+        for log in self.everything():
+            try:
+                due_ms = log.delete_due(now_ms)
+            except OSError as error:
+                self.storage_error(log, error)
+                continue
+            if due_ms is not None:
+                upcoming_ms.append(due_ms)
+        return max(0, min(upcoming_ms, default=now_ms + self.config.delete_delay_ms) - now_ms) / 1000
+
+    def expire_producers(self) -> None:
+        now_ms = self.clock.now_ms()
+        for log in self.everything():
+            log.expire_producers(now_ms)
+
+
+def sync_created(disk: Disk, paths: Iterable[str]) -> None:
+    """Block until new directories of logs, their topic ids in them, are on stable storage."""
+    chosen = list(paths)
+    for path in chosen:
+        file = disk.open(f"{path}/{PARTITION_METADATA}")
+        try:
+            file.fsync()
+        finally:
+            file.close()
+        disk.sync_directory(path)
+    for parent in sorted({path.rpartition("/")[0] for path in chosen}):
+        disk.sync_directory(parent)

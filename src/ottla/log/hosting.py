@@ -1,0 +1,205 @@
+"""What every part of `LogDirectories` shares: tables of logs and directories, and what a disk error means.
+
+The rules. A disk that fails takes its directory offline: its partitions answer KAFKA_STORAGE_ERROR and the
+others go on. A full disk only refuses writes, until there is room. Bytes that are damaged concern their log.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.log.checkpoints import Partition
+from ottla.log.cleaner import Cleaner, CleanerConfig, directory_of
+from ottla.log.config import LogConfig
+from ottla.log.log import Log
+from ottla.log.names import Kind, name_of
+from ottla.log.opening import LogDirectory
+from ottla.log.segment import LogDamaged
+from ottla.ports import Clock, Disk, Random
+from ottla.wire.errors import KafkaError, KafkaStorageError
+
+logger = logging.getLogger("ottla.log.directories")
+
+_DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+_OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoriesConfig:
+    paths: tuple[str, ...]
+    """`log.dirs`, absolute"""
+    metadata_path: str = ""
+    """`metadata.log.dir`; empty: the first of `paths`"""
+    recovery_threads: int = 2
+    delete_delay_ms: int = 60_000
+    cordoned: frozenset[str] = frozenset()
+    producer_id_expiration_ms: int = 86_400_000
+    copy_bytes_per_second: float = float("inf")
+    """`replica.alter.log.dirs.io.max.bytes.per.second`"""
+    cleaner: CleanerConfig = field(default_factory=CleanerConfig)
+
+
+class Damaged(NamedTuple):
+    """A log that was found but cannot be served. What the checkpoints said of it must not be forgotten:
+    without its recovery point the next start would take the damage for a torn end, and cut."""
+
+    directory: str
+    offsets: Mapping[str, int]
+    """Checkpoint name -> offset"""
+
+
+class Doomed(NamedTuple):
+    """A `-delete` directory, and the log whose files are still open in it."""
+
+    due_ms: int
+    path: str
+    log: Log | None
+
+
+class Hosting:
+    """The shared part of `LogDirectories`; see the module."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        config: DirectoriesConfig,
+        *,
+        log_config: Callable[[str], LogConfig],
+        on_offline: Callable[[LogDirectory, list[Partition]], None] | None = None,
+        on_moved: Callable[[Partition, Log], None] | None = None,
+    ) -> None:
+        """`log_config` gives a topic's settings as they are now. `on_moved` is told when another `Log` object
+        takes a partition over; it must put it in the place of the old one at once."""
+        self.disk = disk
+        self.clock = clock
+        self.random = random
+        self.config = config
+        self.log_config = log_config
+        self.on_moved = on_moved
+        self._on_offline = on_offline
+        self.directories = [LogDirectory(path.rstrip("/")) for path in config.paths]
+        by_path = {directory.path: directory for directory in self.directories}
+        metadata_path = (config.metadata_path or config.paths[0]).rstrip("/")
+        self.metadata_directory = by_path.get(metadata_path) or LogDirectory(metadata_path)
+        for path in config.cordoned:
+            if path in by_path:
+                by_path[path].cordoned = True
+        self.logs: dict[Partition, Log] = {}
+        self.futures: dict[Partition, Log] = {}
+        """Copies on their way from another directory."""
+        self.offline_partitions: dict[Partition, str] = {}
+        """Partitions that are here but cannot be served, and why."""
+        self.damaged: dict[Partition, Damaged] = {}
+        self.preferred: dict[Partition, str] = {}
+        """Where a partition that comes later is to be put."""
+        self.doomed: list[Doomed] = []
+        self.unsynced: set[str] = set()
+        """Directories of new logs that may not survive a power loss yet."""
+        self.cleaner = Cleaner(disk, clock, random, config.cleaner, self.logs, self.storage_error)
+
+    # ---- look-ups
+
+    def by_path(self, path: str) -> LogDirectory:
+        return next(directory for directory in self.directories if directory.path == path)
+
+    def directory_of(self, log: Log) -> LogDirectory:
+        return self.by_path(directory_of(log))
+
+    def directory_id_of(self, log: Log) -> bytes:
+        return self.directory_of(log).id
+
+    def everything(self) -> Iterator[Log]:
+        """All logs, those on their way too."""
+        yield from list(self.logs.values())
+        yield from list(self.futures.values())
+
+    def logs_in(self, directory: LogDirectory) -> list[Log]:
+        return [log for log in self.everything() if directory_of(log) == directory.path]
+
+    def marked_path(self, log: Log, kind: Kind) -> str:
+        """A new name for the directory of a log."""
+        return f"{directory_of(log)}/{self.marked_name((log.topic, log.partition), kind)}"
+
+    def marked_name(self, partition: Partition, kind: Kind) -> str:
+        return name_of(partition, kind, self.random.bytes(16).hex())
+
+    # ---- leaving
+
+    def doom(self, log: Log, kind: Kind = Kind.DELETED) -> None:
+        """Rename a log that is no longer served; its files go later, when readers are done with them."""
+        self.cleaner.abort((log.topic, log.partition))
+        self.unsynced.discard(log.directory)
+        path = self.marked_path(log, kind)
+        try:
+            log.rename_directory(path)
+        except OSError as error:
+            self.note_failure(self.directory_of(log), error)
+            log.close(clean=False)
+            return
+        if kind is Kind.DELETED:
+            logger.info("Log for partition %s is renamed to %s and is scheduled for deletion", log.name, path)
+            self.doomed.append(Doomed(self.clock.now_ms() + self.config.delete_delay_ms, path, log))
+        else:
+            logger.warning("Log for partition %s is stray and renamed to %s", log.name, path)
+            log.close(clean=False)
+
+    # ---- failures
+
+    def storage_error(self, log: Log, error: OSError) -> KafkaError:
+        """What to answer when `log` met `error`, after doing what must be done about it."""
+        partition = (log.topic, log.partition)
+        if self.logs.get(partition) is not log and self.futures.get(partition) is not log:
+            return KafkaStorageError(f"The log of {log.name} is no longer served here: {error}.")
+        directory = self.directory_of(log)
+        if isinstance(error, LogDamaged):
+            logger.error("%s: %s", log.name, error)
+        elif log.failure is not None:
+            self.take_offline(directory, error)
+        else:
+            self.note_failure(directory, error)
+        if directory.online and error.errno in _DISK_FULL:
+            return KafkaStorageError(
+                f"The disk of {directory.path} is full, so {log.name} takes no records until there is room."
+            )
+        return KafkaStorageError(f"Disk error in {log.directory}: {error}.")
+
+    def note_failure(self, directory: LogDirectory, error: OSError) -> None:
+        """A full disk or a lack of descriptors passes; anything else ends the directory."""
+        if error.errno in _DISK_FULL:
+            if not directory.full:
+                logger.error("The disk of %s is full: writes are refused until there is room", directory.path)
+            directory.full = True
+        elif error.errno in _OUT_OF_RESOURCES:
+            logger.error("%s: %s (raise the limit of open files of this process)", directory.path, error)
+        else:
+            self.take_offline(directory, error)
+
+    def take_offline(self, directory: LogDirectory, error: OSError) -> None:
+        if not directory.online:
+            return
+        directory.fail(str(error))
+        logger.error("Stopping serving logs in dir %s: %s", directory.path, error)
+        lost = []
+        for log in self.logs_in(directory):
+            partition = (log.topic, log.partition)
+            self.cleaner.abort(partition)
+            if self.logs.get(partition) is log:
+                del self.logs[partition]
+                self.offline_partitions[partition] = f"its log directory {directory.path} is offline"
+                lost.append(partition)
+            else:
+                del self.futures[partition]
+                self.cleaner.resume(partition)
+            log.fail(error)
+            log.close(clean=False)
+        prefix = f"{directory.path}/"
+        self.doomed = [doomed for doomed in self.doomed if not doomed.path.startswith(prefix)]
+        self.unsynced = {path for path in self.unsynced if not path.startswith(prefix)}
+        if self._on_offline is not None:
+            self._on_offline(directory, lost)

@@ -1,0 +1,175 @@
+"""Loads the logs of one log directory when the node starts.
+
+After a clean stop that is quick; after any other the tails are scanned, several logs at a time, with a line
+now and then that says how far it is. The rule: one log that cannot be loaded never costs another. Damage in a
+log closes that log alone, with the reason; only a disk that fails closes the directory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ottla import properties
+from ottla.log import checkpoints
+from ottla.log.checkpoints import CheckpointError, Partition
+from ottla.log.config import LogConfig
+from ottla.log.log import Log
+from ottla.log.names import METADATA_LOG, Kind, parse_name
+from ottla.log.properties import CLEAN_SHUTDOWN, PARTITION_METADATA, DirectoryError, parse_partition_metadata
+from ottla.log.segment import LogDamaged
+from ottla.ports import Clock, Disk, Random
+from ottla.wire import uuid
+
+logger = logging.getLogger("ottla.log.loading")
+
+_REPORT_SECONDS = 5.0
+_OTHERS = (METADATA_LOG, "remote-log-index-cache")
+
+
+@dataclass(slots=True)
+class Found:
+    """What is in a log directory before and after its logs are loaded."""
+
+    path: str
+    is_clean: bool = False
+    recovery_points: dict[Partition, int] = field(default_factory=dict)
+    log_starts: dict[Partition, int] = field(default_factory=dict)
+    high_watermarks: dict[Partition, int] = field(default_factory=dict)
+    to_load: deque[tuple[Partition, Kind, str]] = field(default_factory=deque)
+    """(partition, current or future, directory name)"""
+    to_delete: list[str] = field(default_factory=list)
+    logs: list[tuple[Kind, Log]] = field(default_factory=list)
+    damaged: list[tuple[Partition, Kind, str, str]] = field(default_factory=list)
+    """(partition, current or future, directory name, why it cannot be served)"""
+    failure: OSError | None = None
+
+    def offsets_of(self, partition: Partition) -> dict[str, int]:
+        """What the checkpoints say of a partition, by checkpoint."""
+        tables = {
+            checkpoints.RECOVERY_POINTS: self.recovery_points,
+            checkpoints.LOG_STARTS: self.log_starts,
+            checkpoints.HIGH_WATERMARKS: self.high_watermarks,
+        }
+        return {name: table[partition] for name, table in tables.items() if partition in table}
+
+
+def survey(disk: Disk, path: str) -> Found:
+    """Look at a directory, and take its clean-shutdown marker: from now on a crash is a crash. Blocks."""
+    found = Found(path)
+    marker = f"{path}/{CLEAN_SHUTDOWN}"
+    found.is_clean = disk.exists(marker)
+    disk.remove(marker)
+    found.recovery_points = _read(disk, f"{path}/{checkpoints.RECOVERY_POINTS}", "All logs are scanned whole")
+    found.log_starts = _read(disk, f"{path}/{checkpoints.LOG_STARTS}", "Deleted records may come back")
+    found.high_watermarks = _read(disk, f"{path}/{checkpoints.HIGH_WATERMARKS}", "High watermarks start low")
+    for name in disk.list(path):
+        directory = f"{path}/{name}"
+        if name in _OTHERS or not disk.is_directory(directory):
+            continue
+        named = parse_name(name)
+        if named is None:
+            logger.warning("%s is not the directory of a log: left alone", directory)
+        elif named.kind is Kind.DELETED:
+            found.to_delete.append(directory)
+        elif named.kind is Kind.STRAY:
+            logger.warning("%s belongs to no topic: look at it, then delete it or rename it back", directory)
+        else:
+            found.to_load.append((named.partition, named.kind, name))
+    return found
+
+
+def _read(disk: Disk, path: str, consequence: str) -> dict[Partition, int]:
+    try:
+        return checkpoints.read(disk, path)
+    except CheckpointError as error:
+        logger.warning("%s %s.", error, consequence)
+        return {}
+
+
+@dataclass(slots=True)
+class Loading:
+    """The loading of one directory, by one or more threads that share the list of what is left."""
+
+    disk: Disk
+    clock: Clock
+    random: Random
+    found: Found
+    configs: dict[str, LogConfig]
+    producer_id_expiration_ms: int
+    count: int = 0
+    reported: float = 0.0
+
+    def run(self) -> None:
+        """Load logs until none is left. Blocks; several threads may run it."""
+        found = self.found
+        while found.failure is None:
+            try:
+                partition, kind, name = found.to_load.popleft()
+            except IndexError:
+                return
+            directory = f"{found.path}/{name}"
+            try:
+                log = self._load(partition, directory)
+            except (LogDamaged, DirectoryError) as error:
+                logger.error("%s cannot be served: %s", directory, error)
+                found.damaged.append((partition, kind, name, str(error)))
+            except OSError as error:
+                found.failure = error
+                found.to_load.append((partition, kind, name))
+                return
+            else:
+                found.logs.append((kind, log))
+
+    def _load(self, partition: Partition, directory: str) -> Log:
+        found = self.found
+        topic_id = read_topic_id(self.disk, directory)
+        log = Log.open(
+            self.disk,
+            self.clock,
+            directory,
+            self.configs[partition[0]],
+            topic=partition[0],
+            partition=partition[1],
+            topic_id=topic_id,
+            recovery_point=found.recovery_points.get(partition, 0),
+            log_start_offset=found.log_starts.get(partition, 0),
+            clean=found.is_clean,
+            progress=self._report,
+            random=self.random,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+        )
+        log.set_high_watermark(found.high_watermarks.get(partition, 0))
+        return log
+
+    def _report(self, directory: str, bytes_done: int, bytes_total: int) -> None:
+        now = self.clock.monotonic()
+        if now - self.reported < _REPORT_SECONDS:
+            return
+        if self.reported:
+            logger.info(
+                "Recovering %s: %d of %d MB scanned; %d of %d logs of this directory are ready",
+                directory,
+                bytes_done >> 20,
+                bytes_total >> 20,
+                len(self.found.logs),
+                self.count,
+            )
+        self.reported = now
+
+
+def read_topic_id(disk: Disk, directory: str) -> bytes:
+    """The topic id of a log, zero where none was written (or none reached the disk before a crash)."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    if not disk.exists(path):
+        return uuid.ZERO
+    text = properties.decode(disk.read(path))
+    return parse_partition_metadata(text, path) if text else uuid.ZERO
+
+
+def configs_of(found: Iterable[Found], log_config: Callable[[str], LogConfig]) -> dict[str, LogConfig]:
+    """The settings of every topic that has a log."""
+    topics = {partition[0] for one in found for partition, _, _ in one.to_load}
+    return {topic: log_config(topic) for topic in topics}

@@ -1,0 +1,195 @@
+"""Moves replicas between the log directories of a node (AlterReplicaLogDirs).
+
+A copy grows in a `-future` directory until it has all that the log has; then, in one step of the event loop,
+it takes the log's name and place, and the old one goes out as `-delete`. The rule: in that step both end at
+the same offset, and the copy is on stable storage as far as the log was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.log.checkpoints import Partition
+from ottla.log.cleaner import directory_of
+from ottla.log.log import Log
+from ottla.log.names import Kind, name_of
+from ottla.log.offloading import outlast
+from ottla.records.batch import read_header
+from ottla.wire import uuid
+from ottla.wire.errors import (
+    InvalidReplicaAssignment,
+    KafkaError,
+    KafkaStorageError,
+    LogDirNotFound,
+    ReplicaNotAvailable,
+)
+
+if TYPE_CHECKING:
+    from ottla.log.directories import LogDirectories
+    from ottla.log.opening import LogDirectory
+
+logger = logging.getLogger("ottla.log.moving")
+
+_SLICE_BYTES = 1024 * 1024
+
+
+class Moves:
+    """The moves of a node. They share its tables of logs and futures."""
+
+    def __init__(self, owner: LogDirectories) -> None:
+        self._owner = owner
+        self._free_at = 0.0  # when the copying rate allows the next slice
+
+    def begin(self, partition: Partition, path: str) -> None:
+        """Start a move, change where it goes, or call it off if the replica is where it is wanted."""
+        owner = self._owner
+        directory = self._destination(path)
+        log = owner.get(*partition)
+        future = owner.futures.get(partition)
+        if future is not None and (log is None or owner.directory_of(future) is not directory):
+            owner.doom(future)
+            self.cancel(partition)
+            future = None
+        if log is None:
+            owner.preferred[partition] = path
+            raise ReplicaNotAvailable(
+                f"{name_of(partition)} is not on this node; if it comes, it is put into {path}."
+            )
+        if future is not None or owner.directory_of(log) is directory:
+            return
+        offline = [other.path for other in owner.directories if not other.online]
+        if offline:
+            raise KafkaStorageError(
+                f"{name_of(partition)} is not moved while {', '.join(offline)} is offline."
+            )
+        name = owner.marked_name(partition, Kind.FUTURE)
+        try:
+            future = owner.create_in(directory, name, partition, log.topic_id or uuid.ZERO)
+        except OSError as error:
+            owner.note_failure(directory, error)
+            raise KafkaStorageError(f"Could not create {path}/{name}: {error}.") from error
+        owner.futures[partition] = future
+        owner.cleaner.pause(partition)
+        logger.info("Moving %s from %s to %s", log.name, log.directory, future.directory)
+
+    def _destination(self, path: str) -> LogDirectory:
+        for directory in self._owner.directories:
+            if directory.path == path:
+                if not directory.online:
+                    raise KafkaStorageError(f"Log directory {path} is offline")
+                if directory.cordoned:
+                    raise InvalidReplicaAssignment(
+                        f"Log directory {path} is cordoned: it takes no new replicas."
+                    )
+                return directory
+        raise LogDirNotFound(f"Log dir {path} is not found in the config.")
+
+    def cancel(self, partition: Partition) -> Log | None:
+        """Forget a move; the copy, which is the caller's to remove."""
+        future = self._owner.futures.pop(partition, None)
+        if future is not None:
+            self._owner.cleaner.resume(partition)
+        return future
+
+    def align(self) -> None:
+        """After a crash a copy may have more than its log: no more than the log has is true."""
+        for partition, future in list(self._owner.futures.items()):
+            log = self._owner.logs.get(partition)
+            if log is not None and future.log_end_offset > log.log_end_offset:
+                try:
+                    future.truncate_to(log.log_end_offset)
+                except OSError as error:
+                    self._owner.storage_error(future, error)
+
+    async def advance(self) -> bool:
+        """Copy a slice for every move, and complete those that caught up; whether to go on at once."""
+        is_busy = False
+        for partition in list(self._owner.futures):
+            log, future = self._owner.logs.get(partition), self._owner.futures.get(partition)
+            if log is None or future is None or log.failure is not None or future.failure is not None:
+                continue
+            try:
+                is_busy |= await self._advance(partition, log, future)
+            except OSError as error:
+                self._owner.storage_error(future, error)
+            except (KafkaError, ValueError) as error:
+                logger.error("%s cannot be moved to %s: %s", log.name, future.directory, error)
+                self.cancel(partition)
+                self._owner.doom(future)
+        return is_busy
+
+    async def _advance(self, partition: Partition, log: Log, future: Log) -> bool:
+        copied = await self._copy_slice(partition, log, future)
+        if copied:
+            await self._throttle(copied)
+            return True
+        if future.recovery_point < log.recovery_point:
+            await self._owner.flush(future)
+        if not self._is_current(partition, log, future):
+            return False
+        # From here on nothing else runs. What came during the flush is little, and is copied on the spot.
+        while future.log_end_offset < log.log_end_offset:
+            read = log.read(future.log_end_offset, _SLICE_BYTES, limit_offset=log.log_end_offset)
+            if not self._take(log, future, read.records):
+                return False
+        if future.recovery_point < log.recovery_point:
+            future.flush()
+        self._complete(partition, log, future)
+        await self._owner.settle({self._owner.directory_of(future).path, directory_of(log)})
+        return False
+
+    def _is_current(self, partition: Partition, log: Log, future: Log) -> bool:
+        return self._owner.logs.get(partition) is log and self._owner.futures.get(partition) is future
+
+    async def _copy_slice(self, partition: Partition, log: Log, future: Log) -> int:
+        """Copy the next bytes, read off the loop; how many. 0: there are none for now."""
+        if future.log_end_offset > log.log_end_offset:
+            future.truncate_to(log.log_end_offset)
+        if future.log_end_offset < log.log_start_offset:
+            future.truncate_fully_and_start_at(log.log_start_offset)
+        start = future.log_end_offset
+        found = log.locate(start, _SLICE_BYTES, limit_offset=log.log_end_offset)
+        if not found.length:
+            return 0
+        data = await outlast(self._owner.disk, found.file.pread, found.length, found.position)
+        if future.log_end_offset != start or not self._is_current(partition, log, future):
+            return 0
+        return self._take(log, future, data)
+
+    def _take(self, log: Log, future: Log, data: bytes) -> int:
+        """Append batches of the log to its copy; how many bytes."""
+        if not data:
+            return 0
+        first = read_header(data)
+        if first.magic >= 2 and first.base_offset < future.log_end_offset and not future.size_bytes:
+            # The log start is inside a batch, which is copied whole.
+            future.truncate_fully_and_start_at(first.base_offset, log.log_start_offset)
+        appended = future.append_as_follower(memoryview(bytearray(data)))
+        future.set_high_watermark(log.high_watermark)
+        return appended.size_bytes
+
+    async def _throttle(self, count: int) -> None:
+        clock = self._owner.clock
+        now = clock.monotonic()
+        self._free_at = max(self._free_at, now) + count / self._owner.config.copy_bytes_per_second
+        await asyncio.sleep(max(0.0, self._free_at - now))
+
+    def _complete(self, partition: Partition, log: Log, future: Log) -> None:
+        """The copy takes the place of the log. All in one step of the loop."""
+        owner = self._owner
+        future.rename_directory(f"{owner.directory_of(future).path}/{name_of(partition)}")
+        self.cancel(partition)
+        future.set_high_watermark(log.high_watermark)
+        if log.log_start_offset > future.log_start_offset:
+            future.increase_log_start_offset(log.log_start_offset, "as in the log it was copied from")
+        cleaned = owner.cleaner.cleaned_offset(partition, log)
+        owner.logs[partition] = future
+        if cleaned is not None:
+            owner.cleaner.cleaned.setdefault(owner.directory_of(future).path, {})[partition] = cleaned
+            owner.cleaner.cleaned[owner.directory_of(log).path].pop(partition, None)
+        logger.info("%s is now in %s", log.name, future.directory)
+        if owner.on_moved is not None:
+            owner.on_moved(partition, future)
+        owner.doom(log)

@@ -1,0 +1,205 @@
+"""What a disk error costs: a failed disk its directory, a full one only writes, damage only its log."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from tests.unit.log.node_support import (
+    COMPACT,
+    TOPIC_ID,
+    Node,
+    is_there,
+    run,
+)
+from tests.unit.log.support import append, batch, read_all
+
+from ottla.log import checkpoints
+from ottla.log.properties import (
+    CLEAN_SHUTDOWN,
+)
+from ottla.wire.errors import (
+    ErrorCode,
+    KafkaStorageError,
+)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_disk_error_takes_one_directory_offline_and_the_rest_serves(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        lost, kept = (directories.create("orders", index, TOPIC_ID) for index in range(2))
+        append(lost, batch(1))
+        append(kept, batch(1))
+        node.disk.fault = lambda operation, path: (
+            errno.EIO if operation == "write" and path.startswith(node.paths[0]) else 0
+        )
+        with pytest.raises(OSError, match="Input/output error") as caught:
+            append(lost, batch(1))
+        error = directories.storage_error(lost, caught.value)
+        assert isinstance(error, KafkaStorageError)
+        assert node.offline == [(node.paths[0], [("orders", 0)])]
+        with pytest.raises(KafkaStorageError, match="is offline"):
+            directories.get("orders", 0)
+        with pytest.raises(KafkaStorageError):
+            append(lost, batch(1))
+        append(kept, batch(1))
+        assert directories.get("orders", 1) is kept
+        reports = directories.describe()
+        assert [report.error_code for report in reports] == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+        assert directories.create("new", 0, TOPIC_ID).directory.startswith(node.paths[1])
+        with pytest.raises(KafkaStorageError, match="offline"):
+            directories.move("orders", 1, node.paths[0])
+        assert isinstance(directories.storage_error(lost, caught.value), KafkaStorageError)
+        assert len(node.offline) == 1
+        node.disk.heal()
+        await node.stop(directories, epoch=5)
+        assert not is_there(node.paths[0], CLEAN_SHUTDOWN)
+        assert is_there(node.paths[1], CLEAN_SHUTDOWN)
+
+        again = await node.start()
+        assert again.logs["orders", 0].log_end_offset == 1
+        assert again.previous_broker_epoch == -1
+        await node.stop(again)
+
+    run(test)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_refuses_writes_until_there_is_room(
+    node: Node, code: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(1))
+        node.disk.fault = lambda operation, path: code if operation in ("write", "replace", "create") else 0
+        for _ in range(3):
+            with pytest.raises(OSError) as caught:
+                append(log, batch(100))
+            error = directories.storage_error(log, caught.value)
+            assert isinstance(error, KafkaStorageError)
+            assert "is full" in str(error)
+        assert log.log_end_offset == 1
+        assert directories.directories[0].online
+        assert len(read_all(log)) == 1, "reads go on"
+        with pytest.raises(KafkaStorageError, match="No log directory can take"):
+            directories.create("new", 0, TOPIC_ID)
+        await directories.checkpoint_high_watermarks()
+        assert node.offline == []
+
+        monkeypatch.setattr(node.disk, "space", lambda path: (10**9, 0))
+        await directories.flush_due()
+        assert [directory.full for directory in directories.directories] == [True, True]
+        monkeypatch.undo()
+        node.disk.heal()
+        await directories.flush_due()
+        assert [directory.full for directory in directories.directories] == [False, False]
+        append(log, batch(100))
+        assert log.log_end_offset == 101
+        assert directories.create("new", 0, TOPIC_ID) is not None
+        await node.stop(directories)
+        again = await node.start()
+        assert again.logs["orders", 0].log_end_offset == 101
+        await node.stop(again)
+
+    run(test)
+    assert caplog.text.count("is full: writes are refused") == 2, "once for each directory"
+
+
+def test_a_lack_of_descriptors_costs_no_directory(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        error = directories.storage_error(log, OSError(errno.EMFILE, "Too many open files"))
+        assert isinstance(error, KafkaStorageError)
+        assert node.offline == []
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_an_error_on_a_log_that_is_gone_costs_no_directory(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        await directories.delete([("orders", 0)])
+        directories.storage_error(log, OSError(errno.EBADF, "Bad file descriptor"))
+        assert node.offline == []
+        await node.stop(directories)
+
+    run(test)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_failed_fsync_ends_the_directory_whatever_the_reason(node: Node, code: int) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(1))
+        node.disk.fail_on("fsync", ".log", code)
+        with pytest.raises(KafkaStorageError):
+            await directories.flush(log)
+        node.disk.heal()
+        assert node.offline == [(node.paths[0], [("orders", 0)])]
+        assert not directories.directories[0].online
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_the_directory(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        append(directories.create("orders", 0, TOPIC_ID), batch(1))
+        node.disk.fail_on("replace", checkpoints.HIGH_WATERMARKS, errno.EIO)
+        await directories.checkpoint_high_watermarks()
+        assert [path for path, _ in node.offline] == node.paths
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_directory_that_fails_while_it_is_loaded_is_offline(node: Node) -> None:
+    async def test() -> None:
+        first = await node.start()
+        for index in range(4):
+            append(first.create("orders", index, TOPIC_ID), batch(1))
+        await node.kill(first)
+        broken = f"{node.paths[0]}/orders"
+        node.disk.fault = lambda operation, path: errno.EIO if path.startswith(broken) else 0
+        second = await node.start()
+        node.disk.heal()
+        assert sorted(second.logs) == [("orders", 1), ("orders", 3)]
+        assert sorted(second.offline_partitions) == [("orders", 0), ("orders", 2)]
+        with pytest.raises(KafkaStorageError, match="offline"):
+            second.get("orders", 2)
+        await node.stop(second)
+        third = await node.start()
+        assert len(third.logs) == 4
+        await node.stop(third)
+
+    run(test)
+
+
+def test_a_failed_cleaning_is_its_directorys_matter(node: Node) -> None:
+    async def test() -> None:
+        node.config = COMPACT
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(3))
+        log.roll()
+        node.disk.fail_on("write", ".cleaned", errno.ENOSPC)
+        assert not await directories.cleaner.clean_next()
+        assert directories.directories[0].full
+        node.disk.fail_on("write", ".cleaned", errno.EIO)
+        assert not await directories.cleaner.clean_next()
+        assert not directories.directories[0].online
+        await node.stop(directories)
+
+    run(test)

@@ -1,0 +1,239 @@
+"""Moves of replicas between log directories."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+from tests.unit.log.node_support import (
+    COMPACT,
+    TOPIC_ID,
+    Node,
+    content,
+    put,
+    run,
+)
+from tests.unit.log.support import append, batch, produced, read_all
+
+from ottla.log import checkpoints
+from ottla.log.config import LogConfig
+from ottla.log.directories import LogDirectories
+from ottla.wire.errors import (
+    LogDirNotFound,
+    ReplicaNotAvailable,
+)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+async def move_all(directories: LogDirectories) -> None:
+    while await directories.copy_futures():
+        pass
+
+
+def test_a_replica_moves_while_it_is_written(node: Node) -> None:
+    async def test() -> None:
+        node.config = LogConfig(segment_bytes=2000)
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for number in range(20):
+            append(log, produced(9, number * 5, 5))
+        log.increase_log_start_offset(7, "DeleteRecords")
+        directories.move("orders", 0, node.paths[1])
+        future = directories.futures["orders", 0]
+        lags = [
+            (replica.offset_lag, replica.is_future)
+            for report in directories.describe()
+            for replica in report.replicas
+        ]
+        assert lags == [(0, False), (100, True)]
+        assert await directories.copy_futures()
+        append(log, produced(9, 100, 5))
+        await move_all(directories)
+        assert node.moved == [(("orders", 0), future)]
+        assert directories.futures == {}
+        moved = directories.logs["orders", 0]
+        assert moved is future
+        assert moved.directory == f"{node.paths[1]}/orders-0"
+        assert (moved.log_start_offset, moved.log_end_offset, moved.high_watermark) == (7, 105, 105)
+        assert [record.offset for record in read_all(moved)] == list(range(7, 105))
+        assert append(moved, produced(9, 100, 5)).duplicate, "producers are remembered"
+        append(moved, batch(1))
+        assert len(node.names(0, "-delete")) == 1
+        assert node.checkpoint(0, checkpoints.RECOVERY_POINTS) == {}
+        assert ("orders", 0) in node.checkpoint(1, checkpoints.RECOVERY_POINTS)
+        await node.stop(directories)
+        again = await node.start()
+        assert again.logs["orders", 0].log_end_offset == 106
+        assert again.logs["orders", 0].log_start_offset == 7
+        await node.stop(again)
+
+    run(test)
+
+
+def test_a_move_is_as_durable_as_the_log_was(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(5))
+        await directories.flush(log)
+        append(log, batch(5))
+        directories.move("orders", 0, node.paths[1])
+        await move_all(directories)
+        assert directories.logs["orders", 0].recovery_point >= 5
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_move_goes_on_after_a_crash(node: Node) -> None:
+    async def test() -> None:
+        first = await node.start()
+        log = first.create("orders", 0, TOPIC_ID)
+        append(log, batch(10))
+        await first.flush(log)
+        append(log, batch(10))
+        first.move("orders", 0, node.paths[1])
+        await first.copy_futures()
+        await first.checkpoint_recovery_points()
+        path = log.active_segment.path
+        await node.kill(first)
+        put(content(path)[:-1], path)  # the log lost its tail, the copy did not
+
+        second = await node.start()
+        assert second.logs["orders", 0].log_end_offset == 10
+        assert second.futures["orders", 0].log_end_offset == 10
+        append(second.logs["orders", 0], batch(3))
+        await move_all(second)
+        assert second.logs["orders", 0].directory.startswith(node.paths[1])
+        assert second.logs["orders", 0].log_end_offset == 13
+        await node.stop(second)
+
+    run(test)
+
+
+def test_a_move_can_be_redirected_and_called_off(node: Node, tmp_path: Path) -> None:
+    node.paths.append(str(tmp_path / "d2"))
+
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(10))
+        directories.move("orders", 0, node.paths[1])
+        directories.move("orders", 0, node.paths[1])
+        assert len(node.names(1, "-future")) == 1
+        directories.move("orders", 0, node.paths[2])
+        assert (len(node.names(1, "-future")), len(node.names(1, "-delete"))) == (0, 1)
+        assert len(node.names(2, "-future")) == 1
+        directories.move("orders", 0, node.paths[0])
+        assert directories.futures == {}
+        assert len(node.names(2, "-delete")) == 1
+        assert directories.logs["orders", 0] is log
+        assert not await directories.copy_futures()
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_moves_that_cannot_be_are_refused(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        with pytest.raises(LogDirNotFound):
+            directories.move("orders", 0, "/nowhere")
+        with pytest.raises(ReplicaNotAvailable):
+            directories.move("orders", 0, node.paths[1])
+        # A partition that comes later goes where it was wanted.
+        assert directories.create("orders", 0, TOPIC_ID).directory.startswith(node.paths[1])
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_moved_log_is_cleaned_on_from_where_it_was(node: Node) -> None:
+    async def test() -> None:
+        node.config = COMPACT
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(2):
+            append(log, batch(3))
+            log.roll()
+        assert await directories.cleaner.clean_next()
+        append(log, batch(3))
+        directories.move("orders", 0, node.paths[1])
+        log.roll()
+        assert not await directories.cleaner.clean_next(), "no cleaning while it is copied"
+        await move_all(directories)
+        moved = directories.logs["orders", 0]
+        assert [record.offset for record in read_all(moved)] == [3, 4, 5, 6, 7, 8]
+        assert node.checkpoint(1, checkpoints.CLEANED) == {("orders", 0): 6}
+        assert node.checkpoint(0, checkpoints.CLEANED) == {}
+        moved.roll()
+        assert await directories.cleaner.clean_next()
+        assert [record.offset for record in read_all(moved)] == [6, 7, 8]
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_topic_that_is_deleted_takes_its_moves_along(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        append(directories.create("orders", 0, TOPIC_ID), batch(10))
+        directories.move("orders", 0, node.paths[1])
+        await directories.delete([("orders", 0)])
+        assert directories.futures == {}
+        assert [len(node.names(number, "-delete")) for number in range(2)] == [1, 1]
+        assert not await directories.copy_futures()
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_copies_go_at_the_given_rate(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        node.options["copy_bytes_per_second"] = 100_000.0
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(5):
+            append(log, batch(1, value=bytes(200_000)))
+        slept: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            node.clock.time_ms += int(seconds * 1000)
+
+        directories.move("orders", 0, node.paths[1])
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        await move_all(directories)
+        assert sum(slept) >= 9.9
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_failing_destination_calls_the_move_off_and_the_log_goes_on(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(10))
+        directories.move("orders", 0, node.paths[1])
+        node.disk.fault = lambda operation, path: (
+            errno.EIO if operation == "write" and path.startswith(node.paths[1]) else 0
+        )
+        assert not await directories.copy_futures()
+        assert directories.futures == {}
+        assert node.offline == [(node.paths[1], [])]
+        append(log, batch(1))
+        assert directories.logs["orders", 0] is log
+        node.config = COMPACT
+        directories.reconfigure("orders")
+        log.roll()
+        assert await directories.cleaner.clean_next(), "it may be cleaned again"
+        await node.stop(directories)
+
+    run(test)

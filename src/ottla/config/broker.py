@@ -87,6 +87,7 @@ class BrokerConfig:
         config = cls(static, base_directory=base_directory, cluster_id=given.get("CLUSTER_ID") or None)
         try:
             warnings += whole.check_whole(config)
+            whole.check_supported(config)
         except Conflict as conflict:
             raise ConfigError(config.located(conflict)) from conflict
         config.warnings = tuple(warnings)

@@ -38,6 +38,19 @@ def check_whole(config: BrokerConfig) -> list[str]:
     return warnings
 
 
+def check_supported(config: BrokerConfig) -> None:
+    """Refuse what Ottla cannot do yet and must not pass over in silence: Conflict."""
+    for endpoint in config.listeners:
+        _require(
+            endpoint.protocol == "PLAINTEXT",
+            f"Listener {endpoint.name} is to speak {endpoint.protocol}, which Ottla does not speak yet. In"
+            " plain text it would be open to everyone, so the node does not start: give it PLAINTEXT, or"
+            " remove it.",
+            "listeners",
+            "listener.security.protocol.map",
+        )
+
+
 def _require(holds: bool, message: str, *names: str) -> None:
     if not holds:
         raise Conflict(message, *names)

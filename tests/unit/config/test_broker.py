@@ -301,8 +301,15 @@ def test_controller_listeners_need_a_protocol_once_tls_is_in_use() -> None:
     text = COMBINED.replace("PLAINTEXT://", "SSL://") + "security.inter.broker.protocol=SSL\n"
     with pytest.raises(ConfigError, match="No security protocol defined for listener CONTROLLER"):
         BrokerConfig.load(text)
-    mapped = BrokerConfig.load(text + "listener.security.protocol.map=SSL:SSL,CONTROLLER:SASL_SSL\n")
-    assert mapped.controller_listeners[0].protocol == "SASL_SSL"
+    mapped = text + "listener.security.protocol.map=SSL:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
+    assert BrokerConfig.load(mapped).data_listeners == (Endpoint("SSL", "PLAINTEXT", "", 9092),)
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_listener_that_should_be_protected_is_never_served_in_plain_text(protocol: str) -> None:
+    protocols = f"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:{protocol}\n"
+    with pytest.raises(ConfigError, match=f"line 3: Listener CONTROLLER is to speak {protocol}, which"):
+        BrokerConfig.load(COMBINED + protocols)
 
 
 def test_two_listeners_may_share_a_port_on_two_kinds_of_address() -> None:

@@ -135,7 +135,7 @@ def test_a_broker_lists_what_is_defined_and_what_else_was_given() -> None:
     assert entries["leader.replication.throttled.rate"].value == "7"
     assert not entries["leader.replication.throttled.rate"].read_only
     assert "follower.replication.throttled.rate" not in entries
-    assert "ottla.disk.threads" not in entries, "internal and not set"
+    assert "log.initial.task.delay.ms" not in entries, "internal and not set"
     assert "ottla.auto.format" in entries, "internal but set"
     assert entries["node.id"].read_only
     assert not entries["message.max.bytes"].read_only

@@ -66,19 +66,37 @@ def alive_endpoint(broker: Broker, broker_id: int, listener_name: str) -> Endpoi
     return registration.endpoint(listener_name)
 
 
-def offline_replicas(broker: Broker, partition: PartitionRegistration, listener: str) -> list[int]:
-    """The replicas that cannot be read now: on brokers that are gone, or in directories that are offline."""
-    offline = []
-    for replica, directory in zip(partition.replicas, partition.directories, strict=True):
-        registration = broker.image.brokers.get(replica)
-        if (
-            registration is None
-            or registration.fenced
-            or registration.endpoint(listener) is None
-            or not registration.has_online_directory(directory)
-        ):
-            offline.append(replica)
-    return offline
+class Reach:
+    """Which brokers a listener reaches: looked up once for a request that asks of many partitions."""
+
+    __slots__ = ("_alive", "registered", "with_listener")
+
+    def __init__(self, broker: Broker, listener_name: str) -> None:
+        self.registered = broker.image.brokers
+        self.with_listener = {
+            broker_id
+            for broker_id, registration in self.registered.items()
+            if registration.endpoint(listener_name) is not None
+        }
+        self._alive = {
+            broker_id: registration
+            for broker_id, registration in self.registered.items()
+            if broker_id in self.with_listener and not registration.fenced
+        }
+
+    def is_alive(self, broker_id: int) -> bool:
+        return broker_id in self._alive
+
+    def offline_replicas(self, partition: PartitionRegistration) -> list[int]:
+        """The replicas that cannot be read now: their brokers are gone or their directories offline."""
+        offline = []
+        for replica, directory in zip(partition.replicas, partition.directories, strict=True):
+            registration = self._alive.get(replica)
+            if registration is None or not (
+                directory in registration.directories or registration.has_online_directory(directory)
+            ):
+                offline.append(replica)
+        return offline
 
 
 def random_alive_broker(broker: Broker) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.controller.names import is_internal, why_invalid
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.common import NO_LEADER, TOPIC_OPERATIONS, offline_replicas
+from ottla.server.handlers.common import NO_LEADER, TOPIC_OPERATIONS, Reach
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -41,6 +41,7 @@ def handle(
     room = max(
         1, min(broker.config.int_of("max.request.partition.size.limit"), request.response_partition_limit)
     )
+    reach = Reach(broker, context.listener)
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if room == 0:
@@ -53,7 +54,7 @@ def handle(
         first = cursor.partition_index if cursor is not None and name == first_name else 0
         end = min(len(topic.partitions), first + room)
         partitions = [
-            _described(broker, index, topic.partitions[index], context.listener)
+            _described(index, topic.partitions[index], reach)
             for index in range(first, end)
             if index in topic.partitions
         ]
@@ -92,9 +93,8 @@ def _unknown(name: str) -> _Topic:
     )
 
 
-def _described(broker: Broker, index: int, partition: PartitionRegistration, listener: str) -> _Partition:
-    leader = broker.image.brokers.get(partition.leader)
-    is_reached = leader is not None and leader.endpoint(listener) is not None
+def _described(index: int, partition: PartitionRegistration, reach: Reach) -> _Partition:
+    is_reached = partition.leader in reach.with_listener
     return _Partition(
         partition_index=index,
         leader_id=partition.leader if is_reached else NO_LEADER,
@@ -103,7 +103,7 @@ def _described(broker: Broker, index: int, partition: PartitionRegistration, lis
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.elr),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=offline_replicas(broker, partition, listener),
+        offline_replicas=reach.offline_replicas(partition),
     )
 
 

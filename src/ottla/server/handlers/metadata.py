@@ -22,7 +22,7 @@ from ottla.server.handlers.common import (
     CLUSTER_OPERATIONS,
     NO_LEADER,
     TOPIC_OPERATIONS,
-    offline_replicas,
+    Reach,
     random_alive_broker,
 )
 from ottla.wire import uuid
@@ -37,6 +37,9 @@ KEY = 3
 
 _FIRST_VERSION_WITH_IDS = 12
 
+_Topic = MetadataResponse.MetadataResponseTopic
+_Partition = MetadataResponse.MetadataResponsePartition
+
 
 def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     version = context.version
@@ -46,7 +49,11 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
             return _refused(request)
         if version == 0 and not asked:
             asked = None
-    topics = _all(broker, context) if asked is None else _asked(broker, request, asked, context)
+    reach = Reach(broker, context.listener)
+    if asked is None:
+        topics = [_described(topic, reach, version) for topic in broker.image.topics.values()]
+    else:
+        topics = _asked(broker, request, asked, reach, version)
     response = MetadataResponse(
         brokers=_brokers(broker, context.listener),
         cluster_id=broker.cluster_id,
@@ -69,9 +76,7 @@ def _refused(request: MetadataRequest) -> MetadataResponse:
     return MetadataResponse(
         error_code=code,
         topics=[
-            MetadataResponse.MetadataResponseTopic(
-                error_code=code, name=topic.name or "", topic_id=topic.topic_id
-            )
+            _Topic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
             for topic in request.topics or ()
         ],
     )
@@ -90,29 +95,24 @@ def _brokers(broker: Broker, listener: str) -> list[MetadataResponse.MetadataRes
     return found
 
 
-def _all(broker: Broker, context: RequestContext) -> list[MetadataResponse.MetadataResponseTopic]:
-    return [_described(broker, topic, context) for topic in broker.image.topics.values()]
-
-
 def _asked(
     broker: Broker,
     request: MetadataRequest,
     asked: list[MetadataRequest.MetadataRequestTopic],
-    context: RequestContext,
-) -> list[MetadataResponse.MetadataResponseTopic]:
+    reach: Reach,
+    version: int,
+) -> list[_Topic]:
     """The topics of the request, each once. Where one is given by id, only ids count, as in Kafka."""
     ids = {topic.topic_id: None for topic in asked if topic.topic_id != uuid.ZERO}
     if ids:
         by_id = broker.image.topics
         unknown = [
-            MetadataResponse.MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
-            )
+            _Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
             for topic_id in ids
             if topic_id not in by_id
         ]
         return unknown + [
-            _described(broker, by_id[topic_id], context) for topic_id in ids if topic_id in by_id
+            _described(by_id[topic_id], reach, version) for topic_id in ids if topic_id in by_id
         ]
     by_name = broker.image.topics_by_name
     found = []
@@ -120,7 +120,7 @@ def _asked(
     for name in dict.fromkeys(topic.name for topic in asked if topic.name is not None):
         topic = by_name.get(name)
         if topic is not None:
-            found.append(_described(broker, topic, context))
+            found.append(_described(topic, reach, version))
         else:
             missing.append(name)
     if missing:
@@ -128,9 +128,7 @@ def _asked(
     return found
 
 
-def _missing(
-    broker: Broker, names: list[str], *, may_create: bool
-) -> list[MetadataResponse.MetadataResponseTopic]:
+def _missing(broker: Broker, names: list[str], *, may_create: bool) -> list[_Topic]:
     """What to say of topics that do not exist; those with a proper name are made if that is allowed."""
     answers = []
     creatable = []
@@ -140,61 +138,44 @@ def _missing(
             creatable.append(name)
         else:
             code = ErrorCode.INVALID_TOPIC_EXCEPTION
-        answers.append(
-            MetadataResponse.MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
-        )
+        answers.append(_Topic(error_code=code, name=name, is_internal=is_internal(name)))
     if creatable and may_create and broker.config.bool_of("auto.create.topics.enable"):
         create_in_background(broker, creatable)
     return answers
 
 
-def _described(
-    broker: Broker, topic: Topic, context: RequestContext
-) -> MetadataResponse.MetadataResponseTopic:
-    return MetadataResponse.MetadataResponseTopic(
+def _described(topic: Topic, reach: Reach, version: int) -> _Topic:
+    return _Topic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
         partitions=[
-            _partition(broker, index, partition, context.listener, context.version)
-            for index, partition in topic.partitions.items()
+            _partition(index, partition, reach, version) for index, partition in topic.partitions.items()
         ],
     )
 
 
-def _partition(
-    broker: Broker, index: int, partition: PartitionRegistration, listener: str, version: int
-) -> MetadataResponse.MetadataResponsePartition:
-    brokers = broker.image.brokers
+def _partition(index: int, partition: PartitionRegistration, reach: Reach, version: int) -> _Partition:
     replicas, isr = list(partition.replicas), list(partition.isr)
     if version == 0:
-        replicas = [replica for replica in replicas if _is_reached(broker, replica, listener)]
-        isr = [replica for replica in isr if _is_reached(broker, replica, listener)]
+        replicas = [replica for replica in replicas if reach.is_alive(replica)]
+        isr = [replica for replica in isr if reach.is_alive(replica)]
     leader_id = partition.leader
-    leader = brokers.get(leader_id)
     code = ErrorCode.NONE
-    if leader is None:
-        code, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
-    elif leader.endpoint(listener) is None:
-        code = ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
+    if leader_id not in reach.with_listener:
+        is_gone = leader_id not in reach.registered
+        code = ErrorCode.LEADER_NOT_AVAILABLE if is_gone or version < 6 else ErrorCode.LISTENER_NOT_FOUND
         leader_id = NO_LEADER
-    elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+    elif version == 0 and (len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr)):
         code = ErrorCode.REPLICA_NOT_AVAILABLE
-    return MetadataResponse.MetadataResponsePartition(
+    return _Partition(
         error_code=code,
         partition_index=index,
         leader_id=leader_id,
         leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
-        offline_replicas=offline_replicas(broker, partition, listener),
-    )
-
-
-def _is_reached(broker: Broker, broker_id: int, listener: str) -> bool:
-    registration = broker.image.brokers.get(broker_id)
-    return (
-        registration is not None and not registration.fenced and registration.endpoint(listener) is not None
+        offline_replicas=reach.offline_replicas(partition),
     )
 
 

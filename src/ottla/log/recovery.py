@@ -467,6 +467,7 @@ class Loader:
 
     def _load_producers(self, log_start_offset: int, end_offset: int) -> None:
         self._snapshots.remove_strays([segment.base_offset for segment in self._segments])
+        self._snapshots.remove_outside(log_start_offset, end_offset)
         if not self._is_replayed:
             self._rebuild_producers(log_start_offset, end_offset)
         self._producers.end_offset = end_offset

@@ -103,7 +103,7 @@ class Segment:
         self._interval_bytes = config.index_interval_bytes
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
-        self._max_timestamp: int | None = -1 if is_new else None
+        self._max_timestamp: int | None = None if size_bytes else -1
         self._offset_of_max_timestamp = base_offset
         index_bytes_max = config.segment_index_bytes
         self.offset_index = OffsetIndex(
@@ -335,6 +335,8 @@ class Segment:
 
     def append(self, buffer: Buffer, last_offset: int, max_timestamp: int) -> None:
         """Write one batch behind the others. After an OSError the segment is as it was."""
+        if self._max_timestamp is None:
+            self._load_max_timestamp()
         position = self.size_bytes
         size = len(buffer)
         self._write((buffer,), position)
@@ -343,6 +345,8 @@ class Segment:
 
     def append_batches(self, buffer: Buffer) -> None:
         """Write whole batches behind the others."""
+        if self._max_timestamp is None:
+            self._load_max_timestamp()
         position = self.size_bytes
         self._write((buffer,), position)
         self.size_bytes = position + len(buffer)
@@ -362,10 +366,7 @@ class Segment:
         """Keep timestamps and indexes up to a batch that was written."""
         if not position:
             self._first_timestamp = max_timestamp
-        largest = self._max_timestamp
-        if largest is None:
-            largest = self.max_timestamp
-        if max_timestamp > largest:
+        if max_timestamp > self.max_timestamp:
             self._max_timestamp = max_timestamp
             self._offset_of_max_timestamp = last_offset
         if self._bytes_since_entry > self._interval_bytes:
@@ -387,6 +388,7 @@ class Segment:
             self.time_index.append(self._max_timestamp, self._offset_of_max_timestamp)
         self.offset_index.write_out()
         self.time_index.write_out()
+        self._bytes_since_entry = 0
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset` and all after it; the count of bytes dropped."""

@@ -8,7 +8,7 @@ point moves past their offset only after they were synced.
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right, insort
+from bisect import insort
 from collections.abc import Collection
 
 from ottla.log.producers import ProducerStates, decode_snapshot, encode_snapshot
@@ -74,13 +74,17 @@ class Snapshots:
         for offset in strays:
             self.remove(offset)
 
+    def remove_outside(self, log_start_offset: int, end_offset: int) -> None:
+        """Keep those in (log start, end]."""
+        for offset in [offset for offset in self.offsets if not log_start_offset < offset <= end_offset]:
+            self.remove(offset)
+
     def restore(self, states: ProducerStates, log_start_offset: int, end_offset: int, now_ms: int) -> None:
         """Bring `states` to the newest sound snapshot in (log start, end], else to nothing at the log start.
 
         Snapshots outside that range are removed: the log has gone back, or on, without them.
         """
-        for offset in [offset for offset in self.offsets if not log_start_offset < offset <= end_offset]:
-            self.remove(offset)
+        self.remove_outside(log_start_offset, end_offset)
         while self.offsets:
             offset = self.offsets[-1]
             path = self.path_of(offset)
@@ -93,7 +97,3 @@ class Snapshots:
             states.restore(entries, offset, now_ms)
             return
         states.restore((), log_start_offset, now_ms)
-
-    def latest_at_or_before(self, offset: int) -> int | None:
-        place = bisect_right(self.offsets, offset)
-        return self.offsets[place - 1] if place else None

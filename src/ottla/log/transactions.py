@@ -91,6 +91,13 @@ class OpenTransactions:
         self.unreplicated = {first: last for first, last in self.unreplicated.items() if last >= offset}
         self._recompute()
 
+    def keep_unreplicated(self, unreplicated: dict[int, int], end_offset: int) -> None:
+        """After a restore: these have ended too, if their markers are below `end_offset`."""
+        for first_offset, last_offset in unreplicated.items():
+            if last_offset < end_offset:
+                self.unreplicated[first_offset] = last_offset
+        self._recompute()
+
     def clear(self) -> None:
         self.restore({})
 

@@ -165,9 +165,10 @@ class LogUpkeep(LogFiles):
         if self.epochs.truncate_from_end(offset):
             self._write_epochs()
         self.log_start_offset = min(self.log_start_offset, offset)
+        unreplicated = self.producers.transactions.unreplicated
         self._reload_producers()
-        if self.high_watermark > offset:
-            self.set_high_watermark(offset)
+        self.producers.transactions.keep_unreplicated(unreplicated, offset)
+        self.set_high_watermark(self.high_watermark)
         return True
 
     def _move_end(self, offset: int) -> None:
@@ -184,6 +185,8 @@ class LogUpkeep(LogFiles):
             self.log_end_offset,
             self._clock.now_ms(),
         )
+        if self.log_end_offset > self.log_start_offset:
+            self._snapshots.take(self.producers)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop everything; the next record gets `offset`."""

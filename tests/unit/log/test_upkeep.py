@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.log.support import START_MS, Bench, append, batch, end_transaction, produced, read_all
+from tests.unit.log.support import START_MS, Bench, append, batch, end_transaction, marker, produced, read_all
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
+from ottla.records.validate import Origin
 from ottla.wire.errors import OffsetOutOfRange, OutOfOrderSequenceNumber
 
 SIZE = len(batch())
@@ -194,6 +195,31 @@ def test_truncation_takes_producers_and_transactions_back(bench: Bench) -> None:
     with pytest.raises(OutOfOrderSequenceNumber):
         append(log, produced(1, 5))
     assert append(log, produced(1, 3, 2)).first_offset == 3
+
+
+def test_truncation_does_not_make_an_unreplicated_transaction_stable(bench: Bench) -> None:
+    log = bench.open()
+    append(log, produced(1, 0, 3, transactional=True))
+    end = marker(1, commit=True)
+    log.append(end, leader_epoch=0, now_ms=START_MS, origin=Origin.COORDINATOR)
+    log.roll()
+    log.append(batch(2), leader_epoch=0, now_ms=START_MS)
+    log.append(batch(2), leader_epoch=0, now_ms=START_MS)
+    log.truncate_to(6)
+    assert (log.high_watermark, log.last_stable_offset) == (3, 0)
+    log.advance_high_watermark(4)
+    assert log.last_stable_offset == 4
+
+
+def test_truncation_does_not_make_a_replicated_transaction_unstable(bench: Bench) -> None:
+    log = bench.open()
+    append(log, produced(1, 0, transactional=True))
+    log.roll()
+    end_transaction(log, 1, commit=True)
+    append(log, batch(3))
+    log.append(batch(3), leader_epoch=0, now_ms=START_MS)
+    log.truncate_to(5)
+    assert log.last_stable_offset == log.high_watermark == 5
 
 
 def test_truncation_takes_the_largest_timestamp_back(bench: Bench) -> None:

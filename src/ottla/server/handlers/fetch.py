@@ -29,6 +29,8 @@ from ottla.wire.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
 )
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -121,13 +123,15 @@ class _Fetch:
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
             records=_NO_RECORDS,
         )
         if fetched.last_fetched_epoch >= 0 and _diverges(log, fetched, data):
             return data, 0
         read_committed = self._request.isolation_level == READ_COMMITTED
         limit_offset = data.last_stable_offset if read_committed else data.high_watermark
-        data.aborted_transactions = [] if read_committed else None
+        if read_committed:
+            data.aborted_transactions = []
         if limit_bytes <= 0 and not at_least_one and log.log_start_offset <= offset <= log.log_end_offset:
             return data, 0
         try:
@@ -152,6 +156,8 @@ class _Fetch:
         data = _PartitionData(
             partition_index=fetched.index, error_code=code, high_watermark=-1, records=_NO_RECORDS
         )
+        if not isinstance(error, UnknownTopicId | UnknownTopicOrPartition):
+            data.aborted_transactions = None
         if self._context.version >= 16 and isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
             topic_id, name = (fetched.topic, "") if isinstance(fetched.topic, bytes) else (b"", fetched.topic)
             leader_id, leader_epoch = leader_hint(self._broker, topic_id, name, fetched.index)

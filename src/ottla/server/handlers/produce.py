@@ -16,16 +16,21 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.log.log import Appended
+from ottla.records.batch import ATTRIBUTES_POSITION, MAGIC_POSITION, TRANSACTIONAL_BIT
 from ottla.records.validate import check_request
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import leader_hint
 from ottla.server.partitions import Partition, why_not_hosted
 from ottla.server.waiting import Answer
 from ottla.wire.errors import (
+    CorruptMessage,
     InvalidRequiredAcks,
     KafkaError,
+    KafkaStorageError,
+    MessageTooLarge,
     NotLeaderOrFollower,
     RequestTimedOut,
+    TransactionalIdAuthorizationFailed,
 )
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
@@ -34,7 +39,9 @@ if TYPE_CHECKING:
 
 KEY = 0
 
-_PartitionData = ProduceRequest.PartitionProduceData
+_FLAGS_AT = ATTRIBUTES_POSITION + 1
+_WITHOUT_LOG_START = (CorruptMessage, KafkaStorageError, MessageTooLarge, NotLeaderOrFollower)
+
 _PartitionResponse = ProduceResponse.PartitionProduceResponse
 _TopicResponse = ProduceResponse.TopicProduceResponse
 
@@ -62,6 +69,7 @@ def handle(
     waiting: list[_Written] = []
     first_error: KafkaError | None = None
     topics: list[_TopicResponse] = []
+    refusal = _refusal_of_all(request)
     for topic in request.topic_data:
         if version >= 13:
             hosted = partitions.by_id.get(topic.topic_id)
@@ -70,15 +78,19 @@ def handle(
         answers: list[_PartitionResponse] = []
         for data in topic.partition_data:
             partition = hosted.get(data.index) if hosted is not None else None
+            asked: Partition | None = None
             try:
+                if refusal is not None:
+                    raise refusal
                 if partition is None:
                     raise _refusal(broker, topic, data.index, version)
-                if not -1 <= acks <= 1:
-                    raise InvalidRequiredAcks(f"acks is {acks}; it must be -1 (all), 0 or 1.")
-                appended = _append(broker, partition, data, acks, version, now_ms)
+                check_request(data.records, version)
+                assert data.records is not None  # check_request refuses it
+                asked = partition
+                appended = _append(broker, partition, data.records, acks, now_ms)
             except KafkaError as error:
                 first_error = first_error or error
-                answers.append(_failed(broker, topic, data.index, error))
+                answers.append(_failed(broker, topic, data.index, asked, error))
                 continue
             written = _PartitionResponse(
                 index=data.index,
@@ -103,12 +115,27 @@ def handle(
     return response
 
 
-def _append(
-    broker: Broker, partition: Partition, data: _PartitionData, acks: int, version: int, now_ms: int
-) -> Appended:
-    records = data.records
-    check_request(records, version)
-    assert records is not None  # check_request refuses None
+def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
+    """Why nothing of the request may be written; None where there is no such reason."""
+    if not -1 <= request.acks <= 1:
+        return InvalidRequiredAcks(f"acks is {request.acks}; it must be -1 (all), 0 or 1.")
+    if request.transactional_id is None:
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                batch = data.records
+                if (
+                    batch is not None
+                    and len(batch) > _FLAGS_AT
+                    and batch[_FLAGS_AT] & TRANSACTIONAL_BIT
+                    and batch[MAGIC_POSITION] == 2
+                ):
+                    return TransactionalIdAuthorizationFailed(
+                        "A transactional batch needs a request that names its transactional id."
+                    )
+    return None
+
+
+def _append(broker: Broker, partition: Partition, records: memoryview, acks: int, now_ms: int) -> Appended:
     try:
         return partition.append(records, acks=acks, now_ms=now_ms)
     except OSError as error:
@@ -127,12 +154,19 @@ def _refusal(broker: Broker, topic: ProduceRequest.TopicProduceData, index: int,
 
 
 def _failed(
-    broker: Broker, topic: ProduceRequest.TopicProduceData, index: int, error: KafkaError
+    broker: Broker,
+    topic: ProduceRequest.TopicProduceData,
+    index: int,
+    asked: Partition | None,
+    error: KafkaError,
 ) -> _PartitionResponse:
+    """The answer for one partition. `asked`: the one that was to append, if it came to that."""
+    log = asked.log if asked is not None and not isinstance(error, _WITHOUT_LOG_START) else None
     failed = _PartitionResponse(
         index=index,
         error_code=error.code,
         base_offset=-1,
+        log_start_offset=-1 if log is None else log.log_start_offset,
         error_message=error.message,
         record_errors=[
             ProduceResponse.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)

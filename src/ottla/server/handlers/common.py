@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.server.partitions import Partition, why_not_hosted
-from ottla.wire import uuid
 from ottla.wire.errors import RequestTimedOut
 
 if TYPE_CHECKING:
@@ -117,11 +116,6 @@ def hosted_partition(broker: Broker, topic: str, index: int) -> Partition:
 
 def is_controller_listener(broker: Broker, context: RequestContext) -> bool:
     return context.listener in broker.config.controller_listener_names
-
-
-def topic_id_of(broker: Broker, name: str) -> bytes:
-    topic = broker.image.topics_by_name.get(name)
-    return uuid.ZERO if topic is None else topic.id
 
 
 async def decide(

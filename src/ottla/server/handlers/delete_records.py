@@ -45,7 +45,8 @@ async def handle(
             partitions[asked.partition_index] = _delete(
                 broker, topic.name, asked.partition_index, asked.offset
             )
-    await broker.directories.checkpoint_log_starts()
+    if any(result.error_code == 0 for partitions in results.values() for result in partitions.values()):
+        await broker.directories.checkpoint_log_starts()
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsResponse.DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))

@@ -48,6 +48,7 @@ check: setup
 	$(BIN)/mypy tests/interop bench
 	$(BIN)/lint-imports
 	$(BIN)/python -m ottla.wire.generate --check
+	$(BIN)/python -m ottla.config.generate --check
 
 format: setup
 	$(BIN)/ruff check --fix .

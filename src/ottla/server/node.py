@@ -71,7 +71,7 @@ class Node:
             config.int_of("max.connections.per.ip"),
             _host_limits(config.str_of("max.connections.per.ip.overrides")),
         )
-        self._memory = RequestMemory(config.int_of("queued.max.request.bytes"))
+        self._memory = RequestMemory(config.queued_request_bytes or sys.maxsize)
 
     @property
     def broker(self) -> Broker:
@@ -95,6 +95,8 @@ class Node:
 
     async def _start(self) -> None:
         config = self.config
+        for warning in config.warnings:
+            logger.warning("%s", warning)
         format_if_new(self._disk, self._clock, self._random, config, logger.debug)
         self._directories = directories = self._make_directories()
         cluster_id = directories.open(node_id=config.node_id)
@@ -249,6 +251,8 @@ class Node:
             cluster=broker.image.config(ResourceType.BROKER, ""),
             broker=broker.image.config(ResourceType.BROKER, str(self.config.node_id)),
         )
+        for warning in broker.config.warnings:
+            logger.warning("%s", warning)
         self._counts.total_max = broker.config.int_of("max.connections")
         self._counts.host_max = broker.config.int_of("max.connections.per.ip")
 

@@ -227,6 +227,6 @@ def test_we_start_on_directories_that_kafka_formatted(tmp_path: Path) -> None:
     formatter = peers.KafkaBroker(tmp_path)
     formatter.write_properties()
     formatter.format()
-    ports = {"port": formatter.port, "controller_port": formatter.controller_port}
-    with peers.OttlaBroker(tmp_path, **ports) as broker:
+    ports = formatter.port, formatter.controller_port
+    with peers.OttlaBroker(tmp_path, port=ports[0], controller_port=ports[1]) as broker:
         assert broker.stop() == 0

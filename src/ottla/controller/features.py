@@ -62,9 +62,9 @@ def update_features(
     if updates.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
         records = elr_safety_records(state) + records
     response = UpdateFeaturesResponse(error_message=None)
-    if version <= 1:
+    if version <= 1:  # with Kafka's odd message for no error
         response.results = [
-            UpdateFeaturesResponse.UpdatableFeatureResult(feature=name, error_message=None)
+            UpdateFeaturesResponse.UpdatableFeatureResult(feature=name, error_message="NONE")
             for name in updates
         ]
     if request.validate_only:

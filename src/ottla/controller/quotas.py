@@ -208,4 +208,4 @@ def describe_client_quotas(
                 ],
             )
         )
-    return DescribeClientQuotasResponse(error_message=None, entries=entries)
+    return DescribeClientQuotasResponse(error_message="", entries=entries)  # as Kafka: empty, not null

@@ -39,7 +39,13 @@ from ottla.raft.roles import Leader
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.wire import uuid
-from ottla.wire.errors import ErrorCode, InvalidUpdateVersion, KafkaStorageError, NotController
+from ottla.wire.errors import (
+    ErrorCode,
+    InvalidUpdateVersion,
+    KafkaStorageError,
+    NotController,
+    RequestTimedOut,
+)
 from ottla.wire.message import Message
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -228,8 +234,15 @@ class Quorum:
 
     # Decisions
 
-    async def submit(self, decision: Callable[[ControllerState], Result[_T]]) -> _T:
-        """Decide, append, and answer once it is committed. A KafkaError of the decision comes out here."""
+    async def submit(
+        self, decision: Callable[[ControllerState], Result[_T]], *, timeout_ms: int | None = None
+    ) -> _T:
+        """Decide, append, and answer once it is committed. A KafkaError of the decision comes out here.
+
+        `timeout_ms` is the request's: as in Kafka it bounds the time until the decision, which here is none.
+        """
+        if timeout_ms is not None and timeout_ms <= 0:
+            raise RequestTimedOut
         state = self._state
         if self.failure.done():
             raise KafkaStorageError("The metadata log of this controller failed.")

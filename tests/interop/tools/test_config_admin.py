@@ -208,14 +208,17 @@ def row(entry: Entry) -> list[Any]:
     ]
 
 
+def steps() -> list[list[Any]]:
+    created: list[list[Any]] = [["create", "t", TOPIC_CONFIGS], ["create", "plain", {}]]
+    altered = [["alter", *alteration] for alteration in (*ALTERATIONS, *SAME_CODE_ONLY)]
+    return created + altered + [["describe", *resource] for resource in DESCRIBED]
+
+
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Any]]:
     """The properties of a live Kafka, and its answers to all steps."""
-    steps: list[list[Any]] = [["create", "t", TOPIC_CONFIGS], ["create", "plain", {}]]
-    steps += [["alter", *alteration] for alteration in (*ALTERATIONS, *SAME_CODE_ONLY)]
-    steps += [["describe", *resource] for resource in DESCRIBED]
     with peers.KafkaBroker(tmp_path_factory.mktemp("kafka"), properties=STATIC) as broker:
-        answers = ask("ConfigAdmin", steps, broker.bootstrap)
+        answers = ask("ConfigAdmin", steps(), broker.bootstrap)
     return Path(broker.properties_file).read_text(), answers
 
 
@@ -243,3 +246,30 @@ def test_settings_are_altered_refused_and_described_as_by_kafka(kafka: tuple[str
         assert different == {}, resource
         documented += len(mine)
     assert documented > len(definitions(ResourceType.BROKER))
+
+
+# Ports and paths are each node's own, and so are the three defaults that differ.
+_OWN = {
+    "advertised.listeners",
+    "controller.quorum.bootstrap.servers",
+    "listener.name.plaintext.max.connections",
+    "listeners",
+    "log.dirs",
+    "max.connections",
+    "max.connections.per.ip",
+    "queued.max.request.bytes",
+}
+
+
+def test_a_live_node_of_ours_gives_the_same_answers(kafka: tuple[str, list[Any]], tmp_path: Path) -> None:
+    with peers.OttlaBroker(tmp_path, properties=STATIC) as broker:
+        answers = ask("ConfigAdmin", steps(), broker.bootstrap)
+    for step, theirs, mine in zip(steps(), kafka[1], answers, strict=True):
+        if step[0] != "alter":
+            assert [row for row in sorted(mine) if row[0] not in _OWN] == [
+                row for row in sorted(theirs) if row[0] not in _OWN
+            ], step
+        elif tuple(step[1:]) in SAME_CODE_ONLY:
+            assert mine["code"] == theirs["code"], step
+        else:
+            assert mine == theirs, step

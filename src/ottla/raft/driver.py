@@ -16,29 +16,46 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
-from ottla.log.properties import PARTITION_METADATA, format_partition_metadata
-from ottla.ports import Clock, Disk, Random
+from ottla.ports import Buffer, Clock, Disk, Random
 from ottla.raft import control, snapshots
 from ottla.raft.effects import Effect, HighWatermarkMoved, LeaderChanged, PersistElection, StartEpoch
 from ottla.raft.election import ElectionState
+from ottla.raft.journal import (
+    DIRECTORY_NAME,
+    TOPIC,
+    CommittedBatch,
+    EpochEnd,
+    Journal,
+    MissingSnapshot,
+    batches_of,
+    control_records_of,
+)
 from ottla.raft.replica import NotLeader, Replica, Timeouts
 from ottla.raft.retention import new_start
 from ottla.raft.roles import Leader
-from ottla.raft.snapshots import Snapshot, SnapshotId
-from ottla.raft.store import Store
+from ottla.raft.snapshots import SnapshotId
+from ottla.raft.store import Download
 from ottla.raft.voters import Voter, VoterSet
-from ottla.records.batch import iterate_headers
-from ottla.records.record import Record, build_batch, read_batch
+from ottla.records.batch import whole_batches_end
+from ottla.records.record import Record, build_batch
 from ottla.records.validate import Origin
-from ottla.wire import uuid
 from ottla.wire.errors import KafkaStorageError, RecordListTooLarge
 from ottla.wire.messages.protocol_data import KRaftVersionRecord, VotersRecord
 
+__all__ = [
+    "DIRECTORY_NAME",
+    "TOPIC",
+    "CommittedBatch",
+    "DivergedBelowCommit",
+    "Driver",
+    "DriverConfig",
+    "Listener",
+    "MissingSnapshot",
+    "UnsupportedQuorum",
+]
+
 logger = logging.getLogger("ottla.raft.driver")
 
-TOPIC = "__cluster_metadata"
-DIRECTORY_NAME = f"{TOPIC}-0"
-_READ_BYTES = 4 * 1024 * 1024
 _ROLL_BYTES = 4 * 1024 * 1024
 
 _T = TypeVar("_T")
@@ -57,17 +74,7 @@ class DriverConfig:
     retention_bytes: int = 100 * 1024 * 1024
     retention_ms: int = 7 * 24 * 3600 * 1000
     batch_bytes_max: int = 8 * 1024 * 1024
-
-
-class CommittedBatch(NamedTuple, Generic[_T]):
-    """Records that are committed; a batch of control records has none."""
-
-    base_offset: int
-    last_offset: int
-    epoch: int
-    timestamp_ms: int
-    size_bytes: int
-    records: Sequence[_T]
+    is_observer: bool = False  # a broker that is no controller: it follows and never votes
 
 
 class Listener(Protocol[_T]):
@@ -106,19 +113,20 @@ class Driver(Generic[_T]):
         self._config = config
         self._listener = listener
         self._decode = decode
-        self._store = Store(disk, f"{config.directory}/{DIRECTORY_NAME}")
-        self._log_config = LogConfig(
+        log_config = LogConfig(
             segment_bytes=config.segment_bytes,
             segment_ms=config.segment_ms,
             retention_bytes=-1,
             retention_ms=-1,
             max_message_bytes=config.batch_bytes_max,
         )
+        self.journal = Journal(disk, clock, config.directory, log_config)
+        self._store = self.journal.store
         self.replica = Replica(
             config.local, config.static_voters, timeouts=config.timeouts, draw=random.below
         )
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._log: Log | None = None
+        self.on_progress: Callable[[], None] | None = None  # the log grew, or is led no more
         self._unwritten: list[_Waiting[_T]] = []
         self._uncommitted: deque[CommittedBatch[_T]] = deque()
         self._next_offset = 0
@@ -130,9 +138,7 @@ class Driver(Generic[_T]):
 
     @property
     def log(self) -> Log:
-        if self._log is None:
-            raise RuntimeError("The metadata log is not open.")
-        return self._log
+        return self.journal.log
 
     @property
     def is_leader(self) -> bool:
@@ -150,22 +156,21 @@ class Driver(Generic[_T]):
     # Life
 
     async def start(self) -> None:
-        """Open the log and take part in the quorum; back once all that is committed was delivered.
+        """Open the log and take part in the quorum.
 
-        Only a quorum whose one voter is this node can be led today, so anything else is refused.
+        As the only voter this node leads: back once all that is committed was delivered. An observer is back
+        at once, and told what is committed as it hears of it from the leader.
         """
         await self._disk.offload(self._open)
-        log = self.log
-        self._next_offset = log.log_end_offset
-        if not self.replica.is_only_voter:
+        self._next_offset = self.log.log_end_offset
+        is_only_voter = self.replica.is_only_voter
+        if is_only_voter == self._config.is_observer or (not is_only_voter and self.replica.is_voter):
             raise UnsupportedQuorum(self.replica.voters.last.ids, self._config.local.key.id)
         election = await self._disk.offload(self._store.read_election)
-        end_epoch = max(log.epochs.latest_epoch, 0)
-        if self._store.latest is not None and log.epochs.latest_epoch < 0:
-            end_epoch = self._store.latest.epoch
-        await self._carry_out(
-            self.replica.start(election, log.log_end_offset, end_epoch, self._monotonic_ms())
-        )
+        end = self.journal.end
+        await self._carry_out(self.replica.start(election, end.end_offset, end.epoch, self._monotonic_ms()))
+        if self._config.is_observer:
+            return
         await self._write()
         await self._load()
         self._tasks.append(asyncio.create_task(self._write_loop()))
@@ -173,7 +178,7 @@ class Driver(Generic[_T]):
 
     async def stop(self) -> None:
         """Write what was appended, then close the log."""
-        if self._log is None:
+        if not self.journal.is_open:
             return
         for task in self._tasks:
             task.cancel()
@@ -185,76 +190,33 @@ class Driver(Generic[_T]):
             except OSError as error:
                 self._fail(error)
                 is_clean = False
-        if self._log is not None:
+        log = self.journal.detach()
+        if log is not None:
             self.replica.resign(self._monotonic_ms())
-            log, self._log = self._log, None
             await self._disk.offload(_close, log, is_clean)
+            self._tell_progress()
 
     def _open(self) -> None:
         """Blocking: the log, the snapshots, and the voters that they name."""
-        store, config = self._store, self._config
-        self._disk.make_directory(store.directory)
-        store.load()
-        recovery_point = store.latest.offset if store.latest is not None else 0
-        log = Log.open(
-            self._disk,
-            self._clock,
-            store.directory,
-            self._log_config,
-            topic=TOPIC,
-            partition=0,
-            topic_id=uuid.METADATA_TOPIC_ID,
-            recovery_point=recovery_point,
-        )
-        path = f"{store.directory}/{PARTITION_METADATA}"
-        if not self._disk.exists(path):
-            self._disk.replace(path, format_partition_metadata(uuid.METADATA_TOPIC_ID).encode(), sync=True)
-        store.drop_before(log.log_start_offset)
-        latest = store.latest
-        if log.log_start_offset > 0 and latest is None:
-            raise MissingSnapshot(
-                f"The metadata log in {store.directory} starts at offset {log.log_start_offset}, and the "
-                "snapshot with what was before is missing. Restore the .checkpoint file from a backup."
-            )
-        if latest is not None and latest.offset > log.log_end_offset:
-            logger.warning("The snapshot %s is ahead of the log, which starts anew there.", latest.file_name)
-            log.truncate_fully_and_start_at(latest.offset)
-            store.drop_before(latest.offset)
-        self._log = log
-        self._read_voters(config)
-
-    def _read_voters(self, config: DriverConfig) -> None:
-        """Blocking: what the control records of the newest snapshot and of the log after it say."""
+        self.journal.open()
         latest = self._store.latest
-        offset = self.log.log_start_offset
         if latest is not None:
             snapshot = self._store.read_snapshot(latest)
-            if snapshot.kraft_version:
-                self.replica.kraft_version_written(latest.offset - 1, snapshot.kraft_version)
-            if snapshot.voters is not None:
-                self.replica.voters_written(latest.offset - 1, snapshot.voters)
-            offset = latest.offset
-        for buffer in self._chunks(offset, self.log.log_end_offset):
-            for position, header in iterate_headers(buffer):
-                if header.is_control:
-                    for record in control.read_control(buffer, position, header):
-                        if isinstance(record.message, KRaftVersionRecord):
-                            self.replica.kraft_version_written(record.offset, record.message.k_raft_version)
-                        elif isinstance(record.message, VotersRecord):
-                            voters = VoterSet.from_record(record.message)
-                            self.replica.voters_written(record.offset, voters)
+            self._take_quorum_facts(latest.offset - 1, snapshot.kraft_version, snapshot.voters)
+        for record in self.journal.control_records():
+            self._take_control(record)
 
-    def _chunks(self, offset: int, end_offset: int) -> Iterable[bytes]:
-        """The log's batches from the one with `offset` on, in pieces."""
-        while offset < end_offset:
-            read = self.log.read(offset, _READ_BYTES, limit_offset=end_offset)
-            last = -1
-            for _, header in iterate_headers(read.records):
-                last = header.last_offset
-            if last < offset:
-                raise MissingSnapshot(f"Nothing can be read from the metadata log at offset {offset}.")
-            yield read.records
-            offset = last + 1
+    def _take_quorum_facts(self, offset: int, kraft_version: int, voters: VoterSet | None) -> None:
+        if kraft_version:
+            self.replica.kraft_version_written(offset, kraft_version)
+        if voters is not None:
+            self.replica.voters_written(offset, voters)
+
+    def _take_control(self, record: control.ControlRecord) -> None:
+        if isinstance(record.message, KRaftVersionRecord):
+            self.replica.kraft_version_written(record.offset, record.message.k_raft_version)
+        elif isinstance(record.message, VotersRecord):
+            self.replica.voters_written(record.offset, VoterSet.from_record(record.message))
 
     # Effects
 
@@ -370,7 +332,12 @@ class Driver(Generic[_T]):
                     raise
                 log.complete_flush(flush)
             await self._carry_out(self.replica.flushed(log.log_end_offset, self._monotonic_ms()))
+            self._tell_progress()
         self._wake.clear()
+
+    def _tell_progress(self) -> None:
+        if self.on_progress is not None:
+            self.on_progress()
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, OSError):
@@ -383,6 +350,7 @@ class Driver(Generic[_T]):
         if not self.failure.done():
             self.failure.set_exception(KafkaStorageError(text))
             self.failure.exception()  # seen: whoever looks gets it again
+        self._tell_progress()
 
     # Delivering
 
@@ -397,40 +365,78 @@ class Driver(Generic[_T]):
             self._listener.commit(batches)
 
     async def _load(self) -> None:
-        """Deliver what was committed before this run, and the start of this epoch."""
-        self._uncommitted.clear()
-        latest, snapshot, batches = await self._disk.offload(self._read_committed, self.log.high_watermark)
-        if latest is not None and snapshot is not None:
-            self._listener.load(
-                latest, snapshot.last_contained_ms or 0, [self._decode(v) for v in snapshot.values]
-            )
+        """Deliver what was committed before this run, and keep the rest for later."""
+        snapshot_id = self._store.latest
+        snapshot, batches = await self._disk.offload(self.journal.read_all, self._decode)
+        if snapshot_id is not None and snapshot is not None:
+            values = [self._decode(value) for value in snapshot.values]
+            self._listener.load(snapshot_id, snapshot.last_contained_ms or 0, values)
+        self._uncommitted = deque(batches)
         self._is_loaded = True
-        if batches:
-            self._listener.commit(batches)
+        self._deliver(self.log.high_watermark)
 
-    def _read_committed(
-        self, high_watermark: int
-    ) -> tuple[SnapshotId | None, Snapshot | None, list[CommittedBatch[_T]]]:
-        latest = self._store.latest
-        snapshot = None if latest is None else self._store.read_snapshot(latest)
-        offset = self.log.log_start_offset if latest is None else latest.offset
-        batches: list[CommittedBatch[_T]] = []
-        for buffer in self._chunks(offset, high_watermark):
-            for position, header in iterate_headers(buffer):
-                records: list[_T] = []
-                if not header.is_control:
-                    records = [self._decode(r.value or b"") for r in read_batch(buffer, position, header)]
-                batches.append(
-                    CommittedBatch(
-                        header.base_offset,
-                        header.last_offset,
-                        header.partition_leader_epoch,
-                        header.max_timestamp,
-                        header.length_bytes,
-                        records,
-                    )
-                )
-        return latest, snapshot, batches
+    # Following
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether all that was committed when the leader was first heard of has been delivered."""
+        return self._is_loaded
+
+    async def follow(self, leader_id: int, epoch: int) -> None:
+        """An answer names the leader of an epoch, or -1: take it over unless it is old news."""
+        await self._carry_out(self.replica.heard_of(leader_id, epoch, self._monotonic_ms()))
+
+    async def take_fetched(self, records: Buffer, high_watermark: int) -> None:
+        """Append what the leader sent after the end of this log, and deliver what is committed by now.
+
+        It is not flushed: what a crash takes is fetched again.
+        """
+        end = whole_batches_end(records)
+        if end:
+            run = memoryview(records)[:end]
+            batches = batches_of(run, self._decode)
+            self.log.append_as_follower(run, leader_epoch=self.replica.epoch)
+            self._next_offset = self.log.log_end_offset
+            for record in control_records_of(run):
+                self._take_control(record)
+            if self._is_loaded:
+                self._uncommitted.extend(batches)
+        if high_watermark < 0:
+            return
+        await self._carry_out(self.replica.follow_high_watermark(high_watermark, self.log.log_end_offset))
+        if not self._is_loaded:
+            await self._load()
+
+    def truncate(self, diverging: EpochEnd) -> None:
+        """The leader's log is another one after this: cut off what it does not have."""
+        offset = self.journal.truncate_to(diverging)
+        if offset < self.replica.high_watermark:
+            raise DivergedBelowCommit(offset, self.replica.high_watermark)
+        logger.info("Cut the metadata log off at %d, where the leader's goes another way.", offset)
+        self._next_offset = offset
+        self.replica.voters.truncate_to(offset)
+        self.replica.kraft_version.truncate_to(offset)
+        while self._uncommitted and self._uncommitted[-1].last_offset >= offset:
+            self._uncommitted.pop()
+
+    async def adopt_snapshot(self, download: Download) -> None:
+        """Begin anew with a snapshot of the leader's, which is ahead of this log."""
+        snapshot, kept = await self._disk.offload(self._store.finish_download, download)
+        self._store.add(kept)
+        self.journal.start_anew_at_snapshot()
+        offset = kept.id.offset
+        self._next_offset = offset
+        self._uncommitted.clear()
+        self.replica.voters.clear()
+        self.replica.kraft_version.clear()
+        self._take_quorum_facts(offset - 1, snapshot.kraft_version, snapshot.voters)
+        values = [self._decode(value) for value in snapshot.values]
+        self._listener.load(kept.id, snapshot.last_contained_ms or 0, values)
+        self._is_loaded = True
+        await self._carry_out(self.replica.follow_high_watermark(offset, offset))
+
+    def begin_download(self, snapshot_id: SnapshotId) -> Download:
+        return self._store.begin_download(snapshot_id)
 
     # Snapshots
 
@@ -453,8 +459,8 @@ class Driver(Generic[_T]):
         )
         kept = await self._disk.offload(self._store.write_snapshot, snapshot_id, batches, last_contained_ms)
         self._store.add(kept)
-        if self._log is not None and self._log.active_segment.size_bytes >= _ROLL_BYTES:
-            self._log.roll()  # so that a start after a crash scans little, and old segments can go
+        if self.journal.is_open and self.log.active_segment.size_bytes >= _ROLL_BYTES:
+            self.log.roll()  # so that a start after a crash scans little, and old segments can go
         logger.info("Wrote the snapshot %s of %d bytes.", snapshot_id.file_name, kept.size_bytes)
 
     async def clean(self) -> None:
@@ -469,7 +475,7 @@ class Driver(Generic[_T]):
             retention_bytes=config.retention_bytes,
             retention_ms=config.retention_ms,
         )
-        if start is None or self._log is None:
+        if start is None or not self.journal.is_open:
             return
         log.increase_log_start_offset(start.offset, "a snapshot holds what was before")
         log.delete_old_segments(now_ms)
@@ -481,8 +487,15 @@ class Driver(Generic[_T]):
         return int(self._clock.monotonic() * 1000)
 
 
-class MissingSnapshot(RuntimeError):
-    """The metadata log begins where a snapshot should be, and there is none."""
+class DivergedBelowCommit(RuntimeError):
+    """The leader's log lacks what it once told was committed."""
+
+    def __init__(self, offset: int, high_watermark: int) -> None:
+        super().__init__(
+            f"The controller's log goes another way from offset {offset} on, although all below "
+            f"{high_watermark} was committed: its data was lost or replaced. Restore the controller's "
+            "metadata directory, or format this node anew for the new cluster."
+        )
 
 
 class UnsupportedQuorum(RuntimeError):

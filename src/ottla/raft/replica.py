@@ -3,8 +3,8 @@
 No IO, no clock, no chance of its own: times come with the events, random draws through a callable. A change
 of role goes through `roles.TRANSITIONS`; one that is not there is a mistake of ours and raises.
 
-What it does today is what a quorum of one needs, with any number of voters in mind: votes are tallied
-against the set's majority and the high watermark is what a majority has on disk.
+What it does today is what a quorum of one and its observers need, with any number of voters in mind: votes
+are tallied against the set's majority and the high watermark is what a majority has on disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ from ottla.raft.roles import (
     Unattached,
     Votes,
 )
-from ottla.raft.voters import Voter, VoterSet
+from ottla.raft.voters import ReplicaKey, Voter, VoterSet
+
+OBSERVER_SESSION_MS = 300_000
+"""An observer that has not fetched for so long is forgotten."""
+OBSERVERS_MAX = 10_000
 
 BOOTSTRAP_OFFSET = -1
 """The offset of what `kafka-storage format` wrote: before the first record of the log."""
@@ -64,6 +68,7 @@ class Replica:
         self._role: Role | None = None
         self._announced: LeaderChanged | None = None
         self._end_offset = 0
+        self._followed_high_watermark = -1
 
     # Facts
 
@@ -80,6 +85,17 @@ class Replica:
     @property
     def leader_id(self) -> int:
         return self.role.election.leader_id
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below it is committed; -1 while that is not known."""
+        role = self.role
+        return role.high_watermark if isinstance(role, Leader) else self._followed_high_watermark
+
+    @property
+    def end_offset(self) -> int:
+        """Up to here the log is on stable storage."""
+        return self._end_offset
 
     @property
     def is_voter(self) -> bool:
@@ -142,6 +158,45 @@ class Replica:
             progress.end_offset = end_offset
             progress.last_fetch_ms = progress.last_caught_up_ms = now_ms
         return self._advanced(role)
+
+    def fetched_by(self, key: ReplicaKey, offset: int, now_ms: int) -> list[Effect]:
+        """A replica fetches from `offset`, so it has everything before it."""
+        role = self.role
+        if not isinstance(role, Leader) or key.id < 0 or key.id == self.local.key.id:
+            return []
+        if self.voters.last.is_voter(key):
+            _fetched(role.progress[key.id], offset, self._end_offset, now_ms)
+            return self._advanced(role)
+        observers = role.observers
+        for silent in [k for k, p in observers.items() if now_ms - p.last_fetch_ms >= OBSERVER_SESSION_MS]:
+            del observers[silent]
+        if key in observers or len(observers) < OBSERVERS_MAX:
+            _fetched(observers.setdefault(key, Progress()), offset, self._end_offset, now_ms)
+        return []
+
+    def heard_of(self, leader_id: int, epoch: int, now_ms: int) -> list[Effect]:
+        """Somebody says who leads an epoch (-1: nobody yet). What is older than ours changes nothing."""
+        role = self.role
+        effects: list[Effect] = []
+        if epoch < role.epoch:
+            return effects
+        if leader_id == NOBODY:
+            if epoch > role.epoch:
+                self._become(Unattached(epoch, self._election_deadline(now_ms)), effects)
+        elif epoch > role.epoch or role.election.leader_id == NOBODY or isinstance(role, Unattached):
+            voted = role.election.voted if epoch == role.epoch else None
+            self._become(Follower(epoch, now_ms + self._timeouts.fetch_ms, leader_id, voted), effects)
+        self._announce(effects)
+        return effects
+
+    def follow_high_watermark(self, offset: int, end_offset: int) -> list[Effect]:
+        """The leader says what is committed; of that, this log holds what is below `end_offset`."""
+        self._end_offset = end_offset
+        offset = min(offset, end_offset)
+        if isinstance(self.role, Leader) or offset <= self._followed_high_watermark:
+            return []
+        self._followed_high_watermark = offset
+        return [HighWatermarkMoved(offset)]
 
     def voters_written(self, offset: int, voters: VoterSet) -> None:
         """A VotersRecord stands at `offset` of the log: it holds from now on, committed or not."""
@@ -275,3 +330,14 @@ class Replica:
     def _election_deadline(self, now_ms: int) -> int:
         timeout_ms = self._timeouts.election_ms
         return now_ms + timeout_ms + (self._draw(timeout_ms) if timeout_ms else 0)
+
+
+def _fetched(progress: Progress, offset: int, leader_end_offset: int, now_ms: int) -> None:
+    """Note how far a replica has come, and since when it has had what the leader had then."""
+    if offset >= leader_end_offset:
+        progress.last_caught_up_ms = now_ms
+    elif progress.last_fetch_ms >= 0 and offset >= progress.leader_end_offset:
+        progress.last_caught_up_ms = max(progress.last_caught_up_ms, progress.last_fetch_ms)
+    progress.end_offset = offset
+    progress.leader_end_offset = leader_end_offset
+    progress.last_fetch_ms = now_ms

@@ -101,6 +101,7 @@ class Progress:
     end_offset: int = -1
     last_fetch_ms: int = -1
     last_caught_up_ms: int = -1
+    leader_end_offset: int = -1  # what the leader had when the replica fetched last
 
 
 @dataclass(slots=True)
@@ -111,6 +112,7 @@ class Leader:
     granting: frozenset[int]
     progress: dict[int, Progress]  # of the voters
     high_watermark: int = -1
+    observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
 
     @property
     def election(self) -> ElectionState:

@@ -9,14 +9,37 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from ottla.ports import Buffer, Disk
+from ottla.ports import Buffer, Disk, File
 from ottla.raft import election, snapshots
 from ottla.raft.election import ElectionState
 from ottla.raft.retention import Kept
-from ottla.raft.snapshots import DELETED_SUFFIX, PARTIAL_SUFFIX, SUFFIX, Snapshot, SnapshotId
+from ottla.raft.snapshots import (
+    DELETED_SUFFIX,
+    PARTIAL_SUFFIX,
+    SUFFIX,
+    Snapshot,
+    SnapshotDamaged,
+    SnapshotId,
+)
 from ottla.raft.voters import VoterSet
 
 logger = logging.getLogger("ottla.raft.store")
+
+
+class Download:
+    """A snapshot that comes from the leader piece by piece."""
+
+    def __init__(self, snapshot_id: SnapshotId, file: File) -> None:
+        self.snapshot_id = snapshot_id
+        self.file = file
+        self.size_bytes = 0
+
+    def append(self, piece: Buffer) -> None:
+        self.size_bytes += self.file.pwrite([piece], self.size_bytes)
+
+    def give_up(self) -> None:
+        """What came so far stays under its partial name, which the next download or start removes."""
+        self.file.close()
 
 
 class Store:
@@ -92,6 +115,35 @@ class Store:
         self._disk.rename(partial, self._path(snapshot_id, SUFFIX))
         self._disk.sync_directory(self.directory)
         return Kept(snapshot_id, position, last_contained_ms)
+
+    def begin_download(self, snapshot_id: SnapshotId) -> Download:
+        partial = self._path(snapshot_id, PARTIAL_SUFFIX)
+        self._disk.remove(partial)
+        return Download(snapshot_id, self._disk.open(partial, create=True))
+
+    def finish_download(self, download: Download) -> tuple[Snapshot, Kept]:
+        """Check and keep a whole snapshot; SnapshotDamaged, and it is removed, where it is not sound."""
+        partial = self._path(download.snapshot_id, PARTIAL_SUFFIX)
+        try:
+            download.file.fsync()
+        finally:
+            download.file.close()
+        try:
+            snapshot = snapshots.read(self._disk.read(partial), partial)
+        except SnapshotDamaged:
+            self._disk.remove(partial)
+            raise
+        self._disk.rename(partial, self._path(download.snapshot_id, SUFFIX))
+        self._disk.sync_directory(self.directory)
+        return snapshot, Kept(download.snapshot_id, download.size_bytes, snapshot.last_contained_ms or 0)
+
+    def read_piece(self, snapshot_id: SnapshotId, position: int, count: int) -> bytes:
+        """Part of a snapshot's file."""
+        file = self._disk.open(self._path(snapshot_id, SUFFIX))
+        try:
+            return file.pread(count, position)
+        finally:
+            file.close()
 
     def add(self, snapshot: Kept) -> None:
         if snapshot.id not in [kept.id for kept in self.kept]:

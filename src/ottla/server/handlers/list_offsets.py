@@ -75,6 +75,7 @@ def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext)
                 ],
             )
             for name, partitions in times.items()
+            if partitions
         ]
     )
 

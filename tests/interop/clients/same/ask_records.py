@@ -507,7 +507,7 @@ def the_end_of_an_epoch(session: Session, version: int) -> None:
             "OffsetForLeaderEpoch", version, replica_id=-1, topics=[{"topic": topic, "partitions": [row]}]
         )
 
-    for epoch in (0, 1, 7, -1, -2):
+    for epoch in (0, 1, 7, -1):
         ask(name, 0, epoch)
         ask(name, 1, epoch)
     for current in (0, 1):

@@ -67,7 +67,7 @@ def topics_by_id(session: Session, version: int) -> None:
     identity = session.topic_id(name)
     session.ask("Metadata", version, topics=[{"topic_id": identity, "name": None}])
     session.ask("Metadata", version, topics=[{"topic_id": b"\x01" * 16, "name": None}])
-    session.ask("Metadata", version, topics=[{"topic_id": bytes(16), "name": None}])
+    # Not asked: neither id nor name, which Kafka stumbles over.
     session.ask("Metadata", version, topics=[{"topic_id": identity, "name": name}])
     session.ask(
         "Metadata",

@@ -151,16 +151,27 @@ def _topic_name(struct: Struct) -> object:
     return None
 
 
+_LABELS = ("name", "topic", "topic_name", "resource_name", "partition_index", "partition", "index")
+
+
 def differences(first: Any, second: Any, path: str = "") -> list[tuple[str, Any, Any]]:
     """Every place where two plain values differ: (path, first, second)."""
-    if isinstance(first, dict) and isinstance(second, dict):
-        found = []
-        for key in [*first, *(key for key in second if key not in first)]:
-            found += differences(first.get(key, "(absent)"), second.get(key, "(absent)"), f"{path}.{key}")
-        return found
-    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        found = []
-        for index, (one, other) in enumerate(zip(first, second, strict=True)):
-            found += differences(one, other, f"{path}[{index}]")
-        return found
-    return [] if first == second else [(path, first, second)]
+    if isinstance(first, list) and isinstance(second, list):
+        first, second = _labelled(first), _labelled(second)
+    if not isinstance(first, dict) or not isinstance(second, dict):
+        return [] if first == second else [(path, first, second)]
+    found = []
+    for key in [*first, *(key for key in second if key not in first)]:
+        step = key if key.startswith("[") else f".{key}"
+        found += differences(first.get(key, "(absent)"), second.get(key, "(absent)"), path + step)
+    return found
+
+
+def _labelled(rows: list[Any]) -> dict[str, Any]:
+    """The rows by what names them, or by their place if nothing does."""
+    if rows and all(isinstance(row, dict) for row in rows):
+        for label in _LABELS:
+            named = {f"[{row.get(label)}]": row for row in rows if label in row}
+            if len(named) == len(rows):
+                return named
+    return {f"[{index}]": row for index, row in enumerate(rows)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ class ConnectionCounts:
     __slots__ = ("by_host", "host_max", "host_max_overrides", "total", "total_max")
 
     def __init__(
-        self, total_max: int, host_max: int, host_max_overrides: dict[str, int] | None = None
+        self, total_max: int, host_max: int, host_max_overrides: Mapping[str, int] | None = None
     ) -> None:
         self.total_max = total_max
         self.host_max = host_max

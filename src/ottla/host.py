@@ -158,6 +158,9 @@ class HostDisk:
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 

@@ -106,6 +106,9 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Make a file as old as what it replaces."""
+
     def make_directory(self, path: str) -> None:
         """Make it and its missing parents; no error if it is there."""
 

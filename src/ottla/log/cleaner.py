@@ -84,9 +84,9 @@ class _Job:
 
     @property
     def is_unchanged(self) -> bool:
-        segments = self.log.segments
+        present = set(self.log.segments)
         return self.log.failure is None and all(
-            segment in segments and segment.size_bytes == size for segment, size in self.sizes.items()
+            segment in present and segment.size_bytes == size for segment, size in self.sizes.items()
         )
 
 
@@ -305,6 +305,9 @@ class Cleaner:
 
     async def _clean(self, job: _Job) -> None:
         log, dirt = job.log, job.dirt
+        key_map = await outlast(self._disk, self._new_key_map, dirt)
+        if self._is_void(job):
+            raise CleaningAborted
         clean = log.segments.covering(-1, dirt.first_dirty_offset)
         compaction = Compaction(
             disk=self._disk,
@@ -312,7 +315,7 @@ class Cleaner:
             chunk_bytes=max(
                 _CHUNK_BYTES_MIN, self.config.io_buffer_bytes // max(1, self.config.threads) // 2
             ),
-            key_map=self._new_key_map(dirt),
+            key_map=key_map,
             report=job.report,
             first_dirty_offset=dirt.first_dirty_offset,
             end_offset=dirt.end_offset,
@@ -320,13 +323,15 @@ class Cleaner:
             legacy_horizon_ms=clean[-1].modified_ms - log.config.delete_retention_ms if clean else 0,
         )
         await self._map_keys(job, compaction)
-        end_offset = compaction.key_map.latest_offset + 1
+        if self._is_void(job):
+            raise CleaningAborted
+        end_offset = key_map.latest_offset + 1
         groups = group_segments(log.segments.covering(-1, end_offset), log.config, dirt.end_offset)
         for group in groups:
             sources = [(segment, log.aborted_transactions(*_range_of(log, segment))) for segment in group]
             cleaned = await self._drive(job, compaction.copy_segments(sources, last_records(log)))
             await self._exchange(job, cleaned, group)
-        job.report.map_utilization = compaction.key_map.utilization
+        job.report.map_utilization = key_map.utilization
         job.report.end_offset = end_offset
 
     def _new_key_map(self, dirt: Dirt) -> KeyMap:

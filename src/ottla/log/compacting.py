@@ -109,6 +109,8 @@ class Compaction:
                 yield from self._copy_segment(cleaned, segment, last)
             cleaned.become_inactive()
             cleaned.sync()
+            # Retention and the tombstones of old formats go by the age of the file.
+            self.disk.set_modified_ms(cleaned.path, sources[-1][0].modified_ms)
             is_done = True
         finally:
             if not is_done:

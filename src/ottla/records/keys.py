@@ -62,7 +62,7 @@ _GROWTH_MAX = 13
 
 def new_table(slots: int) -> array[int]:
     """A table with room for `slots` keys. Leave some free: the search walks on from slot to slot."""
-    return array("Q", bytes(SLOT_BYTES * (slots + 1)))
+    return array("Q", [0]) * (_SLOT_WORDS * (slots + 1))
 
 
 def map_keys(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
+import struct
 import tempfile
+import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -122,6 +124,37 @@ def test_small_segments_become_one(rig: Rig) -> None:
     assert rig.clean()
     assert len(rig.log.segments) == 2
     assert rig.offsets() == list(range(10))
+
+
+def test_a_cleaned_segment_is_as_old_as_its_last_source(rig: Rig) -> None:
+    for number in range(3):
+        rig.write((b"k%d" % number, b"v"), roll=True)
+        rig.bench.disk.set_modified_ms(rig.log.segments[number].path, START_MS - 1000 * (3 - number))
+    assert rig.clean()
+    assert rig.log.segments[0].modified_ms == START_MS - 1000
+
+
+def message(offset: int, key: bytes, value: bytes | None) -> bytes:
+    """A message of the old format v1."""
+    body = struct.pack(">bbqi", 1, 0, START_MS, len(key)) + key
+    body += struct.pack(">i", -1 if value is None else len(value)) + (value or b"")
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+
+def test_tombstones_of_old_formats_go_by_the_age_of_their_segment(rig: Rig) -> None:
+    data = message(0, b"a", b"1") + message(1, b"b", None) + message(2, b"a", b"2")
+    rig.log.append_as_follower(memoryview(bytearray(data)))
+    rig.log.advance_high_watermark(3)
+    rig.log.roll()
+    rig.bench.disk.set_modified_ms(rig.log.segments[0].path, START_MS)
+    assert rig.clean()
+    assert rig.values() == {b"b": None, b"a": b"2"}
+    rig.log.reconfigure(replace(COMPACT, segment_bytes=100))
+    for modified_ms, expected in ((START_MS + 999, True), (START_MS + 1000, True), (START_MS + 9999, False)):
+        rig.write((b"c%d" % modified_ms, b"3"), roll=True)
+        rig.bench.disk.set_modified_ms(rig.log.segments[-2].path, modified_ms)
+        rig.clean()
+        assert (b"b" in rig.values()) == expected
 
 
 def test_the_cleaned_log_is_read_from_any_offset_and_survives_a_restart(rig: Rig) -> None:

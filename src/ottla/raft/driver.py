@@ -35,7 +35,7 @@ from ottla.raft.retention import new_start
 from ottla.raft.roles import Leader
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.store import Download
-from ottla.raft.voters import Voter, VoterSet
+from ottla.raft.voters import ReplicaKey, Voter, VoterSet
 from ottla.records.batch import whole_batches_end
 from ottla.records.record import Record, build_batch
 from ottla.records.validate import Origin
@@ -188,7 +188,7 @@ class Driver(Generic[_T]):
             try:
                 await self._write()
             except OSError as error:
-                self._fail(error)
+                self.fail(error)
                 is_clean = False
         log = self.journal.detach()
         if log is not None:
@@ -289,6 +289,12 @@ class Driver(Generic[_T]):
         self._unwritten.append(_Waiting(batch, content))
         self._wake.set()
 
+    def fetched_by(self, key: ReplicaKey, offset: int) -> None:
+        """Another replica fetches from `offset` of the log that this one leads."""
+        for effect in self.replica.fetched_by(key, offset, self._monotonic_ms()):
+            if isinstance(effect, HighWatermarkMoved):
+                self._deliver(effect.offset)
+
     def upgrade_kraft_version(self, level: int) -> None:
         """Raise kraft.version: from here on the log names the voters."""
         if level <= self.replica.kraft_version.last:
@@ -304,7 +310,7 @@ class Driver(Generic[_T]):
             try:
                 await self._write()
             except Exception as error:  # noqa: BLE001 - from the disk or a listener: what holds is unknown now
-                self._fail(error)
+                self.fail(error)
                 return
 
     async def _write(self) -> None:
@@ -339,9 +345,13 @@ class Driver(Generic[_T]):
         if self.on_progress is not None:
             self.on_progress()
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Give up: what the log holds, or what was made of it, cannot be trusted any more."""
         if isinstance(error, OSError):
             text = f"The metadata log in {self._store.directory} cannot be written: {error}"
+            logger.critical("%s", text)
+        elif isinstance(error, DivergedBelowCommit):
+            text = str(error)
             logger.critical("%s", text)
         else:
             text = f"What was committed to the metadata log could not be applied: {error}"

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from ottla.controller.image import ClusterImage
     from ottla.log.directories import LogDirectories
     from ottla.ports import Clock, Disk, Random
+    from ottla.server.committed import CommittedMetadata
+    from ottla.server.dispatch import Dispatcher
     from ottla.server.fetch_sessions import FetchSessions
     from ottla.server.producer_ids import ProducerIds
-    from ottla.server.quorum import Quorum
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Broker:
     random: Random
     disk: Disk
     image: ClusterImage
-    quorum: Quorum
+    quorum: CommittedMetadata
     directories: LogDirectories
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
@@ -40,3 +41,4 @@ class Broker:
     api_keys: list[int] = field(
         default_factory=list
     )  # of the listener kind "broker"; set once the table is made
+    dispatchers: dict[str, Dispatcher] = field(default_factory=dict)  # by listener, for embedded requests

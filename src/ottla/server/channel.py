@@ -53,10 +53,13 @@ class Channel(asyncio.Protocol):
         channel = cls(client_id)
         await network.connect(lambda: channel, host, port)
         request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
-        response = await channel.ask(request, version=3)
-        if response.error_code:
+        try:
+            response = await channel.ask(request, version=3)
+            if response.error_code:
+                raise UnsupportedVersion(f"{host}:{port} does not answer ApiVersions version 3.")
+        except BaseException:
             channel.close()
-            raise UnsupportedVersion(f"{host}:{port} does not answer ApiVersions version 3.")
+            raise
         channel._versions = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
         return channel
 

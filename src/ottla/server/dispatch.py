@@ -17,10 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.ports import Buffer
 from ottla.server.connection import Connection, FileSlice
+from ottla.server.forwarding import Forward, Forwarding, mentions_error
 from ottla.server.waiting import Answer, answer_of
 from ottla.wire import apis, codec
 from ottla.wire import frame as frames
-from ottla.wire.errors import MalformedMessage
+from ottla.wire.errors import (
+    ErrorCode,
+    InvalidRequest,
+    KafkaError,
+    MalformedMessage,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
@@ -38,11 +46,14 @@ class Api:
     """One API as its handler module declares it.
 
     `handle(broker, request, context)` returns the response; an `Answer` or a coroutine for one that comes
-    later; or None where the protocol wants no response.
+    later; or None where the protocol wants no response. `handle_at_controller`: on controller listeners it is
+    another request under the same key.
     """
 
     key: int
     handle: Handle
+    forwarding: Forwarding = Forwarding.NONE
+    handle_at_controller: Handle | None = None
 
 
 class RequestContext:
@@ -90,17 +101,77 @@ class _Route:
         return parts
 
 
-class Dispatcher:
-    """The APIs that one kind of listener ("broker" or "controller") serves."""
+class _Forwarded:
+    """A request that goes on to the controller as it came; decoded too, which shows that it can be read."""
 
-    def __init__(self, broker: Broker, handlers: list[Api], listener_name: str, listener_kind: str) -> None:
+    __slots__ = ("frame", "request")
+
+    def __init__(self, frame: bytes, request: Any) -> None:
+        self.frame = frame
+        self.request = request
+
+
+class _ForwardingRoute(_Route):
+    """The route of an API that another node answers. Its response comes back as bytes and goes on as such."""
+
+    __slots__ = ()
+
+    def __init__(self, handle: Handle, key: int, version: int, forward: Forward) -> None:
+        super().__init__(handle, key, version)
+        decode = self.decode
+
+        def decode_and_keep(frame: memoryview, position: int) -> tuple[Any, int]:
+            request, end = decode(frame, position)
+            return _Forwarded(bytes(frame), request), end
+
+        async def hand_on(broker: Broker, forwarded: _Forwarded, context: RequestContext) -> Any:
+            try:
+                return await forward(forwarded.frame, context.principal, context.connection.peer_host)
+            except RequestTimedOut as error:
+                logger.warning("%s was not forwarded: %s", apis.API_BY_KEY[key].name, error)
+            except KafkaError as error:
+                context.connection.close(f"its {apis.API_BY_KEY[key].name} was refused: {error}")
+                return None
+            outcome = handle(broker, forwarded.request, context)  # which knows how this API says so
+            return await outcome if inspect.iscoroutine(outcome) else outcome
+
+        self.decode = decode_and_keep  # type: ignore[assignment]
+        self.handle = hand_on
+
+    def frame(self, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
+        if isinstance(response, bytes):
+            return [len(response).to_bytes(4, "big") + response]
+        return super().frame(response, correlation_id)
+
+
+class Dispatcher:
+    """The APIs that one kind of listener ("broker" or "controller") serves.
+
+    `forward` hands on what only a controller elsewhere can answer; None where the controller is here.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        handlers: list[Api],
+        listener_name: str,
+        listener_kind: str,
+        *,
+        forward: Forward | None = None,
+    ) -> None:
         self._broker = broker
         self._listener_name = listener_name
+        self._forward = forward
         self._routes: dict[int, _Route] = {}
         self._handles: dict[int, Handle] = {}
+        self._forwarding: dict[int, Forwarding] = {}
         for api in handlers:
             if listener_kind in apis.API_BY_KEY[api.key].listeners:
                 self._handles[api.key] = api.handle
+                if listener_kind == "controller" and api.handle_at_controller is not None:
+                    self._handles[api.key] = api.handle_at_controller
+                if api.forwarding is not Forwarding.NONE:
+                    self._forwarding[api.key] = api.forwarding
 
     @property
     def api_keys(self) -> list[int]:
@@ -138,6 +209,33 @@ class Dispatcher:
             return
         self._answer_later(connection, route, outcome, correlation_id)
 
+    async def answer_embedded(self, frame: bytes, context: RequestContext, principal: str) -> bytes | None:
+        """The frame, without its size, of the answer to a request that another node handed on.
+
+        InvalidRequest: it is not one that is handed on. UnsupportedVersion: it cannot be read. None: the
+        answer would be that this node is not the controller.
+        """
+        try:
+            key, version, correlation_id, client_id, position = frames.read_request_header(frame)
+            if key not in self._forwarding:
+                raise InvalidRequest(f"{apis.API_BY_KEY[key].name} requests are not handed on.")
+            if version not in apis.API_BY_KEY[key].stable_versions:
+                raise UnsupportedVersion(f"{apis.API_BY_KEY[key].name} version {version} is not served.")
+            route = self._routes.get(key << 16 | version)
+            if route is None:
+                route = self._routes[key << 16 | version] = _Route(self._handles[key], key, version)
+            request, _ = route.decode(memoryview(frame), position)
+        except MalformedMessage as error:
+            raise UnsupportedVersion(f"A request in an envelope cannot be read: {error}") from error
+        inner = RequestContext(version, correlation_id, client_id, context.connection, self._listener_name)
+        inner.principal = principal
+        outcome = route.handle(self._broker, request, inner)
+        response = await outcome if inspect.iscoroutine(outcome) else outcome
+        if mentions_error(response, ErrorCode.NOT_CONTROLLER):
+            return None
+        parts = route.frame(response, correlation_id)
+        return b"".join(bytes(part) for part in parts if not isinstance(part, FileSlice))[4:]
+
     def _answer_later(self, connection: Connection, route: _Route, outcome: Any, correlation_id: int) -> None:
         if type(outcome) is Answer:
             answer = outcome
@@ -161,7 +259,11 @@ class Dispatcher:
             return None
         versions = apis.API_BY_KEY[key].stable_versions
         if version in versions:
-            route = self._routes[key << 16 | version] = _Route(handle, key, version)
+            if self._forward is not None and self._forwarding.get(key) is Forwarding.WHOLE:
+                route: _Route = _ForwardingRoute(handle, key, version, self._forward)
+            else:
+                route = _Route(handle, key, version)
+            self._routes[key << 16 | version] = route
             return route
         if key == apis.API_VERSIONS:
             # A too new ApiVersions request is answered in version 0, the one that every client reads.

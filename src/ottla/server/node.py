@@ -27,6 +27,7 @@ from ottla.log.opening import LogDirectory
 from ottla.log.properties import DirectoryError
 from ottla.ports import Clock, Disk, Network, Random
 from ottla.server.broker import Broker
+from ottla.server.committed import CommittedMetadata
 from ottla.server.connection import RequestMemory
 from ottla.server.dispatch import Dispatcher
 from ottla.server.fetch_sessions import FetchSessions
@@ -35,7 +36,7 @@ from ottla.server.handlers import HANDLERS
 from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
 from ottla.server.producer_ids import ProducerIds
 from ottla.server.quorum import Quorum
-from ottla.server.registration import Registration
+from ottla.server.registration import NotRegistered, Registration
 from ottla.server.replicas import Replicas
 from ottla.version import __version__
 
@@ -61,7 +62,7 @@ class Node:
         self._network = network
         self._duties: list[asyncio.Task[None]] = []
         self._broker: Broker | None = None
-        self._quorum: Quorum | None = None
+        self._quorum: CommittedMetadata | None = None
         self._directories: LogDirectories | None = None
         self._replicas: Replicas | None = None
         self._registration: Registration | None = None
@@ -69,7 +70,7 @@ class Node:
         self._counts = ConnectionCounts(
             config.int_of("max.connections"),
             config.int_of("max.connections.per.ip"),
-            _host_limits(config.str_of("max.connections.per.ip.overrides")),
+            config.connections_per_ip,
         )
         self._memory = RequestMemory(config.queued_request_bytes or sys.maxsize)
 
@@ -101,15 +102,7 @@ class Node:
         self._directories = directories = self._make_directories()
         cluster_id = directories.open(node_id=config.node_id)
         await self._bind_listeners()
-        self._quorum = quorum = Quorum(
-            disk=self._disk,
-            clock=self._clock,
-            random=self._random,
-            config=config,
-            cluster_id=cluster_id,
-            directory_id=directories.metadata_directory_id,
-            controller_endpoints=self._bound(config.advertised_controller_listeners),
-        )
+        self._quorum = quorum = self._make_quorum(cluster_id, directories.metadata_directory_id)
         self.failure = quorum.failure
         await quorum.start()
         self._broker = broker = Broker(
@@ -143,6 +136,31 @@ class Node:
             await self._registration.start()
         self._start_duties()
         self._say_started()
+
+    def _make_quorum(self, cluster_id: str, directory_id: bytes) -> CommittedMetadata:
+        """The controller of this node, or the way to those on other nodes."""
+        config = self.config
+        if not config.is_controller:
+            from ottla.server.remote_quorum import RemoteQuorum
+
+            return RemoteQuorum(
+                disk=self._disk,
+                clock=self._clock,
+                random=self._random,
+                network=self._network,
+                config=config,
+                cluster_id=cluster_id,
+                directory_id=directory_id,
+            )
+        return Quorum(
+            disk=self._disk,
+            clock=self._clock,
+            random=self._random,
+            config=config,
+            cluster_id=cluster_id,
+            directory_id=directory_id,
+            controller_endpoints=self._bound(config.advertised_controller_listeners),
+        )
 
     def _make_directories(self) -> LogDirectories:
         config = self.config
@@ -208,7 +226,10 @@ class Node:
     async def _serve_listeners(self) -> None:
         for listener in self.listeners:
             kind = self._kinds[listener.name]
-            dispatcher = Dispatcher(self.broker, HANDLERS, listener.name, kind)
+            quorum = self.broker.quorum
+            forward = quorum.forward if quorum.is_remote else None
+            dispatcher = Dispatcher(self.broker, HANDLERS, listener.name, kind, forward=forward)
+            self.broker.dispatchers[listener.name] = dispatcher
             if kind == "broker":
                 self.broker.api_keys = dispatcher.api_keys
             await listener.serve(dispatcher)
@@ -337,10 +358,12 @@ class Node:
 
     async def stop(self) -> None:
         """Stop cleanly: nothing acknowledged is left unflushed, and the next start needs no recovery."""
+        if self._registration is not None:
+            if self._quorum is not None and self._quorum.is_remote:
+                await self._registration.leave()
+            await self._registration.stop()
         for listener in self.listeners:
             listener.stop_accepting()
-        if self._registration is not None:
-            await self._registration.stop()
         await self._drain()
         for duty in self._duties:
             duty.cancel()
@@ -363,15 +386,6 @@ class Node:
             connection.has_unanswered for listener in self.listeners for connection in listener.connections
         ):
             await asyncio.sleep(0.01)
-
-
-def _host_limits(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`: "host:count,host:count"."""
-    limits: dict[str, int] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        host, _, count = item.rpartition(":")
-        limits[host] = int(count)
-    return limits
 
 
 def set_up_logging(stream: TextIO = sys.stdout) -> None:
@@ -430,7 +444,7 @@ def run(config: BrokerConfig) -> int:
     try:
         node = Node(config, clock=HostClock(), random=HostRandom(), disk=HostDisk(), network=HostNetwork())
         return run_loop(serve_until_signal(node))
-    except (ConfigError, DirectoryError) as error:
+    except (ConfigError, DirectoryError, NotRegistered) as error:
         logger.critical("%s", error)
         return 1
     except KeyboardInterrupt:

@@ -15,8 +15,9 @@ from ottla.wire.errors import CoordinatorLoadInProgress, KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 if TYPE_CHECKING:
-    from ottla.server.quorum import Quorum
+    from ottla.server.committed import CommittedMetadata
 
+ALLOCATION_TIMEOUT_MS = 5_000
 PREFETCH_FRACTION = 0.9  # of a block: once so many of its ids are used, the next one is fetched
 
 logger = logging.getLogger("ottla.server.producer_ids")
@@ -25,7 +26,7 @@ logger = logging.getLogger("ottla.server.producer_ids")
 class ProducerIds:
     """The ids that this broker may give to producers."""
 
-    def __init__(self, quorum: Quorum, node_id: int) -> None:
+    def __init__(self, quorum: CommittedMetadata, node_id: int) -> None:
         self._quorum = quorum
         self._node_id = node_id
         self._next = 0
@@ -70,14 +71,12 @@ class ProducerIds:
         return self._fetching
 
     async def _allocate(self) -> None:
-        from ottla.controller.producer_ids import allocate_producer_ids
-
         registration = self._quorum.image.brokers.get(self._node_id)
         request = AllocateProducerIdsRequest(
             broker_id=self._node_id, broker_epoch=-1 if registration is None else registration.epoch
         )
         try:
-            response = await self._quorum.submit(lambda state: allocate_producer_ids(state, request))
+            response = await self._quorum.ask(request, timeout_ms=ALLOCATION_TIMEOUT_MS)
             first = response.producer_id_start
             self._following = range(first, first + response.producer_id_len)
         finally:

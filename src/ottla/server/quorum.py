@@ -21,23 +21,29 @@ from ottla.controller.bootstrap import (
     default_bootstrap_records,
     read_bootstrap,
 )
-from ottla.controller.brokers import fence_stale_broker, register_controller
-from ottla.controller.delta import ImageDelta
+from ottla.controller.brokers import (
+    broker_heartbeat,
+    fence_stale_broker,
+    register_broker,
+    register_controller,
+)
+from ottla.controller.directories import assign_replicas_to_dirs
 from ottla.controller.elections import balance_leaders, elect_unclean_leaders
 from ottla.controller.feature_levels import CONTROLLER_REGISTRATION_LEVEL, SUPPORTED_FEATURES
-from ottla.controller.image import KRAFT_VERSION, METADATA_VERSION, ClusterImage
-from ottla.controller.records import decode_record, encode_record
+from ottla.controller.image import METADATA_VERSION, ClusterImage
+from ottla.controller.producer_ids import allocate_producer_ids
+from ottla.controller.records import encode_record
 from ottla.controller.registrations import InvalidMetadata
 from ottla.controller.result import Result
 from ottla.controller.rules import BrokerConfigRules
 from ottla.controller.state import ControllerSettings, ControllerState
 from ottla.ports import Clock, Disk, Random
-from ottla.raft.driver import TOPIC, CommittedBatch, Driver, DriverConfig
+from ottla.raft.driver import TOPIC, CommittedBatch
 from ottla.raft.election import NOBODY
-from ottla.raft.replica import NotLeader, Timeouts
-from ottla.raft.roles import Leader
-from ottla.raft.snapshots import SnapshotId
-from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from ottla.raft.replica import NotLeader
+from ottla.raft.roles import Leader, Progress
+from ottla.raft.voters import ReplicaKey
+from ottla.server.committed import CommittedMetadata
 from ottla.wire import uuid
 from ottla.wire.errors import (
     ErrorCode,
@@ -47,7 +53,12 @@ from ottla.wire.errors import (
     RequestTimedOut,
 )
 from ottla.wire.message import Message
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
+from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.messages.metadata_records import FeatureLevelRecord, NoOpRecord
 
@@ -59,10 +70,17 @@ UNCLEAN_ELECTION_INTERVAL_S = 300.0
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 _T = TypeVar("_T")
-Subscriber = Callable[[ClusterImage, ImageDelta], None]
+
+_DECISIONS: dict[type[Message], Callable[[ControllerState, Any], Result[Any]]] = {
+    AllocateProducerIdsRequest: allocate_producer_ids,
+    AssignReplicasToDirsRequest: assign_replicas_to_dirs,
+    BrokerHeartbeatRequest: broker_heartbeat,
+    BrokerRegistrationRequest: lambda state, request: register_broker(state, request, 4, is_local=True),
+}
+"""What the broker of this same node asks of its controller."""
 
 
-class Quorum:
+class Quorum(CommittedMetadata):
     """One node's part in the quorum of controllers."""
 
     def __init__(
@@ -77,48 +95,21 @@ class Quorum:
         controller_endpoints: Sequence[Endpoint] | None = None,
     ) -> None:
         """`controller_endpoints`: where this node's controller is really reached, if not as configured."""
-        self._disk = disk
-        self._clock = clock
-        self._random = random
-        self._config = config
-        self._cluster_id = cluster_id
-        endpoints = config.advertised_controller_listeners
-        self._endpoints = tuple(endpoints if controller_endpoints is None else controller_endpoints)
+        advertised = config.advertised_controller_listeners
+        super().__init__(
+            disk=disk,
+            clock=clock,
+            random=random,
+            config=config,
+            cluster_id=cluster_id,
+            directory_id=directory_id,
+            endpoints=advertised if controller_endpoints is None else controller_endpoints,
+        )
         self._incarnation_id = uuid.random(random.bytes)
-        self.image = ClusterImage()
-        self._subscribers: list[Subscriber] = []
         self._state: ControllerState | None = None
         self._waiting: deque[tuple[int, asyncio.Future[Any], Any]] = deque()
-        self._bytes_since_snapshot = 0
-        self._snapshot_due_at = 0.0
         self._last_append_at = 0.0
         self._tasks: list[asyncio.Task[None]] = []
-        self._snapshot_task: asyncio.Task[None] | None = None
-        self.driver: Driver[Message] = Driver(
-            disk, clock, random, self._driver_config(directory_id), self, decode_record
-        )
-        self.failure = self.driver.failure
-
-    def _driver_config(self, directory_id: bytes) -> DriverConfig:
-        config = self._config
-        names = config.controller_listener_names
-        local = Voter(
-            ReplicaKey(config.node_id, directory_id),
-            tuple(VoterEndpoint(e.name, e.host, e.port) for e in self._endpoints),
-        )
-        return DriverConfig(
-            directory=config.metadata_log_directory,
-            local=local,
-            static_voters=VoterSet.static(config.quorum_voters, names[0] if names else "CONTROLLER"),
-            timeouts=Timeouts(
-                config.int_of("controller.quorum.election.timeout.ms"),
-                config.int_of("controller.quorum.fetch.timeout.ms"),
-            ),
-            segment_bytes=config.int_of("metadata.log.segment.bytes"),
-            segment_ms=config.int_of("metadata.log.segment.ms"),
-            retention_bytes=config.int_of("metadata.max.retention.bytes"),
-            retention_ms=config.int_of("metadata.max.retention.ms"),
-        )
 
     # Facts
 
@@ -132,25 +123,10 @@ class Quorum:
         """The active controller, -1 if none is known."""
         return self.driver.replica.leader_id if self.is_active else NOBODY
 
-    @property
-    def epoch(self) -> int:
-        return self.driver.replica.epoch
-
-    @property
-    def kraft_version(self) -> int:
-        return self.driver.replica.kraft_version.last
-
-    @property
-    def finalized_features(self) -> dict[str, int]:
-        """The levels that ApiVersions tells, kraft.version among them where it is not 0."""
-        level = self.kraft_version
-        return {**self.image.features, KRAFT_VERSION: level} if level else dict(self.image.features)
-
     # Life
 
     async def start(self) -> None:
         """Load the metadata log and join the quorum; back once `image` holds all that is committed."""
-        self._snapshot_due_at = self._clock.monotonic() + self._snapshot_interval_s()
         await self.driver.start()
         await self._activate()
         config = self._config
@@ -170,8 +146,7 @@ class Quorum:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
-        if self._snapshot_task is not None:
-            await asyncio.gather(self._snapshot_task, return_exceptions=True)
+        await self._settle_snapshot()
         await self.driver.stop()
         self._state = None
         self._fail_waiting(NotController("This controller is shutting down."))
@@ -222,7 +197,7 @@ class Quorum:
         config = self._config
         return ControllerSettings(
             node_id=config.node_id,
-            cluster_id=self._cluster_id,
+            cluster_id=self.cluster_id,
             default_partitions=config.int_of("num.partitions"),
             default_replication_factor=config.int_of("default.replication.factor"),
             min_insync_replicas=config.int_of("min.insync.replicas"),
@@ -256,6 +231,15 @@ class Quorum:
         answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         self._waiting.append((last_offset, answer, result.response))
         return await answer
+
+    async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
+        """The short way of this node's own broker: no socket, the same decisions."""
+        decide = _DECISIONS.get(type(request)) or _creation(request)
+        work = asyncio.shield(self.submit(lambda state: decide(state, request)))
+        try:
+            return await asyncio.wait_for(work, None if timeout_ms is None else timeout_ms / 1000)
+        except TimeoutError:
+            raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
 
     def _append(self, state: ControllerState, result: Result[Any]) -> int | None:
         """Append and apply a decision; the offset to wait for, None if there is none."""
@@ -317,36 +301,13 @@ class Quorum:
 
     # The listener of the driver
 
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Be told of every change of `image`, right after it. Not told of what was committed before."""
-        self._subscribers.append(subscriber)
-
-    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[Message]) -> None:
-        image = self.image
-        image.reset()
-        image.offset = snapshot_id.offset - 1
-        for record in records:
-            image.replay(record)
-        image.epoch, image.timestamp_ms = snapshot_id.epoch, last_contained_ms
-
     def commit(self, batches: Sequence[CommittedBatch[Message]]) -> None:
-        image, delta = self.image, ImageDelta()
-        delta.first_offset = batches[0].base_offset
-        for batch in batches:
-            for offset, record in enumerate(batch.records, batch.base_offset):
-                image.offset = offset
-                image.replay(record, delta)
-            image.offset, image.epoch, image.timestamp_ms = batch.last_offset, batch.epoch, batch.timestamp_ms
-            self._bytes_since_snapshot += batch.size_bytes
-        delta.last_offset = image.offset
-        for subscriber in self._subscribers:
-            subscriber(image, delta)
+        super().commit(batches)
         waiting = self._waiting
-        while waiting and waiting[0][0] <= image.offset:
+        while waiting and waiting[0][0] <= self.image.offset:
             _, answer, response = waiting.popleft()
             if not answer.done():
                 answer.set_result(response)
-        self._consider_snapshot()
 
     def lead(self, epoch: int) -> None:
         logger.info("This node is the active controller of epoch %d.", epoch)
@@ -370,39 +331,6 @@ class Quorum:
             if not answer.done():
                 answer.set_exception(error)
 
-    # Snapshots
-
-    def _snapshot_interval_s(self) -> float:
-        interval_ms = self._config.int_of("metadata.log.max.snapshot.interval.ms")
-        return interval_ms / 1000 if interval_ms else float("inf")
-
-    def _consider_snapshot(self) -> None:
-        is_large = self._bytes_since_snapshot >= self._config.int_of(
-            "metadata.log.max.record.bytes.between.snapshots"
-        )
-        if not is_large and self._clock.monotonic() < self._snapshot_due_at:
-            return
-        if self.image.is_in_transaction or not self.image.metadata_version:
-            return
-        if self._snapshot_task is None or self._snapshot_task.done():
-            self._bytes_since_snapshot = 0
-            self._snapshot_due_at = self._clock.monotonic() + self._snapshot_interval_s()
-            self._snapshot_task = asyncio.create_task(self._write_snapshot(self.image.copy()))
-
-    async def _write_snapshot(self, image: ClusterImage) -> None:
-        level = image.metadata_version
-        values = (encode_record(record, level) for record in image.to_records())
-        try:
-            await self.driver.write_snapshot(
-                SnapshotId(image.offset + 1, image.epoch), values, image.timestamp_ms
-            )
-        except OSError as error:
-            logger.error("The snapshot at offset %d was not written: %s", image.offset + 1, error)
-
-    async def snapshot_now(self) -> None:
-        """Write a snapshot of the committed state, whatever the limits say."""
-        await self._write_snapshot(self.image.copy())
-
     # DescribeQuorum
 
     def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
@@ -423,24 +351,33 @@ class Quorum:
         partition.leader_id, partition.leader_epoch = role.leader_id, role.epoch
         partition.high_watermark = role.high_watermark
         now_ms = self._clock.now_ms()
+        ahead_ms = now_ms - int(self._clock.monotonic() * 1000)  # of the clock that progress is kept by
+        partition.observers = [
+            _replica_state(key, progress, ahead_ms) for key, progress in role.observers.items()
+        ]
         for voter in voters:
-            progress = role.progress[voter.key.id]
-            is_local = voter.key.id == self._config.node_id
-            partition.current_voters.append(
-                DescribeQuorumResponse.ReplicaState(
-                    replica_id=voter.key.id,
-                    replica_directory_id=voter.key.directory_id,
-                    log_end_offset=progress.end_offset,
-                    last_fetch_timestamp=now_ms if is_local else progress.last_fetch_ms,
-                    last_caught_up_timestamp=now_ms if is_local else progress.last_caught_up_ms,
-                )
-            )
+            state = _replica_state(voter.key, role.progress[voter.key.id], ahead_ms)
+            if voter.key.id == self._config.node_id:
+                state.last_fetch_timestamp = state.last_caught_up_timestamp = now_ms
+            partition.current_voters.append(state)
             endpoints = [
                 DescribeQuorumResponse.Listener(name=e.name, host=e.host, port=e.port)
                 for e in voter.endpoints
             ]
             response.nodes.append(DescribeQuorumResponse.Node(node_id=voter.key.id, listeners=endpoints))
         return response
+
+
+def _replica_state(key: ReplicaKey, progress: Progress, ahead_ms: int) -> DescribeQuorumResponse.ReplicaState:
+    return DescribeQuorumResponse.ReplicaState(
+        replica_id=key.id,
+        replica_directory_id=key.directory_id,
+        log_end_offset=progress.end_offset,
+        last_fetch_timestamp=progress.last_fetch_ms + ahead_ms if progress.last_fetch_ms >= 0 else -1,
+        last_caught_up_timestamp=(
+            progress.last_caught_up_ms + ahead_ms if progress.last_caught_up_ms >= 0 else -1
+        ),
+    )
 
 
 def _with_levels(image: ClusterImage, records: Sequence[Message]) -> list[tuple[Message, int]]:
@@ -452,6 +389,13 @@ def _with_levels(image: ClusterImage, records: Sequence[Message]) -> list[tuple[
             level = record.feature_level
         leveled.append((record, level))
     return leveled
+
+
+def _creation(request: Message) -> Callable[[ControllerState, Any], Result[Any]]:
+    from ottla.controller.topics import create_topics  # rarely needed, so not when a node starts
+
+    assert isinstance(request, CreateTopicsRequest), f"{request.NAME} is nothing that a broker asks"
+    return create_topics
 
 
 def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:

@@ -1,7 +1,8 @@
-"""This broker's standing with the controller: it registers, then tells regularly that it lives.
+"""This broker's standing with the controller: it registers, tells regularly that it lives, and takes leave.
 
 Rule: the broker epoch that the controller gave at registration goes with every heartbeat; an answer that
 the epoch is stale means that another incarnation has taken our place, and this one registers anew.
+The controller may be on this node or elsewhere, and may be away for a while: then it is asked again.
 """
 
 from __future__ import annotations
@@ -10,16 +11,22 @@ import asyncio
 import logging
 
 from ottla.config import Endpoint
-from ottla.controller.brokers import broker_heartbeat, register_broker
 from ottla.controller.feature_levels import SUPPORTED_FEATURES
 from ottla.server.broker import Broker
-from ottla.wire.errors import KafkaError
-from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.wire import uuid
+from ottla.wire.errors import KafkaError, StaleBrokerEpoch
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 
-_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+RETRY_SECONDS = 0.1
+CATCH_UP_SECONDS = 0.01
 
 logger = logging.getLogger("ottla.server.registration")
+
+
+class NotRegistered(RuntimeError):
+    """The controller did not take this broker in. The message says why."""
 
 
 class Registration:
@@ -29,20 +36,73 @@ class Registration:
         self._broker = broker
         self._advertised = advertised
         self._previous_epoch = previous_epoch
-        self._incarnation_id = broker.random.bytes(16)
+        self._incarnation_id = uuid.random(broker.random.bytes)
+        self._is_fenced = True
         self._task: asyncio.Task[None] | None = None
         self.broker_epoch = -1
 
     async def start(self) -> None:
         """Register, and be unfenced: partitions have leaders afterwards."""
-        await self._register()
-        await self._beat()
+        await self._register_patiently()
+        while self._is_fenced:
+            if self._broker.image.offset < self.broker_epoch:
+                await asyncio.sleep(CATCH_UP_SECONDS)  # the registration is not in our image yet
+                continue
+            try:
+                await self._beat()
+            except KafkaError as error:
+                logger.warning("The controller refused the first heartbeat: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
         self._task = asyncio.ensure_future(self._keep_alive())
 
+    async def leave(self) -> None:
+        """Controlled shutdown: the controller gives our leaderships to others before we go."""
+        await self.stop()
+        config = self._broker.config
+        if self.broker_epoch < 0 or not config.bool_of("controlled.shutdown.enable"):
+            return
+        deadline = self._broker.clock.monotonic() + config.int_of("broker.session.timeout.ms") / 1000
+        while True:
+            try:
+                response = await self._beat(wants_shut_down=True)
+            except KafkaError as error:
+                # Past the session's end the controller has taken our leaderships away by itself.
+                if isinstance(error, StaleBrokerEpoch) or self._broker.clock.monotonic() >= deadline:
+                    logger.warning("Going without a word from the controller: %s", error)
+                    return
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if response.should_shut_down or self._broker.clock.monotonic() >= deadline:
+                return
+            await asyncio.sleep(RETRY_SECONDS)
+
     async def stop(self) -> None:
+        """Say nothing any more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _register_patiently(self) -> None:
+        """Register; a controller that is away, or still waits for our last run to expire, is asked again."""
+        config, clock = self._broker.config, self._broker.clock
+        timeout_ms = config.int_of("initial.broker.registration.timeout.ms")
+        deadline = clock.monotonic() + timeout_ms / 1000
+        told: str | None = None
+        while True:
+            try:
+                await self._register()
+                return
+            except KafkaError as error:
+                if clock.monotonic() >= deadline:
+                    raise NotRegistered(
+                        f"The controller did not register this broker within {timeout_ms} ms "
+                        f"(initial.broker.registration.timeout.ms): {error}"
+                    ) from error
+                if told != str(error):
+                    told = str(error)
+                    logger.warning("Not registered yet: %s", told)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _register(self) -> None:
         broker = self._broker
@@ -55,7 +115,7 @@ class Registration:
                     name=endpoint.name,
                     host=endpoint.host,
                     port=endpoint.port,
-                    security_protocol=_PROTOCOLS[endpoint.protocol],
+                    security_protocol=PROTOCOLS[endpoint.protocol],
                 )
                 for endpoint in self._advertised
             ],
@@ -69,18 +129,23 @@ class Registration:
             log_dirs=sorted(one.id for one in broker.directories.directories if one.online),
             previous_broker_epoch=self._previous_epoch,
         )
-        response = await broker.quorum.submit(lambda state: register_broker(state, request, 4, is_local=True))
+        response = await broker.quorum.ask(request, timeout_ms=self._patience_ms())
         self.broker_epoch = response.broker_epoch
 
-    async def _beat(self) -> None:
+    async def _beat(self, *, wants_shut_down: bool = False) -> BrokerHeartbeatResponse:
         broker = self._broker
         request = BrokerHeartbeatRequest(
             broker_id=broker.node_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=broker.image.offset,
+            want_shut_down=wants_shut_down,
             offline_log_dirs=[one.id for one in broker.directories.directories if not one.online],
         )
-        await broker.quorum.submit(lambda state: broker_heartbeat(state, request))
+        response: BrokerHeartbeatResponse = await broker.quorum.ask(request, timeout_ms=self._patience_ms())
+        if response.is_fenced != self._is_fenced and not wants_shut_down:
+            self._is_fenced = response.is_fenced
+            logger.info("The controller has %s this broker.", "fenced" if self._is_fenced else "unfenced")
+        return response
 
     async def _keep_alive(self) -> None:
         interval_seconds = self._broker.config.int_of("broker.heartbeat.interval.ms") / 1000
@@ -88,6 +153,17 @@ class Registration:
             await asyncio.sleep(interval_seconds)
             try:
                 await self._beat()
+            except StaleBrokerEpoch as error:
+                logger.warning("The controller does not know this broker any more: %s", error)
+                await self._register_again()
             except KafkaError as error:
-                logger.warning("The controller refused a heartbeat: %s", error)
-                await self._register()
+                logger.warning("The controller did not take a heartbeat: %s", error)
+
+    async def _register_again(self) -> None:
+        try:
+            await self._register()
+        except KafkaError as error:
+            logger.error("The controller did not register this broker again: %s", error)
+
+    def _patience_ms(self) -> int:
+        return self._broker.config.int_of("broker.session.timeout.ms") // 2

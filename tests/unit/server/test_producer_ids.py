@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from tests.unit.server.handlers.support import RunningNode
 
 from ottla.server.producer_ids import ProducerIds
 from ottla.wire.errors import CoordinatorLoadInProgress, NotController
+from ottla.wire.message import Message
 
 BLOCK = 1000
 
@@ -32,11 +33,11 @@ class CountedQuorum:
         self.asked = 0
         self.refuses = False
 
-    async def submit(self, decision: Callable[[Any], Any]) -> Any:
+    async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
         self.asked += 1
         if self.refuses:
             raise NotController("This node is not the active controller.")
-        return await self._quorum.submit(decision)
+        return await self._quorum.ask(request, timeout_ms=timeout_ms)
 
 
 def ids_of(quorum: CountedQuorum, node_id: int = 1) -> ProducerIds:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from ottla.server.dispatch import Api
+from ottla.server.forwarding import Forwarding
 from ottla.server.handlers import api_versions, fetch, metadata, produce
 
 LATER: dict[int, str] = {
@@ -31,9 +32,14 @@ LATER: dict[int, str] = {
     46: "list_partition_reassignments",
     48: "describe_client_quotas",
     49: "alter_client_quotas",
+    52: "vote",
+    53: "begin_quorum_epoch",
+    54: "end_quorum_epoch",
     55: "describe_quorum",
     56: "alter_partition",
     57: "update_features",
+    58: "envelope",
+    59: "fetch_snapshot",
     60: "describe_cluster",
     61: "describe_producers",
     62: "broker_registration",
@@ -46,6 +52,12 @@ LATER: dict[int, str] = {
     75: "describe_topic_partitions",
 }
 """API key -> module, of those that are imported on first use."""
+
+FORWARDING: dict[int, Forwarding] = {
+    **dict.fromkeys((19, 20, 37, 43, 45, 46, 49, 55, 57, 64), Forwarding.WHOLE),
+    **dict.fromkeys((33, 44), Forwarding.PART),
+}
+"""The APIs that only the active controller answers."""
 
 
 def _imported_on_first_use(module: str) -> Callable[..., Any]:
@@ -61,6 +73,12 @@ def _imported_on_first_use(module: str) -> Callable[..., Any]:
     return handle_or_import
 
 
-HANDLERS: list[Api] = [api_versions.API, fetch.API, metadata.API, produce.API] + [
-    Api(key, _imported_on_first_use(module)) for key, module in LATER.items()
+HANDLERS: list[Api] = [
+    api_versions.API,
+    Api(fetch.KEY, fetch.handle, handle_at_controller=_imported_on_first_use("fetch_metadata")),
+    metadata.API,
+    produce.API,
+] + [
+    Api(key, _imported_on_first_use(module), forwarding=FORWARDING.get(key, Forwarding.NONE))
+    for key, module in LATER.items()
 ]

@@ -12,7 +12,7 @@ from ottla import config as configs
 from ottla.config import Operation, ResourceType
 from ottla.controller.configs import alter_configs
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.common import decide, is_controller_listener
+from ottla.server.handlers.common import decide_or_forward, is_controller_listener
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
@@ -30,7 +30,7 @@ async def handle(
 ) -> AlterConfigsResponse:
     if is_controller_listener(broker, context):
         return AlterConfigsResponse(
-            responses=await _decided(broker, request.resources, request.validate_only)
+            responses=await _decided(broker, context, request.resources, request.validate_only)
         )
     facts = [_facts(resource) for resource in request.resources]
     errors = configs.check_request(facts, incremental=False)
@@ -41,7 +41,7 @@ async def handle(
         except KafkaError as error:
             errors[index] = error
     rest = [resource for index, resource in enumerate(request.resources) if index not in errors]
-    decided = await _decided(broker, rest, request.validate_only)
+    decided = await _decided(broker, context, rest, request.validate_only)
     by_key = {(one.resource_type, one.resource_name): one for one in decided}
     return AlterConfigsResponse(
         responses=[
@@ -59,13 +59,17 @@ def _check(broker: Broker, resource: _Resource) -> None:
         configs.check_broker_settings(broker.config, resource.resource_name, texts)
 
 
-async def _decided(broker: Broker, resources: list[_Resource], validate_only: bool) -> list[_Response]:
+async def _decided(
+    broker: Broker, context: RequestContext, resources: list[_Resource], validate_only: bool
+) -> list[_Response]:
     """The controller's answers."""
     if not resources:
         return []
     request = AlterConfigsRequest(resources=resources, validate_only=validate_only)
     try:
-        response = await decide(broker, lambda state: alter_configs(state, request))
+        response = await decide_or_forward(
+            broker, request, context, lambda state: alter_configs(state, request)
+        )
     except KafkaError as error:
         return [_refused(resource, error) for resource in resources]
     return response.responses

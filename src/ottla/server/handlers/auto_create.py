@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.server.handlers.common import decide
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 
@@ -66,15 +65,9 @@ def create_in_background(broker: Broker, names: Iterable[str]) -> None:
 
 
 async def _create(broker: Broker, names: list[str]) -> None:
-    from ottla.controller.topics import create_topics
-
     request = CreateTopicsRequest(topics=[creatable_topic(broker.config, name) for name in names])
     try:
-        response = await decide(
-            broker,
-            lambda state: create_topics(state, request),
-            timeout_ms=broker.config.int_of("request.timeout.ms"),
-        )
+        response = await broker.quorum.ask(request, timeout_ms=broker.config.int_of("request.timeout.ms"))
     except KafkaError as error:
         logger.warning("Topics %s were not created: %s", ", ".join(names), error)
         return

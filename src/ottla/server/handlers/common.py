@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.server.partitions import Partition, why_not_hosted
 from ottla.wire.errors import RequestTimedOut
+from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 
 if TYPE_CHECKING:
     from ottla.controller.registrations import Endpoint, PartitionRegistration
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.controller.state import ControllerState
     from ottla.server.broker import Broker
     from ottla.server.dispatch import RequestContext
+    from ottla.wire.message import Message
 
 _T = TypeVar("_T")
 
@@ -135,3 +137,21 @@ async def decide(
     except TimeoutError:
         raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
     return answer
+
+
+async def decide_or_forward(
+    broker: Broker,
+    request: Message,
+    context: RequestContext,
+    decision: Callable[[ControllerState], Result[_T]],
+) -> _T:
+    """What is left of a client's request is decided here, or by the controller elsewhere that answers it."""
+    if broker.quorum.is_remote:
+        frame = request_frame(request, context.version, context.correlation_id, context.client_id)[
+            SIZE_BYTES:
+        ]
+        answer = await broker.quorum.forward(frame, context.principal, context.connection.peer_host)
+        assert request.API_KEY is not None
+        response: _T = read_response(answer, request.API_KEY, context.version)[1]
+        return response
+    return await decide(broker, decision)

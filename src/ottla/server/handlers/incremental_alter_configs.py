@@ -15,7 +15,7 @@ from ottla.config import Change, Operation, ResourceType
 from ottla.controller.configs import incremental_alter_configs
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers import loggers
-from ottla.server.handlers.common import decide, is_controller_listener
+from ottla.server.handlers.common import decide_or_forward, is_controller_listener
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -48,7 +48,7 @@ async def handle(
         except KafkaError as error:
             settled[index] = error
     rest = [resource for index, resource in enumerate(request.resources) if index not in settled]
-    decided = await _decided(broker, rest, request.validate_only)
+    decided = await _decided(broker, context, rest, request.validate_only)
     answers = {index: _answer(request.resources[index], error) for index, error in settled.items()}
     if is_at_controller:  # where the same resource may come twice, and is answered once
         return IncrementalAlterConfigsResponse(responses=decided + list(answers.values()))
@@ -76,13 +76,17 @@ def _settle(broker: Broker, resource: _Resource, validate_only: bool, *, is_at_c
     return False
 
 
-async def _decided(broker: Broker, resources: list[_Resource], validate_only: bool) -> list[_Response]:
+async def _decided(
+    broker: Broker, context: RequestContext, resources: list[_Resource], validate_only: bool
+) -> list[_Response]:
     """The controller's answers."""
     if not resources:
         return []
     request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
     try:
-        response = await decide(broker, lambda state: incremental_alter_configs(state, request))
+        response = await decide_or_forward(
+            broker, request, context, lambda state: incremental_alter_configs(state, request)
+        )
     except KafkaError as error:
         return [_answer(resource, error) for resource in resources]
     return response.responses

@@ -1,0 +1,218 @@
+"""The committed state of the cluster on this node, and the face of the quorum to the rest of the node.
+
+`image` changes only by replay of committed records; whoever subscribed is told what changed, after it has.
+Two kinds: `Quorum` where a controller runs on this node, `RemoteQuorum` on a broker that follows one
+elsewhere. Both keep the metadata log on disk, with snapshots of their own making.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from ottla.config import BrokerConfig, Endpoint
+from ottla.controller.delta import ImageDelta
+from ottla.controller.difference import difference
+from ottla.controller.image import KRAFT_VERSION, ClusterImage
+from ottla.controller.records import decode_record, encode_record
+from ottla.controller.result import Result
+from ottla.controller.state import ControllerState
+from ottla.ports import Clock, Disk, Random
+from ottla.raft.driver import CommittedBatch, Driver, DriverConfig
+from ottla.raft.replica import Timeouts
+from ottla.raft.snapshots import SnapshotId
+from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from ottla.server.waiting import WatchList
+from ottla.wire.errors import NotController
+from ottla.wire.message import Message
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+
+logger = logging.getLogger("ottla.server.committed")
+
+_T = TypeVar("_T")
+Subscriber = Callable[[ClusterImage, ImageDelta], None]
+
+
+class CommittedMetadata(ABC):
+    """What every node knows of the cluster."""
+
+    is_remote = False  # whether the controllers are on other nodes
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        config: BrokerConfig,
+        cluster_id: str,
+        directory_id: bytes,
+        endpoints: Sequence[Endpoint],
+    ) -> None:
+        self.cluster_id = cluster_id
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._config = config
+        self._endpoints = tuple(endpoints)
+        self.image = ClusterImage()
+        self._subscribers: list[Subscriber] = []
+        self._bytes_since_snapshot = 0
+        self._snapshot_due_at = clock.monotonic() + self._snapshot_interval_s()
+        self._snapshot_task: asyncio.Task[None] | None = None
+        self.driver: Driver[Message] = Driver(
+            disk, clock, random, self._driver_config(directory_id), self, decode_record
+        )
+        self.failure = self.driver.failure
+        self.progress = WatchList()  # fetches of other replicas that wait for the log to grow
+        self.driver.on_progress = self.progress.notify
+
+    def _driver_config(self, directory_id: bytes) -> DriverConfig:
+        config = self._config
+        names = config.controller_listener_names
+        local = Voter(
+            ReplicaKey(config.node_id, directory_id),
+            tuple(VoterEndpoint(e.name, e.host, e.port) for e in self._endpoints),
+        )
+        return DriverConfig(
+            directory=config.metadata_log_directory,
+            local=local,
+            static_voters=VoterSet.static(config.quorum_voters, names[0] if names else "CONTROLLER"),
+            timeouts=Timeouts(
+                config.int_of("controller.quorum.election.timeout.ms"),
+                config.int_of("controller.quorum.fetch.timeout.ms"),
+            ),
+            segment_bytes=config.int_of("metadata.log.segment.bytes"),
+            segment_ms=config.int_of("metadata.log.segment.ms"),
+            retention_bytes=config.int_of("metadata.max.retention.bytes"),
+            retention_ms=config.int_of("metadata.max.retention.ms"),
+            is_observer=not config.is_controller,
+        )
+
+    # The face
+
+    @property
+    @abstractmethod
+    def is_active(self) -> bool:
+        """Whether this node is the active controller."""
+
+    @property
+    @abstractmethod
+    def leader_id(self) -> int:
+        """The active controller, -1 if none is known."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Load the metadata log and join the cluster; back once `image` holds all that is committed."""
+
+    @abstractmethod
+    async def stop(self) -> None: ...
+
+    @abstractmethod
+    async def submit(
+        self, decision: Callable[[ControllerState], Result[_T]], *, timeout_ms: int | None = None
+    ) -> _T:
+        """Have this node's controller decide; a KafkaError says why it does not."""
+
+    @abstractmethod
+    async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
+        """Ask the active controller, wherever it is, in the name of this node. Errors are KafkaErrors."""
+
+    async def forward(self, frame: bytes, principal: str, client_host: str) -> bytes:
+        """Have a controller elsewhere answer a client's request; the frame of its response."""
+        raise NotController("Requests are not handed on where the controller is.")
+
+    @abstractmethod
+    def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse: ...
+
+    @property
+    def epoch(self) -> int:
+        return self.driver.replica.epoch
+
+    @property
+    def kraft_version(self) -> int:
+        return self.driver.replica.kraft_version.last
+
+    @property
+    def finalized_features(self) -> dict[str, int]:
+        """The levels that ApiVersions tells, kraft.version among them where it is not 0."""
+        level = self.kraft_version
+        return {**self.image.features, KRAFT_VERSION: level} if level else dict(self.image.features)
+
+    # The listener of the driver
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Be told of every change of `image`, right after it. Not told of what was committed before."""
+        self._subscribers.append(subscriber)
+
+    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[Message]) -> None:
+        image = self.image
+        before = image.copy() if self._subscribers else None
+        image.reset()
+        image.offset = snapshot_id.offset - 1
+        for record in records:
+            image.replay(record)
+        image.epoch, image.timestamp_ms = snapshot_id.epoch, last_contained_ms
+        if before is not None:
+            self._tell(difference(before, image))
+
+    def commit(self, batches: Sequence[CommittedBatch[Message]]) -> None:
+        image, delta = self.image, ImageDelta()
+        delta.first_offset = batches[0].base_offset
+        for batch in batches:
+            for offset, record in enumerate(batch.records, batch.base_offset):
+                image.offset = offset
+                image.replay(record, delta)
+            image.offset, image.epoch, image.timestamp_ms = batch.last_offset, batch.epoch, batch.timestamp_ms
+            self._bytes_since_snapshot += batch.size_bytes
+        delta.last_offset = image.offset
+        self._tell(delta)
+        self._consider_snapshot()
+
+    def _tell(self, delta: ImageDelta) -> None:
+        for subscriber in self._subscribers:
+            subscriber(self.image, delta)
+
+    @abstractmethod
+    def lead(self, epoch: int) -> None:
+        """This node leads the quorum."""
+
+    # Snapshots
+
+    def _snapshot_interval_s(self) -> float:
+        interval_ms = self._config.int_of("metadata.log.max.snapshot.interval.ms")
+        return interval_ms / 1000 if interval_ms else float("inf")
+
+    def _consider_snapshot(self) -> None:
+        is_large = self._bytes_since_snapshot >= self._config.int_of(
+            "metadata.log.max.record.bytes.between.snapshots"
+        )
+        if not is_large and self._clock.monotonic() < self._snapshot_due_at:
+            return
+        if self.image.is_in_transaction or not self.image.metadata_version:
+            return
+        if self._snapshot_task is None or self._snapshot_task.done():
+            self._bytes_since_snapshot = 0
+            self._snapshot_due_at = self._clock.monotonic() + self._snapshot_interval_s()
+            self._snapshot_task = asyncio.create_task(self._write_snapshot(self.image.copy()))
+
+    async def _write_snapshot(self, image: ClusterImage) -> None:
+        level = image.metadata_version
+        values = (encode_record(record, level) for record in image.to_records())
+        try:
+            await self.driver.write_snapshot(
+                SnapshotId(image.offset + 1, image.epoch), values, image.timestamp_ms
+            )
+        except OSError as error:
+            logger.error("The snapshot at offset %d was not written: %s", image.offset + 1, error)
+
+    async def _settle_snapshot(self) -> None:
+        if self._snapshot_task is not None:
+            await asyncio.gather(self._snapshot_task, return_exceptions=True)
+
+    async def snapshot_now(self) -> None:
+        """Write a snapshot of the committed state, whatever the limits say."""
+        await self._write_snapshot(self.image.copy())

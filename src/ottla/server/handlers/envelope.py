@@ -1,0 +1,56 @@
+"""Envelope (58), version 0, on controller listeners.
+
+A broker hands on what a client asked of it and only the controller can answer: the request as the client
+sent it, who the client is, and its address. The answer holds the response as the client gets it.
+NOT_CONTROLLER if another node is the controller, UNSUPPORTED_VERSION if the request inside cannot be read,
+INVALID_REQUEST if it is none that is handed on, PRINCIPAL_DESERIALIZATION_FAILURE if the client is unclear.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire import codec
+from ottla.wire.errors import ErrorCode, InvalidRequest, KafkaError, MalformedMessage
+from ottla.wire.errors import PrincipalDeserializationFailure as UnclearPrincipal
+from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.wire.messages.protocol_data import DefaultPrincipalData
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 58
+
+
+async def handle(broker: Broker, request: EnvelopeRequest, context: RequestContext) -> EnvelopeResponse:
+    if not broker.quorum.is_active:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    try:
+        principal = _principal(request.request_principal)
+        if len(request.client_host_address) not in (4, 16):
+            raise InvalidRequest("The client's address in the envelope is no address.")
+        dispatcher = broker.dispatchers[context.listener]
+        data = await dispatcher.answer_embedded(request.request_data, context, principal)
+    except KafkaError as error:
+        return EnvelopeResponse(error_code=error.code)
+    if data is None:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    return EnvelopeResponse(response_data=data)
+
+
+def _principal(data: bytes | None) -> str:
+    """The client, as brokers write it down: a version, then the message."""
+    try:
+        if data is None or len(data) < 2:
+            raise MalformedMessage("The principal is missing.")
+        version = int.from_bytes(data[:2], "big")
+        if version not in DefaultPrincipalData.VERSIONS:
+            raise MalformedMessage(f"The principal has version {version}.")
+        principal = codec.decode(DefaultPrincipalData, data, version, 2)
+    except MalformedMessage as error:
+        raise UnclearPrincipal(str(error)) from error
+    return f"{principal.type}:{principal.name}"
+
+
+API = Api(KEY, handle)

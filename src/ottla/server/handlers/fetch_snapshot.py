@@ -1,0 +1,84 @@
+"""FetchSnapshot (59), versions 0 to 1, on controller listeners.
+
+A replica that is too far behind loads a snapshot of the leader's, piece by piece: `position` says where the
+piece begins, `size` how long the whole is. SNAPSHOT_NOT_FOUND where it is gone by now, POSITION_OUT_OF_RANGE
+after its end. v1 says where the leader is reached, and knows directory ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.raft.journal import TOPIC
+from ottla.raft.requests import refusal
+from ottla.raft.snapshots import BOOTSTRAP_ID, SnapshotId
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.raft_common import is_of_this_cluster, leader_endpoints, replica_of
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 59
+PIECE_BYTES_MAX = 16 * 1024 * 1024
+
+_Piece = FetchSnapshotResponse.PartitionSnapshot
+
+
+async def handle(
+    broker: Broker, request: FetchSnapshotRequest, context: RequestContext
+) -> FetchSnapshotResponse:
+    if not is_of_this_cluster(broker, request.cluster_id):
+        return FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        return FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
+    topic = request.topics[0]
+    wanted = topic.partitions[0]
+    if topic.name != TOPIC or wanted.partition != 0:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        piece = _Piece(index=wanted.partition, error_code=error, unaligned_records=b"")
+    else:
+        piece = await _piece(broker, wanted, request.max_bytes)
+        replica = replica_of(broker)
+        piece.current_leader = FetchSnapshotResponse.LeaderIdAndEpoch(
+            leader_id=replica.leader_id, leader_epoch=replica.epoch
+        )
+    response = FetchSnapshotResponse(
+        topics=[FetchSnapshotResponse.TopicSnapshot(name=topic.name, partitions=[piece])]
+    )
+    if context.version >= 1:
+        response.node_endpoints = leader_endpoints(broker, context, FetchSnapshotResponse.NodeEndpoint)
+    return response
+
+
+async def _piece(broker: Broker, wanted: FetchSnapshotRequest.PartitionSnapshot, max_bytes: int) -> _Piece:
+    driver = broker.quorum.driver
+    snapshot_id = SnapshotId(wanted.snapshot_id.end_offset, wanted.snapshot_id.epoch)
+    piece = _Piece(
+        snapshot_id=FetchSnapshotResponse.SnapshotId(end_offset=snapshot_id.offset, epoch=snapshot_id.epoch),
+        unaligned_records=b"",
+    )
+    refused = refusal(driver.replica, wanted.current_leader_epoch)
+    if refused is not None:
+        piece.error_code = refused
+        return piece
+    store = driver.journal.store
+    kept = next((one for one in store.kept if one.id == snapshot_id), None)
+    if kept is None or snapshot_id == BOOTSTRAP_ID:
+        piece.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
+        return piece
+    if not 0 <= wanted.position < kept.size_bytes:
+        piece.error_code = ErrorCode.POSITION_OUT_OF_RANGE
+        return piece
+    count = max(min(max_bytes, PIECE_BYTES_MAX, kept.size_bytes - wanted.position), 1)
+    try:
+        data = await broker.disk.offload(store.read_piece, snapshot_id, wanted.position, count)
+    except FileNotFoundError:
+        piece.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
+        return piece
+    piece.size, piece.position, piece.unaligned_records = kept.size_bytes, wanted.position, data
+    return piece
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,62 @@
+"""What the requests of the metadata quorum share: whom they name, and where the leader is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from ottla.raft.journal import TOPIC
+from ottla.raft.replica import Replica
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.dispatch import RequestContext
+
+_Node = TypeVar("_Node")
+
+
+class Partition(Protocol):
+    partition_index: int
+
+
+_P = TypeVar("_P", bound=Partition, covariant=True)
+
+
+class Topic(Protocol[_P]):
+    @property
+    def topic_name(self) -> str: ...
+    @property
+    def partitions(self) -> Sequence[_P]: ...
+
+
+def is_of_this_cluster(broker: Broker, cluster_id: str | None) -> bool:
+    """Whether a request is meant for this cluster; one that names none is."""
+    return cluster_id is None or cluster_id == broker.cluster_id
+
+
+def only_partition(topics: Sequence[Topic[_P]]) -> _P | None:
+    """The partition of a request that asks of the metadata log and of nothing else; else None."""
+    if len(topics) != 1 or topics[0].topic_name != TOPIC or len(topics[0].partitions) != 1:
+        return None
+    partition = topics[0].partitions[0]
+    return partition if partition.partition_index == 0 else None
+
+
+def replica_of(broker: Broker) -> Replica:
+    return broker.quorum.driver.replica
+
+
+def leader_endpoints(
+    broker: Broker, context: RequestContext, node_class: Callable[..., _Node]
+) -> list[_Node]:
+    """Where the leader is reached on the listener that the request came by, as the response's own class."""
+    replica = replica_of(broker)
+    leader_id = replica.leader_id
+    voter = replica.local if leader_id == replica.local.key.id else replica.voters.last.get(leader_id)
+    if voter is None:
+        return []
+    return [
+        node_class(node_id=leader_id, host=endpoint.host, port=endpoint.port)
+        for endpoint in voter.endpoints
+        if endpoint.name == context.listener
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 import pytest
@@ -207,4 +208,4 @@ def test_the_same_operations_write_the_same_records(tmp_path: Path) -> None:
     log = f"{DIRECTORY_NAME}/00000000000000000000.log"
     expected = normalized(records_in(dump(theirs.data / log)))
     found = normalized(records_in(dump(ours.data / log)))
-    assert found == expected
+    assert found == expected, "\n".join(difflib.unified_diff(expected, found, "Kafka", "ours", n=1))

@@ -32,9 +32,11 @@ class Asking:
         self.socket.sendall(request_frame(message, version, self._correlation_id, "test"))
 
     def receive(self, message: Message, version: int) -> Any:
-        size = int.from_bytes(self._exactly(4), "big")
         assert message.API_KEY is not None
-        return read_response(self._exactly(size), message.API_KEY, version)[1]
+        return read_response(self.receive_frame(), message.API_KEY, version)[1]
+
+    def receive_frame(self) -> bytes:
+        return self._exactly(int.from_bytes(self._exactly(4), "big"))
 
     def _exactly(self, count: int) -> bytes:
         parts = bytearray()

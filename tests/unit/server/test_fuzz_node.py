@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import random
-import socket
 from collections.abc import Iterator
 
 import pytest
+from tests.unit.server.asking import Asking
 from tests.unit.wire.instances import Instances
 
 from ottla.testing import Broker
@@ -20,10 +20,8 @@ from ottla.wire.apis import API_BY_KEY
 from ottla.wire.errors import UnencodableMessage, UnsupportedVersion
 from ottla.wire.frame import read_response, request_frame
 from ottla.wire.messages.api_versions import ApiVersionsRequest
-from ottla.wire.messages.create_topics import CreateTopicsRequest
 
 CASES = int(os.environ.get("OTTLA_NODE_FUZZ_CASES", "4"))
-# UpdateFeatures and UnregisterBroker may rightly change what this node is; they are asked with validate-only.
 _TOPICS = ["alpha", "beta"]
 
 
@@ -38,35 +36,24 @@ class _Client:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._socket: socket.socket | None = None
+        self._asking: Asking | None = None
 
     def send(self, frame: bytes) -> bytes | None:
         """The answer's frame; None where the connection was closed or nothing came back."""
-        if self._socket is None:
-            self._socket = socket.create_connection(("127.0.0.1", self._port))
-            self._socket.settimeout(5)
+        if self._asking is None:
+            self._asking = Asking(self._port)
+            self._asking.socket.settimeout(5)
         try:
-            self._socket.sendall(frame)
-            size = int.from_bytes(self._exactly(4), "big")
-            return self._exactly(size)
+            self._asking.socket.sendall(frame)
+            return self._asking.receive_frame()
         except (ConnectionError, TimeoutError, EOFError):
             self.close()
             return None
 
-    def _exactly(self, count: int) -> bytes:
-        assert self._socket is not None
-        parts = bytearray()
-        while len(parts) < count:
-            piece = self._socket.recv(count - len(parts))
-            if not piece:
-                raise EOFError
-            parts += piece
-        return bytes(parts)
-
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        if self._asking is not None:
+            self._asking.socket.close()
+            self._asking = None
 
 
 def _served(client: _Client) -> dict[int, tuple[int, int]]:
@@ -74,14 +61,6 @@ def _served(client: _Client) -> dict[int, tuple[int, int]]:
     assert answer is not None
     _, response = read_response(answer, 18, 0)
     return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
-
-
-def _create_topics(client: _Client) -> None:
-    topics = [
-        CreateTopicsRequest.CreatableTopic(name=name, num_partitions=2, replication_factor=1)
-        for name in _TOPICS
-    ]
-    assert client.send(request_frame(CreateTopicsRequest(topics=topics), 7, 1, "fuzz")) is not None
 
 
 def _aim(struct: object, source: random.Random) -> None:
@@ -102,7 +81,7 @@ def _aim(struct: object, source: random.Random) -> None:
 
 
 def _is_harmless(key: int, message: object) -> bool:
-    """Keep the node itself: it is to be alive for the next request."""
+    """Keep the node as it is: UpdateFeatures and UnregisterBroker may rightly change it."""
     if key in (57, 64):
         return False
     if hasattr(message, "timeout_ms"):
@@ -119,7 +98,9 @@ def test_random_and_damaged_requests_of_every_version_get_an_answer_or_a_closed_
     client = _Client(broker.port)
     served = _served(client)
     assert len(served) >= 20
-    _create_topics(client)
+    with Asking(broker.port) as admin:
+        for name in _TOPICS:
+            admin.create_topic(name, 2)
     source = random.Random(20)
     instances = Instances("node")
     answered = closed = 0

@@ -235,17 +235,25 @@ def test_an_idempotent_producer_can_go_on_after_its_records_were_cleaned(rig: Ri
 
 def test_aborted_records_go_and_committed_ones_stay(rig: Rig) -> None:
     log = rig.log
-    append(log, produced(1, 0, 2, transactional=True))
-    append(log, produced(2, 0, 3, transactional=True))
+    append(log, produced(1, 0, 3, transactional=True))
+    append(log, produced(2, 0, 2, transactional=True))
     end_transaction(log, 1, commit=False)
     end_transaction(log, 2, commit=True)
     rig.write((b"other", b"x"), roll=True)
     assert rig.clean()
-    assert [record.offset for record in read_all(log) if record.value == b"value"] == [2, 3, 4]
+    assert [record.offset for record in read_all(log) if record.value == b"value"] == [3, 4]
     # The aborted producer's last batch stays, empty, for its sequence; so does the marker that belongs to it.
     kinds = [(header.last_offset, header.record_count, header.is_control) for header in rig.headers()]
-    assert kinds == [(1, 0, False), (4, 3, False), (5, 1, True), (6, 1, True), (7, 1, False)]
+    assert kinds == [(2, 0, False), (4, 2, False), (5, 1, True), (6, 1, True), (7, 1, False)]
     assert [entry.producer_id for entry in log.aborted_transactions(0, 8)] == [1]
+
+
+def test_an_aborted_record_does_not_take_the_place_of_a_committed_one(rig: Rig) -> None:
+    rig.write((b"key0", b"kept"), roll=True)
+    append(rig.log, produced(1, 0, 1, transactional=True))
+    end_transaction(rig.log, 1, commit=False)
+    assert rig.clean()
+    assert rig.values()[b"key0"] == b"kept"
 
 
 def test_markers_go_once_their_transactions_are_gone(rig: Rig) -> None:
@@ -402,7 +410,7 @@ def two_segments(rig: Rig) -> None:
     rig.write((b"c", b"5"))
 
 
-@pytest.mark.parametrize("at_slice", [1, 2, 3, 4])
+@pytest.mark.parametrize("at_slice", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize(
     "change",
     [
@@ -566,6 +574,7 @@ STEPS = st.lists(
     DATA
     | st.tuples(st.just("begin"), st.integers(1, 3), st.lists(KEYS, min_size=1, max_size=3))
     | st.tuples(st.just("end"), st.integers(1, 3), st.booleans())
+    | st.tuples(st.just("transaction"), st.booleans(), st.lists(KEYS, min_size=1, max_size=3))
     | st.tuples(st.just("roll"), st.just(0), st.just(0))
     | st.tuples(st.just("clean"), st.integers(0, 2000), st.just(0))
     | st.tuples(st.just("restart"), st.booleans(), st.just(0)),
@@ -615,33 +624,39 @@ def run_steps(bench: Bench, steps: list[tuple[str, Any, Any]]) -> None:
     rig = Rig(bench, io_buffer_bytes=8192)
     model = Model()
     sequences: dict[int, int] = {}
+
+    def begin(producer_id: int, keys: list[bytes]) -> None:
+        now_ms = bench.clock.now_ms()
+        records = [Record(0, now_ms, key, b"t%d" % now_ms) for key in keys]
+        sequence = sequences.get(producer_id, 0)
+        data = build_batch(
+            records, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True
+        )
+        first_offset = append(rig.log, memoryview(data), now_ms=now_ms).first_offset
+        sequences[producer_id] = sequence + len(records)
+        model.pending.setdefault(producer_id, []).extend(numbered(records, first_offset))
+
+    def end(producer_id: int, commit: bool) -> None:
+        if producer_id in model.pending:
+            end_transaction(rig.log, producer_id, commit=commit)
+            model.end(producer_id, commit=commit)
+
     for kind, first, second in steps:
         log, now_ms = rig.log, bench.clock.now_ms()
         if kind == "data":
             records = [Record(0, now_ms, key, value) for key, value in first]
             appended = append(log, memoryview(build_batch(records, codec=second)), now_ms=now_ms)
-            model.committed += [
-                record._replace(offset=appended.first_offset + number)
-                for number, record in enumerate(records)
-            ]
+            model.committed += numbered(records, appended.first_offset)
         elif kind == "begin":
-            records = [Record(0, now_ms, key, b"t%d" % now_ms) for key in second]
-            sequence = sequences.get(first, 0)
-            data = build_batch(
-                records, producer_id=first, producer_epoch=0, base_sequence=sequence, transactional=True
-            )
-            appended = append(log, memoryview(data), now_ms=now_ms)
-            sequences[first] = sequence + len(records)
-            model.pending.setdefault(first, []).extend(
-                record._replace(offset=appended.first_offset + number)
-                for number, record in enumerate(records)
-            )
-        elif kind == "end" and first in model.pending:
-            end_transaction(log, first, commit=second)
-            model.end(first, commit=second)
-        elif kind == "roll" and log.active_segment.size_bytes:
-            log.roll()
+            begin(first, second)
+        elif kind == "end":
+            end(first, second)
+        elif kind == "transaction":
+            begin(4, second)
+            end(4, first)
         elif kind == "clean":
+            if log.active_segment.size_bytes:
+                log.roll()
             bench.clock.time_ms += first
             asyncio.run(rig.cleaner.clean_next())
             assert rig.errors == []
@@ -649,7 +664,13 @@ def run_steps(bench: Bench, steps: list[tuple[str, Any, Any]]) -> None:
         elif kind == "restart":
             rig.log = rig.logs[PARTITION] = bench.reopen(log, clean=first, recovery_point=0, config=COMPACT)
             rig.log.set_high_watermark(rig.log.log_end_offset)
+        elif log.active_segment.size_bytes:
+            log.roll()
         check(rig.log, model)
+
+
+def numbered(records: list[Record], first_offset: int) -> list[Record]:
+    return [record._replace(offset=first_offset + number) for number, record in enumerate(records)]
 
 
 def check(log: Log, model: Model) -> None:

@@ -1,0 +1,118 @@
+"""`python -m bench`: run the rows, print the table, write JSON and a plot."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+from tests.interop.peers import BrokerFailed, PeerMissing
+
+from bench import report
+from bench.generators import GeneratorFailed
+from bench.results import Results
+from bench.rows import ROWS, Row
+from bench.runner import Plan, run
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench" / "results"
+DOCS = ROOT / "docs"
+WIDTH_WITHOUT_TERMINAL = 150
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
+    signal.signal(signal.SIGTERM, _on_terminate)
+    if options.read is not None:
+        results = Results.read(options.read)
+    else:
+        if options.nice:
+            os.nice(options.nice)
+        plan = Plan(
+            rows=options.rows,
+            rounds=options.rounds or (1 if options.quick else 3),
+            starts=3 if options.quick else 5,
+            is_quick=options.quick,
+            patience_s=options.patience,
+            directory=options.directory,
+        )
+        try:
+            results = run(plan, lambda line: console.print(line, highlight=False))
+        except (GeneratorFailed, BrokerFailed, PeerMissing) as error:
+            console.print(f"The run broke off: {error}", markup=False)
+            return 1
+        _keep(results, console)
+    report.print_table(results, console)
+    if options.publish:
+        _publish(results)
+    return 0
+
+
+def _keep(results: Results, console: Console) -> None:
+    path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
+    results.write(path)
+    report.plot(results, path.with_suffix(".png"))
+    console.print(f"Written: {path.relative_to(ROOT)} and its plot beside it")
+
+
+def _publish(results: Results) -> None:
+    report.plot(results, DOCS / "benchmarks.png")
+    (DOCS / "benchmarks.md").write_text(report.markdown(results, "benchmarks.png"))
+
+
+def _on_terminate(number: int, _frame: object) -> NoReturn:
+    sys.exit(128 + number)  # runs the clean-up that ends every process
+
+
+def _rows(text: str) -> list[Row]:
+    known = {row.name: row for row in ROWS}
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no row {', '.join(unknown)}; there are {', '.join(known)}")
+    return [row for row in ROWS if row.name in names]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Kafka and Ottla side by side on this machine."
+    )
+    parser.add_argument("--quick", action="store_true", help="a few minutes: small loads, one round")
+    parser.add_argument(
+        "--rows",
+        type=_rows,
+        default=list(ROWS),
+        metavar="A,B",
+        help="only these rows: " + ", ".join(row.name for row in ROWS),
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default: 3, quick: 1)")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="before each row wait up to S seconds for the machine to be quiet (default: 0)",
+    )
+    parser.add_argument(
+        "--nice",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run brokers and generators alike with this niceness; a negative one, which only root may give, "
+        "keeps the other work of a machine out of the numbers",
+    )
+    parser.add_argument("--directory", type=Path, metavar="DIR", help="where data goes (default: temporary)")
+    parser.add_argument("--publish", action="store_true", help="write docs/benchmarks.md and its plot")
+    parser.add_argument("--read", type=Path, metavar="FILE", help="show the results in FILE; run nothing")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

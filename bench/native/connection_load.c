@@ -1,0 +1,132 @@
+/* Many connections, one request in flight on each: sends the same frame again when its answer is whole.
+ *
+ * Arguments: port on 127.0.0.1, file with the frame (its size included), connections, requests in all,
+ * seconds at most. Prints what was answered and how long the answers took. One thread, so that the load
+ * takes little from the broker that it measures.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ANSWER_BYTES_MAX = 4096, EVENTS_MAX = 256 };
+
+struct connection {
+    int socket;
+    uint32_t filled;
+    int64_t sent_ns;
+    unsigned char answer[ANSWER_BYTES_MAX];
+};
+
+static char *frame;
+static size_t frame_bytes;
+static int64_t *latencies;
+static long asked, answered, wanted;
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void read_frame(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (!file) fail(path);
+    fseek(file, 0, SEEK_END);
+    frame_bytes = (size_t)ftell(file);
+    rewind(file);
+    frame = malloc(frame_bytes);
+    if (!frame || fread(frame, 1, frame_bytes, file) != frame_bytes) fail(path);
+    fclose(file);
+}
+
+static void ask(struct connection *connection) {
+    size_t done = 0;
+    if (asked == wanted) return;
+    asked++;
+    connection->sent_ns = now_ns();
+    while (done < frame_bytes) {
+        ssize_t count = send(connection->socket, frame + done, frame_bytes - done, MSG_NOSIGNAL);
+        if (count < 0) fail("send");
+        done += (size_t)count;
+    }
+}
+
+static void take(struct connection *connection) {
+    uint32_t size;
+    ssize_t count = recv(connection->socket, connection->answer + connection->filled,
+                         ANSWER_BYTES_MAX - connection->filled, 0);
+    if (count <= 0) {
+        fprintf(stderr, "the broker closed a connection: %s\n", count ? strerror(errno) : "end of stream");
+        exit(1);
+    }
+    connection->filled += (uint32_t)count;
+    if (connection->filled < 4) return;
+    memcpy(&size, connection->answer, 4);
+    size = ntohl(size) + 4;
+    if (size > ANSWER_BYTES_MAX) {
+        fprintf(stderr, "an answer of %u bytes is not one to this request\n", size);
+        exit(1);
+    }
+    if (connection->filled < size) return;
+    latencies[answered++] = now_ns() - connection->sent_ns;
+    connection->filled = 0;
+    ask(connection);
+}
+
+static int by_value(const void *left, const void *right) {
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+int main(int count, char **arguments) {
+    struct epoll_event events[EVENTS_MAX];
+    struct connection *connections;
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    int poll = epoll_create1(0), on = 1;
+    if (count != 6) return 2;
+    int connection_count = atoi(arguments[3]);
+    int64_t start, deadline;
+    read_frame(arguments[2]);
+    wanted = atol(arguments[4]);
+    latencies = malloc(sizeof *latencies * (size_t)wanted);
+    connections = calloc((size_t)connection_count, sizeof *connections);
+    if (!latencies || !connections || poll < 0) fail("set-up");
+    address.sin_port = htons((uint16_t)atoi(arguments[1]));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < connection_count; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &connections[i]};
+        connections[i].socket = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(connections[i].socket, (struct sockaddr *)&address, sizeof address)) fail("connect");
+        setsockopt(connections[i].socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        if (epoll_ctl(poll, EPOLL_CTL_ADD, connections[i].socket, &event)) fail("epoll_ctl");
+    }
+    start = now_ns();
+    deadline = start + (int64_t)atoi(arguments[5]) * 1000000000;
+    for (int i = 0; i < connection_count; i++) ask(&connections[i]);
+    while (answered < wanted) {
+        int ready = epoll_wait(poll, events, EVENTS_MAX, 1000);
+        if (now_ns() > deadline) {
+            fprintf(stderr, "%ld of %ld requests were answered in time\n", answered, wanted);
+            return 1;
+        }
+        for (int i = 0; i < ready; i++) take(events[i].data.ptr);
+    }
+    double seconds = (double)(now_ns() - start) / 1e9;
+    qsort(latencies, (size_t)wanted, sizeof *latencies, by_value);
+    printf("{\"requests\": %ld, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n", answered, seconds,
+           (double)latencies[wanted / 2] / 1e3, (double)latencies[wanted * 99 / 100] / 1e3);
+    return 0;
+}

@@ -1,0 +1,153 @@
+"""The table of ratios for the terminal, for the docs, and as a plot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.results import CPU_RATIO_MAX, THROUGHPUT_RATIO_MIN, Line, Results
+from bench.rows import Kind
+
+_NOISE_SHOWN_MIN = 0.2
+_COLORS = {"throughput": "#2b6cb0", "cpu": "#dd6b20"}
+_METHOD = """\
+Both brokers are single nodes with both roles, the same `server.properties`, replication factor 1 and one
+file system; Kafka's JVM has the options of its own start script. Both run all the time; one is under load
+while the other idles. Each gets the same unmeasured load first. The load generators are Kafka's
+ProducerPerformance, a Java consumer and a paced Java producer, librdkafka in C, and a loop over raw
+connections in C. A generator's own warm-up does not count. After each produce load the end offsets must add
+up to what was sent.
+
+CPU is user and system time of the broker's process during the load. Where Ottla is busy for a small share of
+a core, the load generator is the limit, and the ratio says only how much the broker held it up."""
+
+
+def print_table(results: Results, console: Console) -> None:
+    table = Table(title="Ottla against Kafka, medians of the rounds", title_justify="left")
+    table.add_column("row")
+    for name in ("Kafka", "Ottla", "", "ratio", "CPU s", "CPU ratio", "busy", "noise"):
+        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
+    table.add_column("wanted", no_wrap=True)
+    for line in results.lines():
+        mark = "[green]met[/]" if line.is_met else "[red]short[/]"
+        table.add_row(
+            line.title,
+            _number(line.kafka),
+            _number(line.ottla),
+            line.unit,
+            f"{line.ratio:.2f}",
+            f"{line.kafka_cpu_s:.1f} / {line.ottla_cpu_s:.1f}" if line.kafka_cpu_s else "",
+            f"{line.cpu_ratio:.2f}" if line.cpu_ratio is not None else "",
+            f"{line.ottla_busy:.0%}" if line.ottla_busy is not None else "",
+            f"{line.noise:.0%}" if line.noise else "",
+            f"{line.wanted} {mark}",
+        )
+    console.print(table)
+    console.print(
+        "CPU s: of Kafka's and of Ottla's broker process for the same load. busy: how much of one core "
+        "Ottla's broker used. noise: how much of one core other work on this machine took.",
+        highlight=False,
+    )
+    noisy = [line.name for line in results.lines() if line.noise > _NOISE_SHOWN_MIN]
+    if noisy:
+        console.print(f"[yellow]The machine was not quiet during: {', '.join(noisy)}.[/]", highlight=False)
+
+
+def markdown(results: Results, plot_name: str) -> str:
+    """The page docs/benchmarks.md."""
+    settings = results.settings
+    rounds = f"{settings['rounds']} round{'s' if settings['rounds'] != 1 else ''}"
+    parts = [
+        "<!-- Written by python -m bench --publish. Do not edit. -->",
+        "",
+        "# Benchmarks",
+        "",
+        f"Apache Kafka and Ottla in one run on one machine, in turn, {rounds}; medians. `make bench` does it",
+        "again on yours, `make bench ARGS=--quick` in a few minutes.",
+        "",
+        "| load | Kafka | Ottla | unit | ratio | CPU s, Kafka / Ottla | CPU ratio | Ottla busy | wanted |",
+        "|---|--:|--:|---|--:|--:|--:|--:|---|",
+        *(_markdown_line(line) for line in results.lines()),
+        "",
+        f"![The ratios as bars]({plot_name})",
+        "",
+        "## The machine",
+        "",
+        *(f"- {name}: {value}" for name, value in results.machine.items()),
+        f"- run: {settings['begun']}; other work on the machine took {_noise(results)} of one core meanwhile",
+        "",
+        "## How it is measured",
+        "",
+        _METHOD,
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _noise(results: Results) -> str:
+    shares = [line.noise for line in results.lines() if line.noise]
+    return f"{min(shares):.0%} to {max(shares):.0%}" if shares else "nothing"
+
+
+def _markdown_line(line: Line) -> str:
+    cells = [
+        line.title,
+        _number(line.kafka),
+        _number(line.ottla),
+        line.unit,
+        f"{line.ratio:.2f}",
+        f"{line.kafka_cpu_s:.1f} / {line.ottla_cpu_s:.1f}" if line.kafka_cpu_s else "",
+        f"{line.cpu_ratio:.2f}" if line.cpu_ratio is not None else "",
+        f"{line.ottla_busy:.0%}" if line.ottla_busy is not None else "",
+        f"{line.wanted}: {'met' if line.is_met else '**short**'}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def plot(results: Results, path: Path) -> None:
+    """Bars: throughput and CPU of Ottla where Kafka is 1."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    lines = [line for line in results.lines() if line.kind is Kind.THROUGHPUT][::-1]
+    if not lines:
+        return
+    figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.5 * len(lines)))
+    places = range(len(lines))
+    axes.barh(
+        [place + 0.2 for place in places],
+        [line.ratio for line in lines],
+        0.38,
+        color=_COLORS["throughput"],
+        label=f"throughput (wanted: {THROUGHPUT_RATIO_MIN:g} or more)",
+        xerr=[
+            [max(0.0, line.ratio - line.ratio_least) for line in lines],
+            [max(0.0, line.ratio_most - line.ratio) for line in lines],
+        ],
+        error_kw={"ecolor": "#718096", "capsize": 2},
+    )
+    axes.barh(
+        [place - 0.2 for place in places],
+        [line.cpu_ratio or 0.0 for line in lines],
+        0.38,
+        color=_COLORS["cpu"],
+        label=f"broker CPU (wanted: {CPU_RATIO_MAX:g} or less)",
+    )
+    axes.axvline(1.0, color="black", linewidth=1)
+    axes.axvline(THROUGHPUT_RATIO_MIN, color=_COLORS["throughput"], linewidth=1, linestyle="--")
+    axes.axvline(CPU_RATIO_MAX, color=_COLORS["cpu"], linewidth=1, linestyle="--")
+    axes.set_yticks(list(places), [line.title for line in lines])
+    axes.set_xlabel("Ottla, where Kafka is 1")
+    axes.legend(loc="lower right", fontsize="small")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

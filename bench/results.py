@@ -1,0 +1,133 @@
+"""What a run measured, what it comes to, and how it is kept as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.contenders import KAFKA, OTTLA
+from bench.rows import ROWS, Kind, Row
+
+THROUGHPUT_RATIO_MIN = 1.5
+CPU_RATIO_MAX = 0.5
+LATENCY_RATIO_MAX = 1.0
+START_SECONDS_MAX = 0.4
+MEMORY_MB_MAX = 80.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One load on one broker.
+
+    `cpu_s` is the broker's; `other_cpu_s` is what neither broker nor generator used: the noise.
+    """
+
+    row: str
+    broker: str
+    round: int
+    value: float
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    idle_cpu_s: float = 0.0
+    client_cpu_s: float = 0.0
+    other_cpu_s: float = 0.0
+    memory_mb: float = 0.0
+    details: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Results:
+    """Everything about one run."""
+
+    machine: dict[str, str]
+    settings: dict[str, Any]
+    measurements: list[Measurement] = field(default_factory=list)
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            json.dumps(asdict(self) | {"summary": [asdict(line) for line in self.lines()]}, indent=1)
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        told = json.loads(path.read_text())
+        return cls(told["machine"], told["settings"], [Measurement(**one) for one in told["measurements"]])
+
+    def of(self, row: str, broker: str) -> list[Measurement]:
+        return [one for one in self.measurements if one.row == row and one.broker == broker]
+
+    def lines(self) -> list[Line]:
+        """The table: one line for each row that both brokers ran."""
+        return [
+            Line.of(row, self.of(row.name, KAFKA), self.of(row.name, OTTLA))
+            for row in ROWS
+            if self.of(row.name, KAFKA) and self.of(row.name, OTTLA)
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of the table: medians over the rounds, and the verdict."""
+
+    name: str
+    title: str
+    unit: str
+    kind: Kind
+    kafka: float
+    ottla: float
+    ratio: float
+    ratio_least: float
+    ratio_most: float
+    kafka_cpu_s: float
+    ottla_cpu_s: float
+    cpu_ratio: float | None
+    ottla_busy: float | None
+    noise: float
+    wanted: str
+    is_met: bool
+
+    @classmethod
+    def of(cls, row: Row, kafka: list[Measurement], ottla: list[Measurement]) -> Line:
+        values = median(one.value for one in kafka), median(one.value for one in ottla)
+        cpus = median(one.cpu_s for one in kafka), median(one.cpu_s for one in ottla)
+        pairs = [b.value / a.value for a, b in zip(kafka, ottla, strict=False) if a.value]
+        ratio = values[1] / values[0] if values[0] else 0.0
+        cpu_ratio = cpus[1] / cpus[0] if row.load is not None and cpus[0] else None
+        wanted, is_met = _judge(row.kind, values[1], ratio, cpu_ratio)
+        walls = [one for one in kafka + ottla if one.wall_s]
+        return cls(
+            name=row.name,
+            title=row.title,
+            unit=row.unit,
+            kind=row.kind,
+            kafka=values[0],
+            ottla=values[1],
+            ratio=ratio,
+            ratio_least=min(pairs, default=ratio),
+            ratio_most=max(pairs, default=ratio),
+            kafka_cpu_s=cpus[0],
+            ottla_cpu_s=cpus[1],
+            cpu_ratio=cpu_ratio,
+            ottla_busy=median(one.cpu_s / one.wall_s for one in ottla) if walls else None,
+            noise=median(one.other_cpu_s / one.wall_s for one in walls) if walls else 0.0,
+            wanted=wanted,
+            is_met=is_met,
+        )
+
+
+def _judge(kind: Kind, ottla: float, ratio: float, cpu_ratio: float | None) -> tuple[str, bool]:
+    is_thrifty = cpu_ratio is None or cpu_ratio <= CPU_RATIO_MAX
+    if kind is Kind.THROUGHPUT:
+        wanted = f"≥ {THROUGHPUT_RATIO_MIN:g}x, CPU ≤ {CPU_RATIO_MAX:g}x"
+        return wanted, ratio >= THROUGHPUT_RATIO_MIN and is_thrifty
+    if kind is Kind.LATENCY:
+        wanted = f"≤ {LATENCY_RATIO_MAX:g}x, CPU ≤ {CPU_RATIO_MAX:g}x"
+        return wanted, ratio <= LATENCY_RATIO_MAX and is_thrifty
+    if kind is Kind.START:
+        return f"≤ {START_SECONDS_MAX:g} s", ottla <= START_SECONDS_MAX
+    return f"< {MEMORY_MB_MAX:g} MB", ottla < MEMORY_MB_MAX

@@ -1,0 +1,221 @@
+"""The rows of the table: what each loads the brokers with, and what is wanted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bench import generators
+from bench.generators import Outcome, Target
+
+LATENCY_RATE = 5_000
+CONNECTIONS = 500
+
+ACKS_ONE = ("acks=1", "enable.idempotence=false")
+ACKS_ALL = ("acks=all", "enable.idempotence=false")
+IDEMPOTENT = ("acks=all", "enable.idempotence=true")
+ONE_RECORD_A_REQUEST = (*ACKS_ONE, "batch.size=1", "linger.ms=0")
+
+Load = Callable[[Target], Outcome]
+
+
+class Kind(StrEnum):
+    """How a row is judged."""
+
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    START = "start"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table. Its load runs on a fresh topic, or on one that was filled before (`filled`)."""
+
+    name: str
+    title: str
+    unit: str
+    kind: Kind = Kind.THROUGHPUT
+    records: int = 0
+    quick_records: int = 0
+    size: int = 100
+    partitions: int = 1
+    filled: bool = False
+    load: Load | None = None
+
+
+def _produce(size: int, settings: tuple[str, ...], figure: str = "records_per_s") -> Load:
+    def load(target: Target) -> Outcome:
+        told = generators.producer_performance(target, size=size, settings=settings)
+        return Outcome(told[figure] / (1e6 if figure == "bytes_per_s" else 1), told)
+
+    return load
+
+
+def _fetch(target: Target) -> Outcome:
+    return generators.java_consumer(target, passes=5)
+
+
+def _paced_by_kafka(target: Target) -> Outcome:
+    told = generators.producer_performance(
+        target, size=100, settings=(*ACKS_ONE, "linger.ms=0"), throughput=LATENCY_RATE
+    )
+    return Outcome(told["p99_ms"], told)
+
+
+def _paced(target: Target) -> Outcome:
+    settings = (*ACKS_ONE, "linger.ms=0")
+    told = generators.paced_producer(target, size=100, rate=LATENCY_RATE, settings=settings)
+    return Outcome(told["p99_ms"], told)
+
+
+def _librdkafka_produce(target: Target) -> Outcome:
+    told = generators.librdkafka(target, role="produce", size=100)
+    return Outcome(told["records_per_s"], told)
+
+
+def _librdkafka_consume(target: Target) -> Outcome:
+    told = generators.librdkafka(target, role="consume", size=100)
+    return Outcome(told["bytes_per_s"] / 1e6, told)
+
+
+def fill(target: Target, size: int) -> None:
+    """Fill a topic that consumers read, with batches that are full on both brokers."""
+    generators.producer_performance(target, size=size, settings=(*ACKS_ONE, "linger.ms=100"))
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        name="produce-100",
+        title="100 B, acks=1",
+        unit="rec/s",
+        records=3_000_000,
+        quick_records=1_000_000,
+        load=_produce(100, ACKS_ONE),
+    ),
+    Row(
+        name="produce-1k",
+        title="1 KiB, acks=all",
+        unit="MB/s",
+        records=500_000,
+        quick_records=150_000,
+        load=_produce(1024, ACKS_ALL, "bytes_per_s"),
+    ),
+    Row(
+        name="produce-single",
+        title="one 100 B record a request, acks=1",
+        unit="req/s",
+        records=150_000,
+        quick_records=40_000,
+        load=_produce(100, ONE_RECORD_A_REQUEST),
+    ),
+    Row(
+        name="partitions-12",
+        title="100 B, acks=1, 12 partitions",
+        unit="rec/s",
+        records=3_000_000,
+        quick_records=1_000_000,
+        partitions=12,
+        load=_produce(100, ACKS_ONE),
+    ),
+    Row(
+        name="partitions-1000",
+        title="100 B, acks=1, 1,000 partitions",
+        unit="rec/s",
+        records=2_000_000,
+        quick_records=500_000,
+        partitions=1000,
+        load=_produce(100, ACKS_ONE),
+    ),
+    Row(
+        name="lz4",
+        title="1 KiB, acks=all, lz4",
+        unit="MB/s",
+        records=400_000,
+        quick_records=150_000,
+        load=_produce(1024, (*ACKS_ALL, "compression.type=lz4"), "bytes_per_s"),
+    ),
+    Row(
+        name="idempotent",
+        title="100 B, acks=all, idempotent",
+        unit="rec/s",
+        records=3_000_000,
+        quick_records=1_000_000,
+        load=_produce(100, IDEMPOTENT),
+    ),
+    Row(
+        name="connections-500",
+        title="500 connections, one record a request",
+        unit="req/s",
+        records=300_000,
+        quick_records=60_000,
+        load=lambda target: generators.connections(target, count=CONNECTIONS, size=100),
+    ),
+    Row(
+        name="librdkafka-produce",
+        title="librdkafka, 100 B, acks=all",
+        unit="rec/s",
+        records=5_000_000,
+        quick_records=1_500_000,
+        load=_librdkafka_produce,
+    ),
+    Row(
+        name="fetch-100",
+        title="Java consumer, 100 B",
+        unit="MB/s",
+        records=3_000_000,
+        quick_records=1_000_000,
+        filled=True,
+        load=_fetch,
+    ),
+    Row(
+        name="fetch-1k",
+        title="Java consumer, 1 KiB",
+        unit="MB/s",
+        records=400_000,
+        quick_records=100_000,
+        size=1024,
+        filled=True,
+        load=_fetch,
+    ),
+    Row(
+        name="fetch-12",
+        title="Java consumer, 100 B, 12 partitions",
+        unit="MB/s",
+        records=3_000_000,
+        quick_records=1_000_000,
+        partitions=12,
+        filled=True,
+        load=_fetch,
+    ),
+    Row(
+        name="librdkafka-consume",
+        title="librdkafka consumer, 100 B",
+        unit="MB/s",
+        records=3_000_000,
+        quick_records=1_000_000,
+        filled=True,
+        load=_librdkafka_consume,
+    ),
+    Row(
+        name="latency",
+        title="paced 5,000 rec/s, acks=1: p99",
+        unit="ms",
+        kind=Kind.LATENCY,
+        records=75_000,
+        quick_records=20_000,
+        load=_paced,
+    ),
+    Row(
+        name="latency-tool",
+        title="the same by Kafka's tool, in whole ms",
+        unit="ms",
+        kind=Kind.LATENCY,
+        records=75_000,
+        quick_records=20_000,
+        load=_paced_by_kafka,
+    ),
+    Row(name="start", title="start to first metadata answer", unit="s", kind=Kind.START),
+    Row(name="memory", title="resident memory after the runs", unit="MB", kind=Kind.MEMORY),
+)

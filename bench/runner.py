@@ -1,0 +1,216 @@
+"""One run: starts, warm-up, rounds. Whatever happens, every process that it started ends with it."""
+
+from __future__ import annotations
+
+import itertools
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import generators, machine
+from bench.contenders import NAMES, SETTINGS, Contender, make_broker, time_start
+from bench.generators import Target
+from bench.results import Measurement, Results
+from bench.rows import Kind, Row, fill
+
+WARM_UP_SHARE = 0.25
+_topic_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run."""
+
+    rows: Sequence[Row]
+    rounds: int = 3
+    starts: int = 5
+    is_quick: bool = False
+    load_timeout_s: int = 180
+    patience_s: float = 0.0
+    directory: Path | None = None
+
+    def records_of(self, row: Row) -> int:
+        return row.quick_records if self.is_quick else row.records
+
+
+def run(plan: Plan, tell: Callable[[str], None]) -> Results:
+    """Run the plan. `tell` gets a line for each thing done."""
+    generators.build_all()
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-", dir=plan.directory) as temporary:
+        directory = Path(temporary)
+        results = Results(
+            machine.facts(directory),
+            {
+                "rounds": plan.rounds,
+                "starts": plan.starts,
+                "is_quick": plan.is_quick,
+                "warm_up_share": WARM_UP_SHARE,
+                "broker": dict(SETTINGS),
+                "begun": time.strftime("%Y-%m-%d %H:%M %Z"),
+            },
+        )
+        if any(row.kind is Kind.START for row in plan.rows):
+            results.measurements += _time_starts(plan, directory, tell)
+        if any(row.load is not None for row in plan.rows):
+            _Rounds(plan, directory, tell, results.measurements).run()
+    return results
+
+
+def _time_starts(plan: Plan, directory: Path, tell: Callable[[str], None]) -> list[Measurement]:
+    """Start each broker several times, in turn, on a formatted directory that was left clean."""
+    found: list[Measurement] = []
+    with ExitStack() as stack:
+        brokers = {name: make_broker(name, directory / f"start-{name}") for name in NAMES}
+        for broker in brokers.values():
+            stack.callback(broker.close)
+            broker.start()
+            broker.stop()
+        for number in range(plan.starts):
+            machine.wait_for_quiet(plan.patience_s)
+            for name, broker in brokers.items():
+                seconds, cpu_s = time_start(broker)
+                broker.stop()
+                found.append(
+                    Measurement(row=Kind.START, broker=name, round=number, value=seconds, cpu_s=cpu_s)
+                )
+                tell(f"start {number + 1}/{plan.starts}  {name:6} {seconds:.3f} s  (CPU {cpu_s:.2f} s)")
+    return found
+
+
+class _Rounds:
+    """The measured rounds over two running brokers."""
+
+    def __init__(
+        self, plan: Plan, directory: Path, tell: Callable[[str], None], found: list[Measurement]
+    ) -> None:
+        self._plan = plan
+        self._directory = directory
+        self._tell = tell
+        self._found = found
+        self._contenders: list[Contender] = []
+
+    def run(self) -> None:
+        try:
+            for name in NAMES:
+                self._contenders.append(Contender(name, self._directory / name))
+            self._warm_up()
+            for number in range(self._plan.rounds):
+                self._round(number)
+            self._note_memory()
+        finally:
+            for contender in self._contenders:
+                contender.close()
+
+    def _warm_up(self) -> None:
+        """The same unmeasured load for each: every row once, a part of its size."""
+        rows = [row for row in self._plan.rows if row.load is not None]
+        for contender in self._contenders:
+            started = time.monotonic()
+            filled: set[str] = set()
+            for row in rows:
+                records = self._plan.records_of(row)
+                if row.filled and _topic_of(row) not in filled:
+                    filled.add(_topic_of(row))
+                    contender.create_topic(_topic_of(row), row.partitions)
+                    fill(self._target(contender, _topic_of(row), row.partitions, records), row.size)
+                if row.kind is not Kind.LATENCY:
+                    self._load(row, contender, records if row.filled else int(records * WARM_UP_SHARE))
+            self._tell(f"warmed up {contender.name} in {time.monotonic() - started:.0f} s")
+
+    def _round(self, number: int) -> None:
+        for row in self._plan.rows:
+            if row.load is None:
+                continue
+            machine.wait_for_quiet(self._plan.patience_s)
+            for contender in self._contenders:
+                measured = self._measure(row, contender, number)
+                self._found.append(measured)
+                self._tell(
+                    f"round {number + 1}/{self._plan.rounds}  {row.name:20} {contender.name:6} "
+                    f"{measured.value:>12,.2f} {row.unit:6} {measured.wall_s:5.1f} s, "
+                    f"CPU {measured.cpu_s:6.2f} s, client {measured.client_cpu_s:5.2f} s, "
+                    f"others {measured.other_cpu_s:5.2f} s, {measured.memory_mb:.0f} MB"
+                )
+
+    def _measure(self, row: Row, contender: Contender, number: int) -> Measurement:
+        others = [one for one in self._contenders if one is not contender]
+        return self._load(row, contender, self._plan.records_of(row), number, others)
+
+    def _load(
+        self,
+        row: Row,
+        contender: Contender,
+        records: int,
+        number: int = -1,
+        others: Sequence[Contender] = (),
+    ) -> Measurement:
+        """Run a row's load on one broker, on a topic of its own, and check that every record arrived."""
+        assert row.load is not None
+        topic = _topic_of(row)
+        created = time.monotonic()
+        if not row.filled:
+            contender.create_topic(topic, row.partitions)
+        created = time.monotonic() - created
+        target = self._target(contender, topic, row.partitions, records)
+        cpu, idle, client = contender.cpu_s(), sum(one.cpu_s() for one in others), _client_cpu_s()
+        busy, started = machine.busy_cpu_s(), time.monotonic()
+        outcome = row.load(target)
+        wall = time.monotonic() - started
+        busy = machine.busy_cpu_s() - busy
+        cpu = contender.cpu_s() - cpu
+        idle = sum(one.cpu_s() for one in others) - idle
+        client = _client_cpu_s() - client
+        if not row.filled:
+            stored = contender.record_count(topic, row.partitions)
+            if stored != records:
+                raise generators.GeneratorFailed(
+                    f"{row.name}: {contender.name} holds {stored} records of the {records} that were sent."
+                )
+            contender.delete_topic(topic)
+        return Measurement(
+            row=row.name,
+            broker=contender.name,
+            round=number,
+            value=outcome.value,
+            wall_s=wall,
+            cpu_s=cpu,
+            idle_cpu_s=idle,
+            client_cpu_s=client,
+            other_cpu_s=max(0.0, busy - cpu - idle - client),
+            memory_mb=contender.memory_mb(),
+            details={**outcome.details, "create_topic_s": created},
+        )
+
+    def _note_memory(self) -> None:
+        for contender in self._contenders:
+            memory = contender.memory_mb()
+            self._found.append(
+                Measurement(row=Kind.MEMORY, broker=contender.name, round=0, value=memory, memory_mb=memory)
+            )
+            self._tell(f"memory  {contender.name:6} {memory:.0f} MB")
+
+    def _target(self, contender: Contender, topic: str, partitions: int, records: int) -> Target:
+        return Target(
+            port=contender.port,
+            topic=topic,
+            partitions=partitions,
+            records=records,
+            timeout_s=self._plan.load_timeout_s,
+        )
+
+
+def _topic_of(row: Row) -> str:
+    """The topic that a row reads, or a new one that it fills."""
+    if row.filled:
+        return f"filled-{row.size}-{row.partitions}"
+    return f"load-{next(_topic_numbers)}"
+
+
+def _client_cpu_s() -> float:
+    """CPU seconds of all children that have ended: the load generators."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -267,10 +267,12 @@ class LogDirectories(Duties):
             for directory in online:
                 if directory.id == directory_id:
                     return [directory]
+        usable = [directory for directory in online if not directory.cordoned]
+        if len(usable) == 1:
+            return usable
         counts = {directory.path: 0 for directory in self.directories}
         for log in self.everything():
             counts[directory_of(log)] += 1
-        usable = [directory for directory in online if not directory.cordoned]
         return sorted(usable, key=lambda directory: (directory.full, counts[directory.path]))
 
     def create_in(self, directory: LogDirectory, name: str, key: Partition, topic_id: bytes) -> Log:
@@ -414,12 +416,18 @@ class LogDirectories(Duties):
 
     async def _close(self, directory: LogDirectory, broker_epoch: int) -> None:
         logs = self.logs_in(directory)
+        failures: list[OSError | KafkaError]
         new = self.unsynced.intersection(log.directory for log in logs)
         try:
             await outlast(self.disk, sync_created, self.disk, new)
-            await outlast(self.disk, _close_logs, logs)
-        except (OSError, KafkaError) as error:
-            logger.error("%s is not left clean: %s", directory.path, error)
+            threads = self.config.recovery_threads
+            shares = [logs[number::threads] for number in range(threads)]
+            closings = [outlast(self.disk, _close_logs, share) for share in shares]
+            failures = [failure for failure in await asyncio.gather(*closings) if failure is not None]
+        except OSError as error:
+            failures = [error]
+        if failures:
+            logger.error("%s is not left clean: %s", directory.path, failures[0])
             return
         for name in _CHECKPOINTS:
             await self.write_checkpoint(directory, name)
@@ -438,8 +446,8 @@ class LogDirectories(Duties):
                 directory.release = None
 
 
-def _close_logs(logs: list[Log]) -> None:
-    """Flush and close all; the first failure is raised once the rest is closed."""
+def _close_logs(logs: list[Log]) -> OSError | KafkaError | None:
+    """Flush and close all, whatever happens to one of them; the first failure."""
     failure: OSError | KafkaError | None = None
     for log in logs:
         try:
@@ -448,5 +456,4 @@ def _close_logs(logs: list[Log]) -> None:
         except (OSError, KafkaError) as error:
             failure = failure or error
             log.close(clean=False)
-    if failure is not None:
-        raise failure
+    return failure

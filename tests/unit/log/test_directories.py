@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -239,10 +240,15 @@ def test_a_new_directory_among_formatted_ones_is_taken_in(node: Node) -> None:
     assert directories.metadata_directory_id == ids[0]
 
 
-def test_a_directory_in_use_stops_the_start(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node.disk, "lock", lambda path: None)
+def test_a_directory_in_use_stops_the_start(node: Node) -> None:
+    first = node.make()
+    first.open(node_id=1)
     with pytest.raises(DirectoryError, match=r"Failed to acquire lock on file \.lock"):
         node.make().open(node_id=1)
+    asyncio.run(first.close())
+    second = node.make()
+    second.open(node_id=1)
+    asyncio.run(second.close())
 
 
 def test_the_same_directory_twice_stops_the_start(node: Node) -> None:

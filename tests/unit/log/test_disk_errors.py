@@ -203,3 +203,24 @@ def test_a_failed_cleaning_is_its_directorys_matter(node: Node) -> None:
         await node.stop(directories)
 
     run(test)
+
+
+def test_a_failure_while_stopping_leaves_no_clean_marker_but_closes_the_rest(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        logs = [directories.create("orders", index, TOPIC_ID) for index in range(4)]
+        for log in logs:
+            append(log, batch(2))
+        broken = logs[0].directory
+        node.disk.fault = lambda operation, path: (
+            errno.EIO if operation == "fsync" and path.startswith(broken) else 0
+        )
+        await node.stop(directories, epoch=5)
+        node.disk.heal()
+        assert not is_there(node.paths[0], CLEAN_SHUTDOWN)
+        assert is_there(node.paths[1], CLEAN_SHUTDOWN)
+        again = await node.start()
+        assert [again.logs["orders", index].log_end_offset for index in range(4)] == [2, 2, 2, 2]
+        await node.stop(again)
+
+    run(test)

@@ -1,8 +1,12 @@
 # Every target does its own set-up: it needs Python 3.11 or newer and make, and nothing else beforehand.
 
-PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3.11 python3,$(shell command -v $(name))))
+# The first that runs and is new enough: a name on the path may be a shim with nothing behind it.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
+  $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 BIN := .venv/bin
-KERNEL := $(wildcard src/ottla/records/kernel.py src/ottla/records/kernel.pxd)
+CODE := src tests bench setup.py
+COMPILED := $(wildcard src/ottla/records/*.pxd)
+KERNEL := $(COMPILED) $(COMPILED:.pxd=.py)
 STAMP := .venv/.set-up
 BENCH_STAMP := .venv/.set-up-bench
 
@@ -21,9 +25,8 @@ setup: $(STAMP)
 
 # The compiled kernel is part of the installation, so a changed kernel installs again.
 $(STAMP): pyproject.toml $(wildcard setup.py) $(KERNEL)
-	@test -n "$(PYTHON)" || { echo "Python is missing: install Python 3.11 or newer." >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "$(PYTHON) is too old: install Python 3.11 or newer, or name one with make PYTHON=..." >&2; exit 1; }
+	@test -n "$(PYTHON)" || { \
+	  echo "No Python 3.11 or newer was found: install one, or name it with make PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
@@ -42,8 +45,8 @@ unit: setup
 	$(BIN)/python -m pytest tests/unit
 
 check: setup
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/mypy tests/interop bench
 	$(BIN)/lint-imports
@@ -51,8 +54,8 @@ check: setup
 	$(BIN)/python -m ottla.config.generate --check
 
 format: setup
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
 
 bench: $(BENCH_STAMP)
 	$(BIN)/python -m bench $(ARGS)

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         try:
             results = run(plan, lambda line: console.print(line, highlight=False))
-        except (GeneratorFailed, BrokerFailed, PeerMissing) as error:
+        except (GeneratorFailed, BrokerFailed, PeerMissing, AssertionError) as error:
             console.print(f"The run broke off: {error}", markup=False)
             return 1
         _keep(results, console)

@@ -110,7 +110,7 @@ class Contender:
         self.broker.close()
 
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "socket.timeout.ms": 60_000, "log_level": 3})
+        return AdminClient({"bootstrap.servers": self.bootstrap, "socket.timeout.ms": 60_000, "log_level": 0})
 
 
 def time_start(broker: BrokerProcess) -> tuple[float, float]:

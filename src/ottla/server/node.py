@@ -173,6 +173,7 @@ class Node:
                 metadata_path=config.metadata_log_directory,
                 recovery_threads=config.int_of("num.recovery.threads.per.data.dir"),
                 producer_id_expiration_ms=config.int_of("producer.id.expiration.ms"),
+                delete_delay_ms=config.int_of("log.segment.delete.delay.ms"),
                 cleaner=CleanerConfig(
                     enabled=config.bool_of("log.cleaner.enable"),
                     threads=config.int_of("log.cleaner.threads"),

@@ -174,15 +174,9 @@ class Node:
                 recovery_threads=config.int_of("num.recovery.threads.per.data.dir"),
                 producer_id_expiration_ms=config.int_of("producer.id.expiration.ms"),
                 delete_delay_ms=config.int_of("log.segment.delete.delay.ms"),
-                cleaner=CleanerConfig(
-                    enabled=config.bool_of("log.cleaner.enable"),
-                    threads=config.int_of("log.cleaner.threads"),
-                    dedupe_buffer_bytes=config.int_of("log.cleaner.dedupe.buffer.size"),
-                    load_factor=config.float_of("log.cleaner.io.buffer.load.factor"),
-                    io_buffer_bytes=config.int_of("log.cleaner.io.buffer.size"),
-                    io_bytes_per_second=config.float_of("log.cleaner.io.max.bytes.per.second"),
-                    backoff_ms=config.int_of("log.cleaner.backoff.ms"),
-                ),
+                cordoned=config.cordoned_directories,
+                copy_bytes_per_second=config.int_of("replica.alter.log.dirs.io.max.bytes.per.second"),
+                cleaner=_cleaner_config(config),
             ),
             log_config=self._log_config,
             on_offline=self._on_offline,
@@ -275,6 +269,7 @@ class Node:
         )
         for warning in broker.config.warnings:
             logger.warning("%s", warning)
+        broker.directories.cleaner.reconfigure(_cleaner_config(broker.config))
         self._counts.total_max = broker.config.int_of("max.connections")
         self._counts.host_max = broker.config.int_of("max.connections.per.ip")
 
@@ -318,11 +313,20 @@ class Node:
         self._every(min(config.int_of("log.flush.scheduler.interval.ms"), 1_000), directories.flush_due)
         self._every(config.int_of("producer.id.expiration.check.interval.ms"), directories.expire_producers)
         self._keep(self._delete_due())
-        self._keep(self._clean())
+        for _ in range(config.int_of("log.cleaner.threads")):
+            self._keep(self._clean())
         self._keep(self._copy_futures())
 
     def _keep(self, duty: Coroutine[Any, Any, None]) -> None:
-        self._duties.append(asyncio.ensure_future(duty))
+        task = asyncio.ensure_future(duty)
+        task.add_done_callback(self._on_duty_ended)
+        self._duties.append(task)
+
+    def _on_duty_ended(self, task: asyncio.Task[None]) -> None:
+        """A duty goes on until the node stops: one that ends by itself is a mistake of ours."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("A duty of this node failed and is not done any more", exc_info=error)
+            self._fail(RuntimeError(f"a duty failed: {error}"))
 
     def _every(self, interval_ms: int, duty: Callable[[], Awaitable[Any] | Any]) -> None:
         async def repeat() -> None:
@@ -347,7 +351,7 @@ class Node:
         cleaner = self.broker.directories.cleaner
         while True:
             if not await cleaner.clean_next():
-                await asyncio.sleep(self.config.int_of("log.cleaner.backoff.ms") / 1000)
+                await asyncio.sleep(self.broker.config.int_of("log.cleaner.backoff.ms") / 1000)
 
     async def _copy_futures(self) -> None:
         directories = self.broker.directories
@@ -387,6 +391,18 @@ class Node:
             connection.has_unanswered for listener in self.listeners for connection in listener.connections
         ):
             await asyncio.sleep(0.01)
+
+
+def _cleaner_config(config: BrokerConfig) -> CleanerConfig:
+    return CleanerConfig(
+        enabled=config.bool_of("log.cleaner.enable"),
+        threads=config.int_of("log.cleaner.threads"),
+        dedupe_buffer_bytes=config.int_of("log.cleaner.dedupe.buffer.size"),
+        load_factor=config.float_of("log.cleaner.io.buffer.load.factor"),
+        io_buffer_bytes=config.int_of("log.cleaner.io.buffer.size"),
+        io_bytes_per_second=config.float_of("log.cleaner.io.max.bytes.per.second"),
+        backoff_ms=config.int_of("log.cleaner.backoff.ms"),
+    )
 
 
 def set_up_logging(stream: TextIO = sys.stdout) -> None:

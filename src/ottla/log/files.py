@@ -342,7 +342,7 @@ class LogFiles:
     def close(self, *, clean: bool = True) -> None:
         """Give back files and mappings. A clean close leaves all that saves the next load a scan."""
         if clean and self.failure is None:
-            if self.log_end_offset > self.log_start_offset or self._snapshots.offsets:
+            if self.log_end_offset > self.segments[0].base_offset:
                 self._snapshots.take(self.producers, sync=True)
             for segment in self.segments:
                 segment.close()

@@ -139,7 +139,7 @@ class Loader:
             end_offset = self._log_start_offset
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
         self._trim_epochs(end_offset)
-        self._load_producers(log_start_offset, end_offset)
+        self._load_producers(end_offset)
         point = end_offset if is_untouched else min(self._recovery_point, end_offset)
         return Loaded(
             self._segments,
@@ -307,8 +307,7 @@ class Loader:
     def _recover(self, segment: Segment, promised_offset: int) -> tuple[int, int]:
         """Scan one segment and make its indexes anew: (the offset after its last batch, bytes cut off)."""
         if not self._is_replayed:
-            start = max(self._log_start_offset, self._segments[0].base_offset)
-            self._rebuild_producers(min(start, segment.base_offset), segment.base_offset)
+            self._rebuild_producers(segment.base_offset)
             self._is_replayed = True
         segment.aborted_index.truncate_to(segment.base_offset)
         segment.reset_indexes()
@@ -465,32 +464,33 @@ class Loader:
         self._are_epochs_new |= self._epochs.truncate_from_end(end_offset)
         self._are_epochs_new |= self._epochs.truncate_from_start(self._log_start_offset)
 
-    def _load_producers(self, log_start_offset: int, end_offset: int) -> None:
-        self._snapshots.remove_strays([segment.base_offset for segment in self._segments])
-        self._snapshots.remove_outside(log_start_offset, end_offset)
+    def _load_producers(self, end_offset: int) -> None:
+        bases = [segment.base_offset for segment in self._segments]
+        self._snapshots.remove_strays(bases)
+        self._snapshots.remove_outside(bases[0], end_offset)
         if not self._is_replayed:
-            self._rebuild_producers(log_start_offset, end_offset)
+            self._rebuild_producers(end_offset)
         self._producers.end_offset = end_offset
-        if end_offset > log_start_offset:
+        if end_offset > bases[0]:
             self._snapshots.take(self._producers)
 
-    def _rebuild_producers(self, log_start_offset: int, end_offset: int) -> None:
-        now_ms = self._clock.now_ms()
-        rebuild_producers(
-            self._producers, self._snapshots, self._segments, log_start_offset, end_offset, now_ms
-        )
+    def _rebuild_producers(self, end_offset: int) -> None:
+        rebuild_producers(self._producers, self._snapshots, self._segments, end_offset, self._clock.now_ms())
 
 
 def rebuild_producers(
     states: ProducerStates,
     snapshots: Snapshots,
     segments: Segments,
-    log_start_offset: int,
     end_offset: int,
     now_ms: int,
 ) -> None:
-    """Bring `states` to `end_offset`: from the newest snapshot, then through the batches that follow it."""
-    snapshots.restore(states, log_start_offset, end_offset, now_ms)
+    """Bring `states` to `end_offset`: from the newest snapshot, then through the batches that follow it.
+
+    Deleted records count as long as their segment, or the snapshot at the start of the first one, is there:
+    to forget a producer before its time would be to refuse or repeat what it sends next.
+    """
+    snapshots.restore(states, segments[0].base_offset, end_offset, now_ms)
     if states.end_offset < end_offset:
         for segment in segments.covering(states.end_offset, end_offset):
             position = segment.position_of(max(states.end_offset, segment.base_offset))

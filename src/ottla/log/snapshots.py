@@ -74,17 +74,17 @@ class Snapshots:
         for offset in strays:
             self.remove(offset)
 
-    def remove_outside(self, log_start_offset: int, end_offset: int) -> None:
-        """Keep those in (log start, end]."""
-        for offset in [offset for offset in self.offsets if not log_start_offset < offset <= end_offset]:
+    def remove_outside(self, first_offset: int, end_offset: int) -> None:
+        """Keep those in [first, end]."""
+        for offset in [offset for offset in self.offsets if not first_offset <= offset <= end_offset]:
             self.remove(offset)
 
-    def restore(self, states: ProducerStates, log_start_offset: int, end_offset: int, now_ms: int) -> None:
-        """Bring `states` to the newest sound snapshot in (log start, end], else to nothing at the log start.
+    def restore(self, states: ProducerStates, first_offset: int, end_offset: int, now_ms: int) -> None:
+        """Bring `states` to the newest sound snapshot in [first, end], else to nothing at the first offset.
 
         Snapshots outside that range are removed: the log has gone back, or on, without them.
         """
-        self.remove_outside(log_start_offset, end_offset)
+        self.remove_outside(first_offset, end_offset)
         while self.offsets:
             offset = self.offsets[-1]
             path = self.path_of(offset)
@@ -96,4 +96,4 @@ class Snapshots:
                 continue
             states.restore(entries, offset, now_ms)
             return
-        states.restore((), log_start_offset, now_ms)
+        states.restore((), first_offset, now_ms)

@@ -162,6 +162,8 @@ class LogUpkeep(LogFiles):
         self.size_bytes -= active.truncate_to(offset, self._clock.now_ms())
         self.segments.forget_positions()
         self._move_end(offset)
+        # A batch that held the offset is gone as a whole, and with it what was flushed of it.
+        self.recovery_point = min(self.recovery_point, active.read_next_offset())
         if self.epochs.truncate_from_end(offset):
             self._write_epochs()
         self.log_start_offset = min(self.log_start_offset, offset)
@@ -177,15 +179,9 @@ class LogUpkeep(LogFiles):
 
     def _reload_producers(self) -> None:
         """The producers as of the end of the log."""
-        rebuild_producers(
-            self.producers,
-            self._snapshots,
-            self.segments,
-            self.log_start_offset,
-            self.log_end_offset,
-            self._clock.now_ms(),
-        )
-        if self.log_end_offset > self.log_start_offset:
+        now_ms = self._clock.now_ms()
+        rebuild_producers(self.producers, self._snapshots, self.segments, self.log_end_offset, now_ms)
+        if self.log_end_offset > self.segments[0].base_offset:
             self._snapshots.take(self.producers)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:

@@ -39,6 +39,7 @@ class Life:
         self.random = random.Random(seed)
         self.is_robust = is_robust
         """Kafka fails on scans and on several batches at once when an index has hardly any room."""
+        self.whole_from = 0
         self.epoch = 0
         self.sequences: dict[int, tuple[int, int]] = {}  # producer id -> (epoch, next sequence)
 
@@ -141,18 +142,17 @@ class Life:
         elif choice < 0.90:
             pair.set_watermark(end)
             pair.retain()
-        elif choice < 0.92:
+        elif choice < 0.92 and self.is_whole:
             # Below the end Kafka forgets which transactions were not replicated, or that they were.
             pair.set_watermark(end)
             pair.truncate_to(rnd.choice([self.border(), self.border(), end]))
             self.forget()
         elif choice < 0.925:
-            pair.start_over_at(end + rnd.randint(0, 5))
+            self.whole_from = end + rnd.randint(0, 5)
+            pair.start_over_at(self.whole_from)
             self.forget()
         elif choice < 0.95:
-            # After a crash Kafka forgets open transactions that began below the log start, ours holds them.
-            is_whole = log.log_start_offset == log.segments[0].base_offset
-            pair.reopen(clean=rnd.random() < 0.6 or not self.is_robust or not is_whole)
+            pair.reopen(clean=rnd.random() < 0.6 or not self.is_robust or not self.is_whole)
         else:
             self.ask()
 
@@ -163,6 +163,11 @@ class Life:
         return self.random.choice(
             [*(offset for offset in borders if offset >= log.log_start_offset), log.log_end_offset]
         )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was deleted. Of what was, Kafka forgets the producers with the next scan."""
+        return self.pair.log.log_start_offset == self.whole_from
 
     def forget(self) -> None:
         """After a truncation producers go on from what the log still knows."""

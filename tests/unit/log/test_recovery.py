@@ -220,6 +220,34 @@ def test_records_deleted_on_purpose_are_no_promise(bench: Bench) -> None:
     assert append(log, batch()).first_offset == 4
 
 
+def test_after_truncation_into_a_flushed_batch_a_torn_tail_is_no_damage(bench: Bench) -> None:
+    log = bench.open()
+    append(log, batch(2))
+    log.flush()
+    log.truncate_to(1)
+    assert log.recovery_point == 0
+    append(log, batch(2))
+    log.close(clean=False)
+    path = bench.path(f"{FIRST}.log")
+    path.write_bytes(path.read_bytes()[:-1])
+    log = bench.open(clean=False, recovery_point=log.recovery_point)
+    assert log.log_end_offset == 0
+
+
+def test_producers_outlive_their_segments_over_a_crash(bench: Bench) -> None:
+    log = bench.open()
+    append(log, produced(1, 0, 3))
+    append(log, produced(2, 0, transactional=True))
+    log.roll()
+    append(log, batch())
+    log.increase_log_start_offset(4, "test")
+    log.delete_old_segments(START_MS)
+    log = bench.reopen(log, clean=False)
+    assert [segment.base_offset for segment in log.segments] == [4]
+    assert append(log, produced(1, 0, 3)).duplicate
+    assert log.has_ongoing_transaction(2, 0)
+
+
 def test_segments_behind_a_torn_one_are_dropped(bench: Bench) -> None:
     log = small_segments(bench)
     log.close(clean=False)

@@ -19,7 +19,7 @@ from ottla.log.log import Log
 from ottla.ports import Buffer, Clock, Disk, Random
 from ottla.raft import control, snapshots
 from ottla.raft.effects import Effect, HighWatermarkMoved, LeaderChanged, PersistElection, StartEpoch
-from ottla.raft.election import ElectionState
+from ottla.raft.election import NOBODY, ElectionState
 from ottla.raft.journal import (
     DIRECTORY_NAME,
     TOPIC,
@@ -232,7 +232,10 @@ class Driver(Generic[_T]):
             if isinstance(effect, StartEpoch):
                 self._start_epoch(effect)
             elif isinstance(effect, LeaderChanged):
-                logger.info("In epoch %d the leader of the quorum is %d.", effect.epoch, effect.leader_id)
+                if effect.leader_id == NOBODY:
+                    logger.info("No leader of the quorum is known in epoch %d.", effect.epoch)
+                else:
+                    logger.info("In epoch %d the leader of the quorum is %d.", effect.epoch, effect.leader_id)
             elif isinstance(effect, HighWatermarkMoved):
                 self._deliver(effect.offset)
         if election is not None:
@@ -405,7 +408,7 @@ class Driver(Generic[_T]):
         if end:
             run = memoryview(records)[:end]
             batches = batches_of(run, self._decode)
-            self.log.append_as_follower(run, leader_epoch=self.replica.epoch)
+            self.log.append_as_follower(run)
             self._next_offset = self.log.log_end_offset
             for record in control_records_of(run):
                 self._take_control(record)

@@ -192,7 +192,7 @@ class RemoteQuorum(CommittedMetadata):
                 self._close_channel()
                 self._failures += 1
                 if self._failures in (1, 10) or self._failures % 600 == 0:
-                    logger.warning("The metadata log cannot be followed: %s; trying again.", error)
+                    logger.warning("Cannot follow the metadata log, trying again: %s", error)
                 await asyncio.sleep(self._backoff_seconds())
             except SnapshotDamaged as error:
                 logger.error("A snapshot came damaged from the controller and is fetched again: %s", error)

@@ -19,7 +19,7 @@ from ottla.log.log import Appended
 from ottla.records.batch import ATTRIBUTES_POSITION, MAGIC_POSITION, TRANSACTIONAL_BIT
 from ottla.records.validate import check_request
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.common import leader_hint
+from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.partitions import Partition, why_not_hosted
 from ottla.server.waiting import Answer
 from ottla.wire.errors import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ottla.server.broker import Broker
 
 KEY = 0
+LEADER_HINT_VERSION = 10
 
 _FLAGS_AT = ATTRIBUTES_POSITION + 1
 _WITHOUT_LOG_START = (CorruptMessage, KafkaStorageError, MessageTooLarge, NotLeaderOrFollower)
@@ -90,7 +91,7 @@ def handle(
                 appended = _append(broker, partition, data.records, acks, now_ms)
             except KafkaError as error:
                 first_error = first_error or error
-                answers.append(_failed(broker, topic, data.index, asked, error))
+                answers.append(_failed(broker, topic, data.index, asked, error, version))
                 continue
             written = _PartitionResponse(
                 index=data.index,
@@ -106,6 +107,8 @@ def handle(
                 waiting.append(_Written(partition, appended.last_offset + 1, written))
         topics.append(_TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     response = ProduceResponse(responses=topics)
+    if first_error is not None and version >= LEADER_HINT_VERSION:
+        response.node_endpoints = _leaders_of(broker, topics, context.listener)
     if waiting:
         return _wait(broker, response, waiting, acks, request.timeout_ms)
     if acks == 0:
@@ -113,6 +116,19 @@ def handle(
             context.connection.close(f"its produce request with acks=0 failed: {first_error}")
         return None
     return response
+
+
+def _leaders_of(
+    broker: Broker, topics: list[_TopicResponse], listener: str
+) -> list[ProduceResponse.NodeEndpoint]:
+    """Where the leaders are reached that the answers name."""
+    leaders = {
+        answer.current_leader.leader_id
+        for topic in topics
+        for answer in topic.partition_responses
+        if answer.current_leader.leader_id >= 0
+    }
+    return leader_endpoints(broker, leaders, listener, ProduceResponse.NodeEndpoint)
 
 
 def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
@@ -159,6 +175,7 @@ def _failed(
     index: int,
     asked: Partition | None,
     error: KafkaError,
+    version: int,
 ) -> _PartitionResponse:
     """The answer for one partition. `asked`: the one that was to append, if it came to that."""
     log = asked.log if asked is not None and not isinstance(error, _WITHOUT_LOG_START) else None
@@ -173,7 +190,7 @@ def _failed(
             for at, message in getattr(error, "record_errors", ())
         ],
     )
-    if isinstance(error, NotLeaderOrFollower):
+    if version >= LEADER_HINT_VERSION and isinstance(error, NotLeaderOrFollower):
         leader_id, leader_epoch = leader_hint(broker, topic.topic_id, topic.name, index)
         failed.current_leader = ProduceResponse.LeaderIdAndEpoch(
             leader_id=leader_id, leader_epoch=leader_epoch

@@ -34,6 +34,7 @@ from ottla.server.fetch_sessions import FetchSessions
 from ottla.server.formatting import format_if_new
 from ottla.server.handlers import HANDLERS
 from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
+from ottla.server.placements import Placements
 from ottla.server.producer_ids import ProducerIds
 from ottla.server.quorum import Quorum
 from ottla.server.registration import NotRegistered, Registration
@@ -65,6 +66,7 @@ class Node:
         self._quorum: CommittedMetadata | None = None
         self._directories: LogDirectories | None = None
         self._replicas: Replicas | None = None
+        self._placements: Placements | None = None
         self._registration: Registration | None = None
         self._kinds: dict[str, str] = {}  # of each listener: "broker" or "controller"
         self._counts = ConnectionCounts(
@@ -122,7 +124,8 @@ class Node:
         )
         self._take_dynamic_config()
         if config.is_broker:
-            self._replicas = Replicas(broker)
+            self._placements = Placements(broker, self._broker_epoch)
+            self._replicas = Replicas(broker, self._placements)
             await directories.load(is_stray=self._replicas.why_stray)
             self._replicas.apply_all(quorum.image)
         quorum.subscribe(self._on_metadata)
@@ -288,6 +291,12 @@ class Node:
         if partition is not None:
             partition.log = log
             partition.growth.notify()
+            if self._placements is not None:
+                directory_id = self.broker.directories.directory_id_of(log)
+                self._placements.note(partition.topic_id, partition.index, directory_id)
+
+    def _broker_epoch(self) -> int:
+        return self._registration.broker_epoch if self._registration is not None else -1
 
     def _fail(self, error: Exception) -> None:
         if self.failure is not None and not self.failure.done():
@@ -316,6 +325,8 @@ class Node:
         for _ in range(config.int_of("log.cleaner.threads")):
             self._keep(self._clean())
         self._keep(self._copy_futures())
+        assert self._placements is not None
+        self._keep(self._placements.run())
 
     def _keep(self, duty: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(duty)
@@ -381,8 +392,7 @@ class Node:
         if self._quorum is not None:
             await self._quorum.stop()
         if self._directories is not None:
-            epoch = self._registration.broker_epoch if self._registration is not None else -1
-            await self._directories.close(broker_epoch=epoch)
+            await self._directories.close(broker_epoch=self._broker_epoch())
 
     async def _drain(self) -> None:
         """Give requests that are being answered a moment to finish."""

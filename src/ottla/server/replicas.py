@@ -17,6 +17,7 @@ from ottla.controller.registrations import PartitionRegistration, Topic
 from ottla.log.log import Log
 from ottla.server.broker import Broker
 from ottla.server.partitions import Partition
+from ottla.server.placements import Placements
 from ottla.wire import uuid
 from ottla.wire.errors import KafkaError
 
@@ -26,8 +27,9 @@ logger = logging.getLogger("ottla.server.replicas")
 class Replicas:
     """Applies metadata to the partitions and logs of one node."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, placements: Placements) -> None:
         self._broker = broker
+        self._placements = placements
         self._deletions: set[asyncio.Task[None]] = set()
 
     def apply_all(self, image: ClusterImage) -> None:
@@ -98,19 +100,30 @@ class Replicas:
             hosted.leader_epoch = registration.leader_epoch
             hosted.is_leader = registration.leader == node_id
             if hosted.is_leader and hosted.log is not None:
-                hosted.log.assign_epoch_start_offset(registration.leader_epoch, hosted.log.log_end_offset)
-                hosted.advance(hosted.log.log_end_offset)
+                self._begin_epoch(hosted, hosted.log)
             hosted.growth.notify()
+        self._note_placement(hosted, registration)
+
+    def _begin_epoch(self, partition: Partition, log: Log) -> None:
+        try:
+            log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)
+        except OSError as error:  # the next append tries again, and tells the producer
+            logger.error("%s", self._broker.directories.storage_error(log, error))
+        partition.advance(log.log_end_offset)
+
+    def _note_placement(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """Tell the controller where the log is, if it thinks otherwise."""
+        if partition.log is None or not registration.directories:
+            return
+        actual = self._broker.directories.directory_id_of(partition.log)
+        if registration.directory_of(self._broker.node_id) != actual:
+            self._placements.note(partition.topic_id, partition.index, actual)
 
     def _host(
         self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
     ) -> Partition:
         broker = self._broker
-        wanted = (
-            registration.directories[registration.replicas.index(broker.node_id)]
-            if registration.directories
-            else None
-        )
+        wanted = registration.directory_of(broker.node_id) if registration.directories else None
         log: Log | None
         try:
             log = broker.directories.create(topic.name, index, topic.id, directory_id=wanted, is_new=is_new)

@@ -34,7 +34,7 @@ class LogFiles:
     """The part of a `Log` that deals with files; see the module."""
 
     __slots__ = (
-        "_are_epochs_unsynced",
+        "_are_epochs_new",
         "_clock",
         "_deletions",
         "_disk",
@@ -97,10 +97,8 @@ class LogFiles:
         self._deletions: list[_Deletion] = []
         self._rolled: list[Segment] = []  # inactive segments whose index files are not synced yet
         self._flushing = 0
-        self._are_epochs_unsynced = False
+        self._are_epochs_new = loaded.are_epochs_new
         self.reconfigure(config)
-        if loaded.are_epochs_new:
-            self._write_epochs()
         for segment in loaded.doomed:
             self._schedule_deletion(segment)
 
@@ -136,12 +134,17 @@ class LogFiles:
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
         """A leader of `epoch` writes from `start_offset` on."""
         if self.epochs.assign(epoch, start_offset):
-            self._write_epochs()
+            self._are_epochs_new = True
 
-    def _write_epochs(self) -> None:
+    def _write_epochs(self, *, sync: bool = False) -> str:
+        """Write the epoch checkpoint; its path, to be synced.
+
+        It waits for a flush: of what is not flushed a scan finds the epochs again.
+        """
         path = f"{self.directory}/{CHECKPOINT_NAME}"
-        self._disk.replace(path, self.epochs.to_text().encode(), sync=False)
-        self._are_epochs_unsynced = True  # until the next flush; a scan would find them again
+        self._disk.replace(path, self.epochs.to_text().encode(), sync=sync)
+        self._are_epochs_new = False
+        return path
 
     # ---- segments
 
@@ -281,12 +284,11 @@ class LogFiles:
         paths = self._snapshots.unsynced
         for segment in self._rolled:
             paths.extend(segment.paths[1:])
-        if self._are_epochs_unsynced:
-            paths.append(f"{self.directory}/{CHECKPOINT_NAME}")
+        if self._are_epochs_new:
+            paths.append(self._write_epochs())
         has_new_files = bool(paths) or any(segment.base_offset >= self.recovery_point for segment in data)
         self._snapshots.unsynced = []
         self._rolled = []
-        self._are_epochs_unsynced = False
         self._flushing += 1
         for segment in data:
             if segment is not active:
@@ -340,10 +342,15 @@ class LogFiles:
         self._deletions = moved
 
     def close(self, *, clean: bool = True) -> None:
-        """Give back files and mappings. A clean close leaves all that saves the next load a scan."""
+        """Give back files and mappings. A clean close leaves all that saves the next load a scan.
+
+        Flush before: what is written here are copies of what the batches say, and is not waited for.
+        """
         if clean and self.failure is None:
+            if self._are_epochs_new:
+                self._write_epochs(sync=True)
             if self.log_end_offset > self.segments[0].base_offset:
-                self._snapshots.take(self.producers, sync=True)
+                self._snapshots.take(self.producers)
             for segment in self.segments:
                 segment.close()
         for segment in self.segments:

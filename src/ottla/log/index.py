@@ -85,18 +85,19 @@ class SparseIndex:
             file.close()
         self._written = self.size_bytes
 
-    def write_out(self) -> None:
-        """Bring the file to exactly the entries of the index."""
+    def write_out(self, *, create: bool = True) -> None:
+        """Bring the file to exactly the entries of the index. Without any, `create` decides."""
         self._write_tail()
-        if self._disk.exists(self.path):
-            file = self._disk.open(self.path)
-            try:
-                if file.size() != self.size_bytes:
-                    file.truncate(self.size_bytes)
-            finally:
-                file.close()
-        else:
-            self._disk.open(self.path, create=True).close()
+        if not self._disk.exists(self.path):
+            if create:
+                self._disk.open(self.path, create=True).close()
+            return
+        file = self._disk.open(self.path)
+        try:
+            if file.size() != self.size_bytes:
+                file.truncate(self.size_bytes)
+        finally:
+            file.close()
 
     def truncate_entries(self, count: int) -> None:
         """Keep the first `count` entries."""

@@ -327,7 +327,7 @@ class Log(LogUpkeep):
         if header.magic < 2:
             if self.epochs.entries:
                 self.epochs.clear()
-                self._write_epochs()
+                self._are_epochs_new = True
         elif header.partition_leader_epoch >= 0:
             self.assign_epoch_start_offset(header.partition_leader_epoch, header.base_offset)
 

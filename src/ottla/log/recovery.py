@@ -264,7 +264,10 @@ class Loader:
         segments = list(self._segments)
         if not segments:
             return self._log_start_offset
-        unflushed = [] if self._clean else self._segments.covering(self._recovery_point, 2**63 - 1)
+        unflushed = self._unflushed()
+        if unflushed:
+            # The checkpoint may be older than the last truncation; the scan finds these in the batches.
+            self._are_epochs_new |= self._epochs.truncate_from_end(unflushed[0].base_offset)
         # Records below the log start are deleted, so that they were flushed is no promise to anyone.
         flushed_end = self._recovery_point if self._recovery_point > self._log_start_offset else 0
         scanned = [segment for segment in segments if segment in unflushed or segment.base_offset in damaged]
@@ -287,6 +290,10 @@ class Loader:
         if self._progress is not None and scanned:
             self._progress(self._directory, self._bytes_total, self._bytes_total)
         return end_offset
+
+    def _unflushed(self) -> list[Segment]:
+        """The segments that may be torn."""
+        return [] if self._clean else self._segments.covering(self._recovery_point, 2**63 - 1)
 
     def _complete_indexes(self, segment: Segment) -> None:
         """A flushed segment is believed; so are its indexes if they are there and do not look wrong."""
@@ -438,25 +445,20 @@ class Loader:
         """Read the checkpoint; a missing or damaged one is made from the batches."""
         path = f"{self._directory}/{CHECKPOINT_NAME}"
         problem = "it is missing"
-        if self._disk.exists(path):
+        is_there = self._disk.exists(path)
+        if is_there:
             try:
                 self._epochs = EpochCache.from_text(self._disk.read(path).decode())
             except ValueError as error:
                 problem = str(error)
             else:
                 return
-        flushed = [segment for segment in self._segments if segment.size_bytes]
-        if not flushed:
-            return
-        logger.warning("%s: %s; rebuilding it from the log", path, problem)
-        self._are_epochs_new = True
-        end = 2**63 - 1 if self._clean else self._recovery_point
+        self._are_epochs_new = is_there or len(self._segments) > 0
+        flushed = [segment for segment in self._segments if segment not in self._unflushed()]
+        if any(segment.size_bytes for segment in flushed):
+            logger.warning("%s: %s; rebuilding it from the log", path, problem)
         for segment in flushed:
-            if segment.base_offset >= end:
-                break
             for _, header in segment.headers():
-                if header.base_offset >= end:
-                    break
                 if header.partition_leader_epoch > self._epochs.latest_epoch:
                     self._epochs.assign(header.partition_leader_epoch, header.base_offset)
 

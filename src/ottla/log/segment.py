@@ -126,7 +126,10 @@ class Segment:
         suffix: str = "",
         jitter_ms: int = 0,
     ) -> Segment:
-        """A new, empty segment. Files of the same name that lie there are removed."""
+        """A new, empty segment. Files of the same name that lie there are removed.
+
+        Index files come when the segment is left: until then a stop means that they are made anew anyway.
+        """
         segment = cls(
             disk,
             directory,
@@ -147,8 +150,6 @@ class Segment:
             if config.preallocate:
                 segment.is_torn = True
                 segment._file.truncate(config.segment_bytes)
-            disk.open(segment.offset_index.path, create=True).close()
-            disk.open(segment.time_index.path, create=True).close()
         except OSError:
             segment.close_handles()
             for path in segment.paths:
@@ -386,8 +387,9 @@ class Segment:
         self.trim()
         if self._max_timestamp is not None:
             self.time_index.append(self._max_timestamp, self._offset_of_max_timestamp)
-        self.offset_index.write_out()
-        self.time_index.write_out()
+        has_batches = self.size_bytes > 0
+        self.offset_index.write_out(create=has_batches)
+        self.time_index.write_out(create=has_batches)
         self._bytes_since_entry = 0
 
     def truncate_to(self, offset: int, now_ms: int) -> int:

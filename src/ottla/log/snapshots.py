@@ -38,16 +38,15 @@ class Snapshots:
     def path_of(self, offset: int) -> str:
         return f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
-    def take(self, states: ProducerStates, *, sync: bool = False) -> None:
+    def take(self, states: ProducerStates) -> None:
         """Write one for the offset that `states` has reached, unless that or a later one is there."""
         offset = states.end_offset
         if self.offsets and offset <= self.offsets[-1]:
             return
         path = self.path_of(offset)
-        self._disk.replace(path, encode_snapshot(states.entries.values()), sync=sync)
+        self._disk.replace(path, encode_snapshot(states.entries.values()), sync=False)
         insort(self.offsets, offset)
-        if not sync:
-            self.unsynced.append(path)
+        self.unsynced.append(path)
 
     def remove(self, offset: int) -> None:
         if offset in self.offsets:

@@ -70,7 +70,7 @@ class LogUpkeep(LogFiles):
         )
         self.log_start_offset = offset
         if self.epochs.truncate_from_start(offset):
-            self._write_epochs()
+            self._are_epochs_new = True
         self.producers.transactions.forget_below(offset)
         self.producers.end_offset = max(self.producers.end_offset, offset)
         return True
@@ -146,7 +146,7 @@ class LogUpkeep(LogFiles):
         if offset >= self.log_end_offset:
             # An epoch that began at the end and wrote nothing may be one that no other replica knows.
             if self.epochs.truncate_from_end(self.log_end_offset):
-                self._write_epochs()
+                self._are_epochs_new = True
             return False
         if offset < self.high_watermark:
             logger.warning(
@@ -165,7 +165,7 @@ class LogUpkeep(LogFiles):
         # A batch that held the offset is gone as a whole, and with it what was flushed of it.
         self.recovery_point = min(self.recovery_point, active.read_next_offset())
         if self.epochs.truncate_from_end(offset):
-            self._write_epochs()
+            self._are_epochs_new = True
         self.log_start_offset = min(self.log_start_offset, offset)
         unreplicated = self.producers.transactions.unreplicated
         self._reload_producers()
@@ -201,7 +201,7 @@ class LogUpkeep(LogFiles):
         for snapshot in list(self._snapshots.offsets):
             self._snapshots.remove(snapshot)
         self.epochs.clear()
-        self._write_epochs()
+        self._are_epochs_new = True
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self._move_end(offset)
         self.producers.restore((), offset, self._clock.now_ms())

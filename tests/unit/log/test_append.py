@@ -93,6 +93,7 @@ def test_a_new_leader_epoch_is_remembered_where_it_begins(bench: Bench) -> None:
     append(log, batch(), leader_epoch=1)
     append(log, batch(), leader_epoch=4)
     assert log.epochs.entries == [(1, 0), (4, 4)]
+    log.flush()
     assert bench.path("leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n4 4\n"
     assert log.end_offset_for_epoch(1) == (1, 4)
     assert log.end_offset_for_epoch(4) == (4, 5)

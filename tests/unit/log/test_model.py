@@ -1,4 +1,4 @@
-"""A log against a plain list of batches, through appends, truncation, retention, rolls and stops of all kinds."""
+"""A log against a plain list of batches: appends, truncation, retention, rolls and stops of all kinds."""
 
 from __future__ import annotations
 

@@ -328,7 +328,21 @@ def test_a_damaged_epoch_checkpoint_is_made_anew_from_the_log(
         path.write_text(text)
     log = bench.open(clean=clean, recovery_point=log.log_end_offset)
     assert summary(log) == before
+    log.close()
     assert path.read_text() == good
+
+
+def test_epochs_are_found_again_after_a_truncation_that_the_checkpoint_did_not_see(bench: Bench) -> None:
+    log = bench.open()
+    append(log, batch(4), leader_epoch=3)
+    append(log, batch(4), leader_epoch=5)
+    log.flush()
+    log.truncate_to(0)
+    append(log, batch(), leader_epoch=4)
+    append(log, batch(), leader_epoch=5)
+    before = list(log.epochs.entries)
+    log = bench.reopen(log, clean=False)
+    assert log.epochs.entries == before == [(4, 0), (5, 1)]
 
 
 def test_epochs_beyond_the_end_are_forgotten(bench: Bench) -> None:

@@ -69,6 +69,7 @@ def test_deleting_records_moves_the_first_epoch(bench: Bench) -> None:
     append(log, batch(5), leader_epoch=2)
     log.increase_log_start_offset(7, "test")
     assert log.epochs.entries == [(2, 7)]
+    log.flush()
     assert bench.path("leader-epoch-checkpoint").read_text() == "0\n1\n2 7\n"
 
 

@@ -95,7 +95,7 @@ class Contender:
                 not any(name.startswith(f"{topic}-") or name.endswith("-delete") for name in os.listdir(data))
             ),
             _ADMIN_TIMEOUT_S,
-            f"the files of {topic} to be gone",
+            f"the files of {topic} to be gone; {self.name} says:\n{self.broker.log_tail(20)}",
             pause_s=0.1,
         )
 

@@ -31,7 +31,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the table. Its load runs on a fresh topic, or on one that was filled before (`filled`)."""
+    """One line of the table.
+
+    Its load runs on a fresh topic; on one that has got some of the load before, without being measured, where
+    first writes to many partitions would drown the rest (`primed`); or on one to read from (`filled`).
+    """
 
     name: str
     title: str
@@ -42,6 +46,7 @@ class Row:
     size: int = 100
     partitions: int = 1
     filled: bool = False
+    primed: bool = False
     load: Load | None = None
 
 
@@ -126,6 +131,7 @@ ROWS: tuple[Row, ...] = (
         records=2_000_000,
         quick_records=500_000,
         partitions=1000,
+        primed=True,
         load=_produce(100, ACKS_ONE),
     ),
     Row(

@@ -66,9 +66,8 @@ class ControllerLink:
             if address is not None:
                 where = f"{address[0]}:{address[1]}"
                 try:
-                    response = await asyncio.wait_for(
-                        self._ask_once(address, request), min(remaining, self._socket_timeout_s)
-                    )
+                    async with asyncio.timeout(min(remaining, self._socket_timeout_s)):
+                        response = await self._ask_once(address, request)
                 except TimeoutError:
                     problem = f"{where} is silent"
                     self._drop()

@@ -237,7 +237,8 @@ class Quorum(CommittedMetadata):
         decide = _DECISIONS.get(type(request)) or _creation(request)
         work = asyncio.shield(self.submit(lambda state: decide(state, request)))
         try:
-            return await asyncio.wait_for(work, None if timeout_ms is None else timeout_ms / 1000)
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                return await work
         except TimeoutError:
             raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
 

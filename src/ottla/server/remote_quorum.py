@@ -339,10 +339,10 @@ class RemoteQuorum(CommittedMetadata):
             self._tried += 1
             address = self._bootstrap[self._tried % len(self._bootstrap)]
         try:
-            self._channel = await asyncio.wait_for(
-                Channel.open(self._network, *address, client_id=f"raft-client-{self._config.node_id}"),
-                self._request_timeout_s(),
-            )
+            async with asyncio.timeout(self._request_timeout_s()):
+                self._channel = await Channel.open(
+                    self._network, *address, client_id=f"raft-client-{self._config.node_id}"
+                )
         except TimeoutError:
             raise Unreachable(f"{address[0]}:{address[1]} does not answer") from None
         except (OSError, KafkaError) as error:
@@ -351,9 +351,8 @@ class RemoteQuorum(CommittedMetadata):
 
     async def _exchange(self, channel: Channel, request: Message, version: int, wait_ms: int) -> Any:
         try:
-            return await asyncio.wait_for(
-                channel.ask(request, version=version), self._request_timeout_s() + wait_ms / 1000
-            )
+            async with asyncio.timeout(self._request_timeout_s() + wait_ms / 1000):
+                return await channel.ask(request, version=version)
         except TimeoutError:
             raise Unreachable(f"no answer to {request.NAME}") from None
         except (OSError, MalformedMessage) as error:

@@ -205,7 +205,14 @@ def produced_bytes(source: random.Random) -> bytes:
     if kind == "cut":
         return bytes(batch[: source.randrange(len(batch))])
     if kind == "joined":
-        ends = [batch[:5], batch[:12], batch[:30], batch, bytes(20), struct.pack(">qi", 0, 13)]
+        ends: list[bytes | bytearray] = [
+            batch[:5],
+            batch[:12],
+            batch[:30],
+            batch,
+            bytes(20),
+            struct.pack(">qi", 0, 13),
+        ]
         return bytes(batch + source.choice(ends))
     return bytes(batch)
 

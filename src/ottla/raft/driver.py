@@ -142,7 +142,7 @@ class Driver(Generic[_T]):
 
     @property
     def is_leader(self) -> bool:
-        return isinstance(self.replica.role, Leader)
+        return self.replica.is_started and isinstance(self.replica.role, Leader)
 
     @property
     def next_offset(self) -> int:
@@ -192,7 +192,8 @@ class Driver(Generic[_T]):
                 is_clean = False
         log = self.journal.detach()
         if log is not None:
-            self.replica.resign(self._monotonic_ms())
+            if self.replica.is_started:
+                self.replica.resign(self._monotonic_ms())
             await self._disk.offload(_close, log, is_clean)
             self._tell_progress()
 

@@ -79,6 +79,10 @@ class Replica:
         return self._role
 
     @property
+    def is_started(self) -> bool:
+        return self._role is not None
+
+    @property
     def epoch(self) -> int:
         return self.role.epoch
 

@@ -1,0 +1,108 @@
+"""Nodes of one role, of either kind, that stand in one cluster."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Self
+
+from tests.interop import peers
+from tests.interop.peers import BrokerProcess, KafkaBroker, OttlaBroker
+
+CONTROLLER_ID = 100
+TIMES = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+
+
+class ControllerOnly(BrokerProcess):
+    """process.roles=controller"""
+
+    def properties(self) -> dict[str, str]:
+        return {
+            "process.roles": "controller",
+            "node.id": str(CONTROLLER_ID),
+            "listeners": f"CONTROLLER://127.0.0.1:{self.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.controller_port}",
+            "log.dirs": str(self.data),
+            **TIMES,
+            **self.extra_properties,
+        }
+
+    def wait_ready(self) -> None:
+        def accepts() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, self.log_tail()
+            try:
+                socket.create_connection(("127.0.0.1", self.controller_port), 1).close()
+            except OSError:
+                return False
+            return True
+
+        peers.wait_until(accepts, 60, f"the {self.kind} controller to listen")
+
+
+class BrokerOnly(BrokerProcess):
+    """process.roles=broker"""
+
+    def follow(self, node_id: int, controller: ControllerOnly) -> Self:
+        self.node_id = node_id
+        self.controller_port = controller.controller_port
+        return self
+
+    def properties(self) -> dict[str, str]:
+        return {
+            **super().properties(),
+            "process.roles": "broker",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            **TIMES,
+        }
+
+    def format_command(self) -> list[str]:
+        return [word for word in super().format_command() if word != "--standalone"]
+
+
+class KafkaController(ControllerOnly, KafkaBroker):
+    pass
+
+
+class OttlaController(ControllerOnly, OttlaBroker):
+    pass
+
+
+class KafkaData(BrokerOnly, KafkaBroker):
+    pass
+
+
+class OttlaData(BrokerOnly, OttlaBroker):
+    pass
+
+
+class MixedCluster:
+    """A controller of one kind; brokers of any kind are added. Everything is killed at the end."""
+
+    def __init__(self, directory: Path, controller_kind: str, **settings: str) -> None:
+        kind = KafkaController if controller_kind == "kafka" else OttlaController
+        properties = {name.replace("_", "."): value for name, value in settings.items()}
+        self._directory = directory
+        self.controller = kind(directory / "controller", properties=properties)
+        self.brokers: list[BrokerOnly] = []
+
+    def add_broker(self, kind: str) -> BrokerOnly:
+        node_id = len(self.brokers) + 1
+        made = KafkaData if kind == "kafka" else OttlaData
+        broker = made(self._directory / f"broker-{node_id}").follow(node_id, self.controller)
+        self.brokers.append(broker)
+        broker.start()
+        return broker
+
+    def __enter__(self) -> Self:
+        try:
+            self.controller.start()
+        except BaseException:
+            self.controller.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in (*self.brokers, self.controller):
+            node.close()

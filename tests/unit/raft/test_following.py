@@ -1,0 +1,213 @@
+"""An observer's copy of the metadata log: what is fetched is kept, delivered once committed, and cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.host import HostClock, HostDisk, HostRandom
+from ottla.raft.driver import (
+    CommittedBatch,
+    DivergedBelowCommit,
+    Driver,
+    DriverConfig,
+    UnsupportedQuorum,
+)
+from ottla.raft.journal import EpochEnd
+from ottla.raft.snapshots import SnapshotDamaged, SnapshotId, build
+from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from ottla.records.record import Record, build_batch
+
+OBSERVER = Voter(ReplicaKey(7, b"7" * 16))
+LEADER = Voter(ReplicaKey(1, b"1" * 16), (VoterEndpoint("CONTROLLER", "localhost", 9093),))
+
+
+class Told:
+    def __init__(self) -> None:
+        self.snapshot: tuple[SnapshotId, list[bytes]] | None = None
+        self.records: list[bytes] = []
+
+    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[bytes]) -> None:
+        self.snapshot = snapshot_id, list(records)
+        self.records = []
+
+    def commit(self, batches: Sequence[CommittedBatch[bytes]]) -> None:
+        self.records += [record for batch in batches for record in batch.records]
+
+    def lead(self, epoch: int) -> None:
+        raise AssertionError("an observer never leads")
+
+
+class Observer:
+    """One run of an observer on a directory."""
+
+    def __init__(self, directory: Path, *, voters: VoterSet | None = None, local: Voter = OBSERVER) -> None:
+        self.disk = HostDisk()
+        self.told = Told()
+        config = DriverConfig(
+            directory=str(directory),
+            local=local,
+            static_voters=VoterSet([LEADER]) if voters is None else voters,
+            is_observer=True,
+        )
+        self.driver: Driver[bytes] = Driver(self.disk, HostClock(), HostRandom(), config, self.told, bytes)
+
+    async def __aenter__(self) -> Observer:
+        await self.driver.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.driver.stop()
+        self.disk.close()
+
+    @property
+    def end(self) -> EpochEnd:
+        return self.driver.journal.end
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def batch(offset: int, epoch: int, *values: bytes) -> bytearray:
+    records = [Record(offset + index, 1000, None, value) for index, value in enumerate(values)]
+    return build_batch(records, base_offset=offset, leader_epoch=epoch)
+
+
+def test_what_is_fetched_is_delivered_once_it_is_committed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            driver, told = observer.driver, observer.told
+            await driver.follow(1, 2)
+            await driver.take_fetched(batch(0, 2, b"a", b"b") + batch(2, 2, b"c"), -1)
+            assert told.records == []
+            await driver.take_fetched(b"", 2)
+            assert told.records == [b"a", b"b"]
+            await driver.take_fetched(batch(3, 2, b"d"), 4)
+            assert told.records == [b"a", b"b", b"c", b"d"]
+            assert observer.end == EpochEnd(2, 4)
+
+    run(test)
+
+
+def test_a_batch_that_came_in_part_is_fetched_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            await observer.driver.follow(1, 2)
+            whole, cut = batch(0, 2, b"a"), batch(1, 2, b"b")[:-3]
+            await observer.driver.take_fetched(whole + cut, 2)
+            assert observer.end == EpochEnd(2, 1)
+            assert observer.told.records == [b"a"]
+
+    run(test)
+
+
+def test_a_restart_goes_on_where_the_last_run_ended(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            await observer.driver.follow(1, 2)
+            await observer.driver.take_fetched(batch(0, 2, b"a") + batch(1, 2, b"b"), 1)
+        async with Observer(tmp_path) as observer:
+            driver = observer.driver
+            assert observer.end == EpochEnd(2, 2)
+            assert (driver.replica.leader_id, driver.replica.epoch) == (1, 2)
+            assert observer.told.records == []
+            await driver.take_fetched(batch(2, 2, b"c"), 2)
+            assert observer.told.records == [b"a", b"b"]
+            await driver.take_fetched(b"", 3)
+            assert observer.told.records == [b"a", b"b", b"c"]
+
+    run(test)
+
+
+def test_what_the_leader_does_not_have_is_cut_off_and_never_delivered(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            driver, told = observer.driver, observer.told
+            await driver.follow(1, 2)
+            await driver.take_fetched(batch(0, 2, b"a") + batch(1, 2, b"lost"), 1)
+            await driver.follow(1, 3)
+            driver.truncate(EpochEnd(2, 1))
+            assert observer.end == EpochEnd(2, 1)
+            await driver.take_fetched(batch(1, 3, b"b"), 2)
+            assert told.records == [b"a", b"b"]
+
+    run(test)
+
+
+def test_a_leader_that_lost_what_was_committed_is_not_followed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            driver = observer.driver
+            await driver.follow(1, 2)
+            await driver.take_fetched(batch(0, 2, b"a") + batch(1, 2, b"b"), 2)
+            with pytest.raises(DivergedBelowCommit, match="format this node anew"):
+                driver.truncate(EpochEnd(2, 1))
+
+    run(test)
+
+
+def test_a_snapshot_replaces_a_log_that_is_behind_it(tmp_path: Path) -> None:
+    snapshot_id = SnapshotId(100, 4)
+    content = b"".join(
+        build(
+            [b"x", b"y"], epoch=4, now_ms=9, last_contained_ms=8, kraft_version=1, voters=VoterSet([LEADER])
+        )
+    )
+
+    async def test() -> None:
+        async with Observer(tmp_path, voters=VoterSet()) as observer:
+            driver, told = observer.driver, observer.told
+            await driver.follow(1, 5)
+            await driver.take_fetched(batch(0, 2, b"old"), 1)
+            download = driver.begin_download(snapshot_id)
+            download.append(content[:50])
+            download.append(content[50:])
+            await driver.adopt_snapshot(download)
+            assert told.snapshot == (snapshot_id, [b"x", b"y"])
+            assert observer.end == EpochEnd(4, 100)
+            assert driver.replica.kraft_version.last == 1
+            assert driver.replica.voters.last.ids == [1]
+            await driver.take_fetched(batch(100, 5, b"z"), 101)
+            assert told.records == [b"z"]
+        async with Observer(tmp_path, voters=VoterSet()) as observer:
+            assert observer.end == EpochEnd(5, 101)
+            assert observer.driver.replica.voters.last.ids == [1]
+            await observer.driver.take_fetched(b"", 101)
+            assert observer.told.snapshot == (snapshot_id, [b"x", b"y"])
+            assert observer.told.records == [b"z"]
+
+    run(test)
+
+
+def test_a_damaged_snapshot_is_not_taken(tmp_path: Path) -> None:
+    content = b"".join(build([b"x"], epoch=4, now_ms=9, last_contained_ms=8))
+
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            driver = observer.driver
+            await driver.follow(1, 2)
+            await driver.take_fetched(batch(0, 2, b"kept"), 1)
+            download = driver.begin_download(SnapshotId(100, 4))
+            download.append(content[:-5] + b"other")
+            with pytest.raises(SnapshotDamaged):
+                await driver.adopt_snapshot(download)
+            assert observer.end == EpochEnd(2, 1)
+            assert driver.latest_snapshot is None
+
+    run(test)
+
+
+def test_a_voter_cannot_run_as_an_observer(tmp_path: Path) -> None:
+    async def test() -> None:
+        observer = Observer(tmp_path, local=LEADER)
+        with pytest.raises(UnsupportedQuorum):
+            await observer.driver.start()
+        await observer.driver.stop()
+        observer.disk.close()
+
+    run(test)

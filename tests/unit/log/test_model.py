@@ -10,11 +10,11 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.log.support import START_MS, Bench, append, batch, end_transaction, produced
 
 from ottla.log.config import LogConfig
 from ottla.records.batch import iterate_headers
 from ottla.records.record import read_records
-from tests.unit.log.support import START_MS, Bench, append, batch, end_transaction, produced
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=120, retention_bytes=1500, retention_ms=-1)
 PRODUCERS = (1, 2)

@@ -58,7 +58,6 @@ from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequ
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
-from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.messages.metadata_records import FeatureLevelRecord, NoOpRecord
 
@@ -394,6 +393,7 @@ def _with_levels(image: ClusterImage, records: Sequence[Message]) -> list[tuple[
 
 def _creation(request: Message) -> Callable[[ControllerState, Any], Result[Any]]:
     from ottla.controller.topics import create_topics  # rarely needed, so not when a node starts
+    from ottla.wire.messages.create_topics import CreateTopicsRequest
 
     assert isinstance(request, CreateTopicsRequest), f"{request.NAME} is nothing that a broker asks"
     return create_topics

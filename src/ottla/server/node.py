@@ -26,6 +26,9 @@ from ottla.log.log import Log
 from ottla.log.opening import LogDirectory
 from ottla.log.properties import DirectoryError
 from ottla.ports import Clock, Disk, Network, Random
+from ottla.raft.driver import MissingSnapshot, UnsupportedQuorum
+from ottla.raft.election import ElectionFileDamaged
+from ottla.raft.snapshots import SnapshotDamaged
 from ottla.server.broker import Broker
 from ottla.server.committed import CommittedMetadata
 from ottla.server.connection import RequestMemory
@@ -40,10 +43,22 @@ from ottla.server.quorum import Quorum
 from ottla.server.registration import NotRegistered, Registration
 from ottla.server.replicas import Replicas
 from ottla.version import __version__
+from ottla.wire.errors import KafkaStorageError
 
 T = TypeVar("T")
 
 DRAIN_SECONDS_MAX = 2.0
+STARTING_ERRORS = (
+    ConfigError,
+    DirectoryError,
+    NotRegistered,
+    UnsupportedQuorum,
+    MissingSnapshot,
+    SnapshotDamaged,
+    ElectionFileDamaged,
+    KafkaStorageError,
+)
+"""Why a node may not start that its owner can mend: the message says how, and nobody needs a traceback."""
 
 logger = logging.getLogger("ottla.server.node")
 
@@ -471,7 +486,7 @@ def run(config: BrokerConfig) -> int:
     try:
         node = Node(config, clock=HostClock(), random=HostRandom(), disk=HostDisk(), network=HostNetwork())
         return run_loop(serve_until_signal(node))
-    except (ConfigError, DirectoryError, NotRegistered) as error:
+    except STARTING_ERRORS as error:
         logger.critical("%s", error)
         return 1
     except KeyboardInterrupt:

@@ -39,7 +39,7 @@ FETCH_WAIT_MS = 500
 FORWARD_TIMEOUT_MS = 60_000
 LINK_RETRY_SECONDS = 0.05
 CLEAN_INTERVAL_S = 60.0
-BACKOFF_SECONDS_MAX = 1.0
+BACKOFF_SECONDS_MAX = 0.25
 
 logger = logging.getLogger("ottla.server.remote_quorum")
 

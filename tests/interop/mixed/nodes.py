@@ -106,3 +106,36 @@ class MixedCluster:
     def __exit__(self, *_: object) -> None:
         for node in (*self.brokers, self.controller):
             node.close()
+
+
+class StaticVoter(KafkaController):
+    """One of several controllers that know each other by `controller.quorum.voters`."""
+
+    def __init__(self, directory: Path, node_id: int, voters: dict[int, int]) -> None:
+        super().__init__(directory, controller_port=voters[node_id])
+        self.node_id = node_id
+        self.extra_properties = {"node.id": str(node_id), "controller.quorum.voters": voters_text(voters)}
+
+    def properties(self) -> dict[str, str]:
+        return _without_bootstrap_servers(super().properties())
+
+
+class StaticFollower(OttlaData):
+    """A broker of such controllers."""
+
+    def __init__(self, directory: Path, node_id: int, voters: dict[int, int]) -> None:
+        super().__init__(directory, properties={"controller.quorum.voters": voters_text(voters)})
+        self.node_id = node_id
+
+    def properties(self) -> dict[str, str]:
+        return _without_bootstrap_servers(super().properties())
+
+
+def voters_text(voters: dict[int, int]) -> str:
+    return ",".join(f"{voter_id}@127.0.0.1:{port}" for voter_id, port in voters.items())
+
+
+def _without_bootstrap_servers(properties: dict[str, str]) -> dict[str, str]:
+    return {
+        name: value for name, value in properties.items() if name != "controller.quorum.bootstrap.servers"
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,13 @@ from confluent_kafka.admin import (
 )
 
 from tests.interop import peers
-from tests.interop.mixed.nodes import CONTROLLER_ID, BrokerOnly, MixedCluster
+from tests.interop.mixed.nodes import (
+    CONTROLLER_ID,
+    BrokerOnly,
+    MixedCluster,
+    StaticFollower,
+    StaticVoter,
+)
 
 SECONDS_MAX = 30.0
 KINDS = [("kafka", "ottla"), ("ottla", "kafka")]  # controller, broker
@@ -35,8 +42,13 @@ def cluster(kinds: tuple[str, str], tmp_path: Path) -> Iterator[MixedCluster]:
         yield made
 
 
+def settings_of(broker: BrokerOnly) -> dict[str, object]:
+    """A client's settings; nothing is logged, since its broker goes away in the middle of many tests."""
+    return {"bootstrap.servers": broker.bootstrap, "log_level": 0}
+
+
 def admin_of(broker: BrokerOnly) -> AdminClient:
-    return AdminClient({"bootstrap.servers": broker.bootstrap})
+    return AdminClient(settings_of(broker))
 
 
 def create(admin: AdminClient, name: str, partitions: int = 1, **settings: str) -> None:
@@ -53,7 +65,7 @@ def write(broker: BrokerOnly, topic: str, values: list[bytes]) -> None:
         if error is not None:
             problems.append(error)
 
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+    producer = Producer(settings_of(broker) | {"enable.idempotence": True})
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=on_delivery)
     assert producer.flush(SECONDS_MAX) == 0
@@ -62,8 +74,7 @@ def write(broker: BrokerOnly, topic: str, values: list[bytes]) -> None:
 
 def read(broker: BrokerOnly, topic: str, count: int) -> list[bytes]:
     """The first values of partition 0."""
-    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "mixed", "enable.auto.commit": False}
-    consumer = Consumer(settings)
+    consumer = Consumer(settings_of(broker) | {"group.id": "mixed", "enable.auto.commit": False})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[bytes] = []
@@ -218,3 +229,23 @@ def test_kafkas_dump_tool_reads_the_metadata_log_that_a_broker_keeps(tmp_path: P
         ).stdout.decode()
         assert output.count('"type":"PARTITION_RECORD"') == 3
         assert "LeaderChange" in output
+
+
+def test_a_broker_finds_the_next_leader_of_kafkas_quorum(tmp_path: Path) -> None:
+    voters = {CONTROLLER_ID + number: peers.free_port() for number in range(3)}
+    controllers = {voter: StaticVoter(tmp_path / f"controller-{voter}", voter, voters) for voter in voters}
+    broker = StaticFollower(tmp_path / "broker", 1, voters)
+    try:
+        for controller in controllers.values():
+            controller.start(wait=False)
+        broker.start()
+        create(admin_of(broker), "before")
+        leader = int(re.findall(r"the leader of the quorum is (\d+)", broker.log_file.read_text())[-1])
+        controllers[leader].kill()
+        create(admin_of(broker), "after")  # waits for the election, and is sent again
+        wait_for_leaders(broker, "after", 1)
+        write(broker, "after", numbered(10))
+        assert read(broker, "after", 10) == numbered(10)
+    finally:
+        for node in (broker, *controllers.values()):
+            node.close()

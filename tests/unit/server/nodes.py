@@ -111,8 +111,10 @@ class NodeProcess:
 class Nodes:
     """A controller and its brokers; all are killed at the end, whatever happens."""
 
-    def __init__(self, directory: Path, *, is_static: bool = False, **controller: str) -> None:
-        """`controller`: its settings, with dots written as underscores."""
+    def __init__(
+        self, directory: Path, *, is_static: bool = False, data_port: int | None = None, **controller: str
+    ) -> None:
+        """`data_port`: the controller is a broker too. `controller`: settings, with underscores for dots."""
         self._directory = directory
         self._nodes: list[NodeProcess] = []
         port = free_port()
@@ -130,6 +132,9 @@ class Nodes:
             "listeners": f"CONTROLLER://{address}",
             **{key.replace("_", "."): value for key, value in controller.items()},
         }
+        if data_port is not None:
+            settings["process.roles"] = "broker,controller"
+            settings["listeners"] += f",PLAINTEXT://127.0.0.1:{data_port}"
         self.controller = self._add("controller", settings, port)
         self.controller.format(*([] if is_static else ["--standalone"]))
 

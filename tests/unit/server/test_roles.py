@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.server.asking import Asking
 from tests.unit.server.nodes import (
     CONTROLLER_ID,
     Nodes,
+    free_port,
     leaders,
     wait_for_leaders,
     wait_until,
@@ -21,6 +23,7 @@ from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 _Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
 
@@ -267,3 +270,40 @@ def test_a_new_broker_begins_with_the_controllers_snapshot(tmp_path: Path) -> No
         second.start()
         with second.ask() as two:
             assert len(two.ask(names, 12).topics) == 21
+
+
+def test_brokers_join_a_node_that_is_controller_and_broker_in_one(tmp_path: Path) -> None:
+    port = free_port()
+    with Nodes(tmp_path, data_port=port) as nodes:
+        nodes.controller.start()
+        broker = nodes.broker(1).start()
+        with Asking(port) as one, broker.ask() as two:
+            one.create_topic("joined", 2)
+            wait_for_leaders(broker, "joined", 2)
+            known = leaders(two, "joined")
+            assert sorted(known.values()) == [1, CONTROLLER_ID]
+            for partition, leader in known.items():
+                asking = two if leader == 1 else one
+                assert asking.produce("joined", [b"here"], partition=partition).error_code == 0
+            two.create_topic("through-the-other")
+            wait_for_leaders(broker, "through-the-other", 1)
+            assert set(leaders(one, "through-the-other").values()) <= {1, CONTROLLER_ID}
+        nodes.controller.kill()
+        nodes.controller.start()
+        with Asking(port) as one:
+            one.create_topic("after", 2)
+            wait_for_leaders(broker, "after", 2)
+
+
+def test_a_broker_that_was_forgotten_registers_again(nodes: Nodes) -> None:
+    nodes.controller.start()
+    broker = nodes.broker(1).start()
+    with broker.ask() as asking:
+        asking.create_topic("before")
+        assert asking.ask(UnregisterBrokerRequest(broker_id=1), 0).error_code == 0
+        wait_until(
+            lambda: "does not know this broker any more" in broker.log_text, "the broker to hear of it"
+        )
+        wait_for_leaders(broker, "before", 1)
+        asking.produce("before", [b"still"])
+        assert asking.values("before") == [b"still"]

@@ -1,7 +1,7 @@
 """Wiring: makes a node's parts, starts them in order, runs their duties, and stops them in reverse order.
 
 Start: log directories are locked and checked -> the metadata log is replayed -> logs are loaded (recovered
-after an unclean stop) -> the listeners are bound -> the broker registers and is unfenced. Stop: listeners
+after an unclean stop) -> the broker registers and is unfenced -> clients are served. Stop: listeners
 close -> what is unanswered is finished -> logs are flushed and marked clean -> the metadata log closes.
 """
 
@@ -144,7 +144,7 @@ class Node:
             await directories.load(is_stray=self._replicas.why_stray)
             self._replicas.apply_all(quorum.image)
         quorum.subscribe(self._on_metadata)
-        await self._serve_listeners()
+        await self._serve_listeners("controller")
         if config.is_broker:
             self._registration = Registration(
                 broker,
@@ -152,6 +152,8 @@ class Node:
                 previous_epoch=directories.previous_broker_epoch,
             )
             await self._registration.start()
+            # Clients come last: they find a broker that leads its partitions, not one that soon will.
+            await self._serve_listeners("broker")
         self._start_duties()
         self._say_started()
 
@@ -236,10 +238,11 @@ class Node:
                 ) from error
             self.listeners.append(listener)
 
-    async def _serve_listeners(self) -> None:
+    async def _serve_listeners(self, kind: str) -> None:
+        quorum = self.broker.quorum
         for listener in self.listeners:
-            kind = self._kinds[listener.name]
-            quorum = self.broker.quorum
+            if self._kinds[listener.name] != kind:
+                continue
             forward = quorum.forward if quorum.is_remote else None
             dispatcher = Dispatcher(self.broker, HANDLERS, listener.name, kind, forward=forward)
             self.broker.dispatchers[listener.name] = dispatcher

@@ -434,7 +434,15 @@ class BrokerProcess:
             self.close()
             raise
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:  # the log goes with the directory, so it is shown while it is there
+            code = None if self.process is None else self.process.poll()
+            ended = (
+                "stopped before" if self.process is None else "running" if code is None else f"ended: {code}"
+            )
+            print(
+                f"--- log of {self.kind} on port {self.port} ({ended})\n{self.log_tail(40)}", file=sys.stderr
+            )
         self.close()
 
 

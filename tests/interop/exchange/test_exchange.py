@@ -80,8 +80,10 @@ def remember(broker: peers.BrokerProcess, contents: Contents, topic: str, partit
 
 def read(broker: peers.BrokerProcess, topic: str, partition: int) -> tuple[int, list[Stored]]:
     admin = ConfluentAdmin(broker.bootstrap)
-    start = admin.list_offset(topic, partition, "earliest").value
-    end = admin.list_offset(topic, partition, "latest").value
+    earliest = admin.list_offset(topic, partition, "earliest")
+    latest = admin.list_offset(topic, partition, "latest")
+    assert (earliest.code, latest.code) == (0, 0), (topic, partition, earliest, latest)
+    start, end = earliest.value, latest.value
     # The Java client checks every CRC and every bound of a record.
     return start, CLIENTS["java"].consume(
         broker.bootstrap, topic, end - start, partition=partition, offset=start

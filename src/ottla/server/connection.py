@@ -3,8 +3,9 @@
 Rules that keep it right:
 - Reading is bounded. A frame is at most `socket.request.max.bytes`; all frames in memory share one budget;
   a connection with too many unanswered requests, or whose peer does not read, is not read from.
-- Writing is bounded. A response is held as parts; slices of files are read in chunks only as the socket
-  drains, so a slow reader costs one chunk and not the whole response.
+- Writing is bounded. A response is held as parts; slices of files go from their file to the socket as it
+  drains, so a slow reader costs one chunk and not the whole response. What goes to the socket beside the
+  transport (sendfile) goes only while the transport holds nothing, so that it overtakes nothing.
 - Answers leave in the order in which their requests came, whatever order they are settled in.
 - Small frames are views on a buffer shared by all connections: a handler that needs the bytes after it
   returned must copy them. Frames that arrive in several pieces have a buffer of their own.
@@ -14,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ottla.ports import Buffer, Clock, File
@@ -28,7 +31,9 @@ if TYPE_CHECKING:
 
 READ_BUFFER_BYTES = 256 * 1024
 READ_LITTLE_BYTES = 4 * 1024
-WRITE_CHUNK_BYTES = 256 * 1024
+WRITE_CHUNK_BYTES = 64 * 1024
+WRITE_PAUSE_BYTES = WRITE_CHUNK_BYTES // 2  # below a chunk: the transport sends a chunk at once
+SEND_FILE_BYTES_MIN = 2 * WRITE_CHUNK_BYTES
 UNANSWERED_MAX = 64
 
 logger = logging.getLogger("ottla.server.connection")
@@ -53,12 +58,19 @@ class FileSlice:
             count = self.length
         data = self.file.pread(count, self.position)
         if len(data) != count:
-            raise OSError(
-                f"{self.file.path} ends {count - len(data)} bytes before the records it should hold"
-            )
+            raise self._too_short(count - len(data))
+        self.skip(count)
+        return data
+
+    def skip(self, count: int) -> None:
+        """Leave out the next `count` bytes, which have been sent; there are always some."""
+        if not count:
+            raise self._too_short(self.length)
         self.position += count
         self.length -= count
-        return data
+
+    def _too_short(self, missing: int) -> OSError:
+        return OSError(f"{self.file.path} ends {missing} bytes before the records it should hold")
 
 
 class RequestMemory:
@@ -114,6 +126,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_clock",
         "_corked",
+        "_descriptor",
         "_filled",
         "_frame",
         "_frame_bytes",
@@ -148,6 +161,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_bytes = 0
         self._filled = 0
         self._head = b""
+        self._descriptor = -1  # of the socket; -1 where bytes may only go through the transport
         self._corked: list[Buffer] | None = None  # answers to the requests of the current read
         self._held: deque[tuple[bytearray, int]] = deque()
         self._queue: deque[tuple[Answer, Encoded]] = deque()
@@ -164,7 +178,10 @@ class Connection(asyncio.BufferedProtocol):
         if peer:
             self.peer_host, self.peer_port = peer[0], peer[1]
         self.last_active = self._clock.monotonic()
-        self.transport.set_write_buffer_limits(high=WRITE_CHUNK_BYTES, low=0)
+        self.transport.set_write_buffer_limits(high=WRITE_PAUSE_BYTES, low=0)
+        socket = transport.get_extra_info("socket")
+        if socket is not None and hasattr(os, "sendfile"):
+            self._descriptor = socket.fileno()
         self.is_closed = False
         refusal = self._listener.admit(self)
         if refusal is not None:
@@ -363,30 +380,47 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
 
     def _pump(self) -> None:
-        """Give the transport what it takes: buffers joined, file slices a chunk at a time."""
+        """Give the socket what it takes: the middle of a large slice from its file, the rest in chunks."""
+        parts = self._parts
+        try:
+            while parts and not self._is_write_paused:
+                part = parts[0]
+                if type(part) is FileSlice and part.length >= SEND_FILE_BYTES_MIN:
+                    self._send_file(part)
+                self._write_chunk()
+        except ConnectionError:
+            self.close()
+        except OSError as error:
+            self.close(f"records for it could not be read: {error}")
+
+    def _send_file(self, part: FileSlice) -> None:
+        """Have the kernel send of a slice what the socket takes now.
+
+        A last chunk stays for the transport: it goes together with what follows, and where the socket is full
+        it waits for it.
+        """
+        if self._descriptor < 0 or self.is_closed or self.transport.get_write_buffer_size():
+            return
+        with suppress(BlockingIOError):
+            while (count := part.length - WRITE_CHUNK_BYTES // 2) > 0:
+                part.skip(os.sendfile(self._descriptor, part.file.fileno(), part.position, count))
+
+    def _write_chunk(self) -> None:
+        """Hand a chunk to the transport, which waits for the socket where it must."""
         parts = self._parts
         buffers: list[Buffer] = []
         budget = WRITE_CHUNK_BYTES
-        while parts and budget > 0 and not self._is_write_paused:
+        while parts and budget > 0:
             part = parts[0]
             if type(part) is FileSlice:
-                try:
-                    data = part.read(budget)
-                except OSError as error:
-                    self.close(f"records for it could not be read: {error}")
-                    return
+                buffers.append(part.read(budget))
                 if part.length == 0:
                     parts.popleft()
-                buffers.append(data)
-                budget -= len(data)
             else:
-                parts.popleft()
                 buffers.append(cast(Buffer, part))
-                budget -= len(part)
-            if budget <= 0 or not parts:
-                self.transport.writelines(buffers) if len(buffers) > 1 else self.transport.write(buffers[0])
-                buffers = []
-                budget = WRITE_CHUNK_BYTES
+                parts.popleft()
+            budget -= len(buffers[-1])
+        self.transport.writelines(buffers)
 
     def pause_writing(self) -> None:
         self._is_write_paused = True

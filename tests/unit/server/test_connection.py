@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -145,6 +147,88 @@ def test_a_reader_that_does_not_read_costs_one_chunk_and_stops_the_reading_of_re
 
     _run(main())
     file.close()
+
+
+def _shrink_send_buffer(connection: Connection, size_kib: int) -> None:
+    with socket.socket(fileno=os.dup(connection.transport.get_extra_info("socket").fileno())) as same:
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size_kib * 1024)
+
+
+def _loops() -> list[Any]:
+    try:
+        import uvloop
+    except ImportError:
+        return [asyncio.new_event_loop]
+    return [asyncio.new_event_loop, uvloop.new_event_loop]
+
+
+@pytest.mark.parametrize("new_loop", _loops())
+@pytest.mark.parametrize("has_descriptor", [True, False])
+def test_records_from_files_and_from_memory_arrive_in_order_at_a_slow_reader(
+    tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop], has_descriptor: bool
+) -> None:
+    content = bytes(n * 7 % 251 for n in range(1 << 17)) * 4
+    path = tmp_path / "records"
+    path.write_bytes(content)
+    file = HostDisk().open(str(path))
+    slices = [
+        (5, 1),
+        (0, 3 * WRITE_CHUNK_BYTES),
+        (77, len(content) - 77),
+        (9, 2 * WRITE_CHUNK_BYTES),
+        (1, 100_000),
+    ]
+    expected = b"".join(b"head" + content[start : start + size] for start, size in slices) + b"tail"
+    send_buffers = iter((16, 24, 32, 48))  # in KiB: chunks are cut at different places
+
+    def dispatch(connection: Connection, frame: memoryview) -> None:
+        if not has_descriptor:
+            connection._descriptor = -1
+        if bytes(frame) == b"small":
+            _shrink_send_buffer(connection, next(send_buffers))
+            connection.answer_now([pack(">i", 5) + b"small"])
+            return
+        parts: list[Any] = [pack(">i", len(expected))]
+        for start, size in slices:
+            parts += [b"head", FileSlice(file, start, size)]
+        connection.answer_now([*parts, b"tail"])
+
+    async def main() -> None:
+        async with _listening(dispatch) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 12)
+            writer.write((pack(">i", 5) + b"small" + pack(">i", 5) + b"large") * 4)
+            for _ in range(4):
+                assert await _read_frame(reader) == b"small"
+                assert await _read_frame(reader) == expected
+            writer.close()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(asyncio.wait_for(main(), 30))
+    file.close()
+
+
+def test_a_file_that_ends_before_its_records_closes_the_connection_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "records"
+    path.write_bytes(bytes(5 * WRITE_CHUNK_BYTES))
+    file = HostDisk().open(str(path))
+
+    def dispatch(connection: Connection, frame: memoryview) -> None:
+        size = 9 * WRITE_CHUNK_BYTES
+        connection.answer_now([pack(">i", size), FileSlice(file, 0, size)])
+
+    async def main() -> None:
+        async with _listening(dispatch) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(pack(">i", 8) + b"question")
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await _read_frame(reader)
+            writer.close()
+
+    _run(main())
+    file.close()
+    assert f"{path} ends" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,7 @@ class Loader:
             promised = flushed_end if segment in unflushed else 2**63 - 1
             end_offset, dropped = self._recover(segment, promised)
             following = self._segments.after(segment)
-            if dropped and following is not None:
+            if following is not None and (dropped or self._is_gap(segment, end_offset, following)):
                 self._drop_from(following)
                 break
         last = self._segments.active
@@ -290,6 +290,21 @@ class Loader:
         if self._progress is not None and scanned:
             self._progress(self._directory, self._bytes_total, self._bytes_total)
         return end_offset
+
+    def _is_gap(self, segment: Segment, end_offset: int, following: Segment) -> bool:
+        """Whether a crash took the end of a segment along a boundary of batches, or all of it.
+
+        Then what follows goes too: a log is a prefix of what was written. Compaction leaves gaps of its own.
+        """
+        if self._config.is_compacted or end_offset >= following.base_offset:
+            return False
+        logger.warning(
+            "%s: ends at offset %d and the next segment begins at %d: what is between was lost unflushed",
+            segment.path,
+            end_offset,
+            following.base_offset,
+        )
+        return True
 
     def _unflushed(self) -> list[Segment]:
         """The segments that may be torn."""

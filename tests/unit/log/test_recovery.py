@@ -505,3 +505,17 @@ def test_the_scan_keeps_what_the_index_files_of_a_crash_were(bench: Bench) -> No
     log = bench.open(clean=False, recovery_point=8)
     assert bench.path("00000000000000000006.index").stat().st_size == 8
     assert offsets(log) == list(range(8))
+
+
+def test_an_unflushed_segment_that_a_crash_emptied_takes_what_follows_with_it(bench: Bench) -> None:
+    log = bench.open(config=LogConfig(segment_bytes=500))
+    for number in range(20):
+        append(log, batch(value=b"%d" % number))
+    bases = [segment.base_offset for segment in log.segments]
+    assert len(bases) >= 3
+    log.close(clean=False)
+    bench.path(f"{bases[1]:020}.log").write_bytes(b"")
+    log = bench.open(clean=False, recovery_point=bases[1], config=LogConfig(segment_bytes=500))
+    assert log.log_end_offset == bases[1]
+    assert [record.offset for record in read_all(log)] == list(range(bases[1]))
+    log.close(clean=False)

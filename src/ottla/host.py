@@ -59,13 +59,15 @@ class HostFile:
         return b"".join(pieces)
 
     def pwrite(self, buffers: Sequence[Buffer], position: int) -> int:
-        total = sum(map(len, buffers))
         if len(buffers) == 1:
+            total = len(buffers[0])
             written = os.pwrite(self._descriptor, buffers[0], position)
-        elif len(buffers) <= _VECTORS_MAX:
-            written = os.pwritev(self._descriptor, buffers, position)
+            if written == total:
+                return total
         else:
-            written = 0
+            total, written = sum(map(len, buffers)), 0
+        if 1 < len(buffers) <= _VECTORS_MAX:
+            written = os.pwritev(self._descriptor, buffers, position)
         while written < total:  # a short write, or more buffers than one call takes
             rest = memoryview(b"".join(buffers))[written:]
             written += os.pwrite(self._descriptor, rest, position + written)
@@ -79,6 +81,9 @@ class HostFile:
 
     def fsync(self) -> None:
         os.fsync(self._descriptor)
+
+    def send_to(self, socket: int, position: int, count: int) -> int:
+        return os.sendfile(socket, self._descriptor, position, count)
 
     def fileno(self) -> int:
         return self._descriptor

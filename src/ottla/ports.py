@@ -61,8 +61,14 @@ class File(Protocol):
     def fsync(self) -> None:
         """Block until what was written is on stable storage. Call it through `Disk.offload`."""
 
+    def send_to(self, socket: int, position: int, count: int) -> int:
+        """Have the system send up to `count` bytes to a socket; the count that it took.
+
+        BlockingIOError where it takes none now. Only for sockets of this machine: see `Connection`.
+        """
+
     def fileno(self) -> int:
-        """The descriptor for sendfile, or -1 where there is none (a simulated file)."""
+        """The file's descriptor, or -1 where there is none (a simulated file)."""
 
     def close(self) -> None: ...
 

@@ -170,17 +170,19 @@ class Log(LogUpkeep):
         if leader_epoch != self.epochs.latest_epoch and leader_epoch >= 0:
             self.assign_epoch_start_offset(leader_epoch, first_offset)
         last_offset = first_offset + header.last_offset_delta
-        self._write(batch.buffer, header, first_offset, last_offset, batch.max_timestamp, now_ms, marker)
-        return Appended(
+        buffer = batch.buffer
+        self._write(buffer, header, first_offset, last_offset, batch.max_timestamp, now_ms, marker)
+        facts = (
             first_offset,
             last_offset,
             batch.log_append_time,
             self.log_start_offset,
             batch.max_timestamp,
             False,
-            len(batch.buffer),
+            len(buffer),
             batch.record_count,
         )
+        return tuple.__new__(Appended, facts)  # half the time of a call of the class
 
     def _write(
         self,
@@ -194,7 +196,9 @@ class Log(LogUpkeep):
     ) -> None:
         """Put one batch behind the others and bring all that follows from it up to date."""
         size = len(buffer)
-        segment = self._segment_for(size, first_offset, last_offset, max_timestamp, now_ms)
+        segment = self.segments.active
+        if segment.must_roll(size, last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms):
+            segment = self._roll_for(size, first_offset)
         if marker is not None:
             self._write_marker(segment, buffer, header, first_offset, max_timestamp, marker)
         else:
@@ -210,19 +214,14 @@ class Log(LogUpkeep):
             producers.apply(header, first_offset, max_timestamp)
         producers.end_offset = last_offset + 1
 
-    def _segment_for(
-        self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
-    ) -> Segment:
-        """The segment that takes the next `size` bytes; a new one if it is time for that."""
+    def _roll_for(self, size: int, first_offset: int) -> Segment:
+        """A new segment, that takes the next `size` bytes."""
         if size > self._segment_bytes:
             raise RecordListTooLarge(
                 f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds the "
                 f"maximum configured segment size of {self._segment_bytes}."
             )
-        segment = self.segments.active
-        if segment.must_roll(size, last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms):
-            segment = self.roll(first_offset)
-        return segment
+        return self.roll(first_offset)
 
     def _write_marker(
         self,
@@ -344,7 +343,12 @@ class Log(LogUpkeep):
                     buffer, first, first.base_offset, first.last_offset, max_timestamp, now_ms, marker
                 )
                 return
-        segment = self._segment_for(len(buffer), first.base_offset, last.last_offset, max_timestamp, now_ms)
+        size = len(buffer)
+        segment = self.segments.active
+        if segment.must_roll(
+            size, last.last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms
+        ):
+            segment = self._roll_for(size, first.base_offset)
         try:
             segment.append_batches(buffer)
         except OSError as error:

@@ -340,7 +340,11 @@ class Segment:
             self._load_max_timestamp()
         position = self.size_bytes
         size = len(buffer)
-        self._write((buffer,), position)
+        try:
+            (self._file or self.file).pwrite((buffer,), position)
+        except OSError:
+            self._undo_write()
+            raise
         self.size_bytes = position + size
         self._note_batch(position, size, last_offset, max_timestamp)
 
@@ -349,30 +353,33 @@ class Segment:
         if self._max_timestamp is None:
             self._load_max_timestamp()
         position = self.size_bytes
-        self._write((buffer,), position)
+        try:
+            (self._file or self.file).pwrite((buffer,), position)
+        except OSError:
+            self._undo_write()
+            raise
         self.size_bytes = position + len(buffer)
         for at, header in iterate_headers(buffer):
             self._note_batch(position + at, header.length_bytes, header.last_offset, header.max_timestamp)
 
-    def _write(self, buffers: tuple[Buffer, ...], position: int) -> None:
-        file = self._file or self.file
-        try:
-            file.pwrite(buffers, position)
-        except OSError:
-            self.is_torn = True
-            self.trim()  # raises if it fails: then the log is given up, and this says why
-            raise
+    def _undo_write(self) -> None:
+        """Cut off what a failed write left. If that fails too it raises, and the log is given up."""
+        self.is_torn = True
+        self.trim()
 
     def _note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Keep timestamps and indexes up to a batch that was written."""
         if not position:
             self._first_timestamp = max_timestamp
-        if max_timestamp > self.max_timestamp:
-            self._max_timestamp = max_timestamp
+        known = self._max_timestamp
+        if known is None:
+            known = self._load_max_timestamp()
+        if max_timestamp > known:
+            self._max_timestamp = known = max_timestamp
             self._offset_of_max_timestamp = last_offset
         if self._bytes_since_entry > self._interval_bytes:
             self.offset_index.append(last_offset, position)
-            self.time_index.append(self.max_timestamp, self._offset_of_max_timestamp)
+            self.time_index.append(known, self._offset_of_max_timestamp)
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ottla.ports import Buffer, Clock, File
@@ -35,6 +35,8 @@ WRITE_CHUNK_BYTES = 64 * 1024
 WRITE_PAUSE_BYTES = WRITE_CHUNK_BYTES // 2  # below a chunk: the transport sends a chunk at once
 SEND_FILE_BYTES_MIN = 2 * WRITE_CHUNK_BYTES
 UNANSWERED_MAX = 64
+
+_SIZE = Struct(">i")
 
 logger = logging.getLogger("ottla.server.connection")
 
@@ -163,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         self._head = b""
         self._descriptor = -1  # of the socket; -1 where bytes may only go through the transport
         self._corked: list[Buffer] | None = None  # answers to the requests of the current read
-        self._held: deque[tuple[bytearray, int]] = deque()
+        self._held: deque[bytearray] = deque()
         self._queue: deque[tuple[Answer, Encoded]] = deque()
         self._parts: deque[Buffer | FileSlice] = deque()
         self._is_read_paused = False
@@ -180,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = self._clock.monotonic()
         self.transport.set_write_buffer_limits(high=WRITE_PAUSE_BYTES, low=0)
         socket = transport.get_extra_info("socket")
-        if socket is not None and hasattr(os, "sendfile"):
+        if socket is not None and transport.get_extra_info("sslcontext") is None:
             self._descriptor = socket.fileno()
         self.is_closed = False
         refusal = self._listener.admit(self)
@@ -194,8 +196,8 @@ class Connection(asyncio.BufferedProtocol):
             answer.abandon()
         self._queue.clear()
         self._parts.clear()
-        for _, size in self._held:
-            self._memory.give_back(size)
+        for frame in self._held:
+            self._memory.give_back(len(frame))
         self._held.clear()
         if self._frame is not None:
             self._frame = None
@@ -228,11 +230,12 @@ class Connection(asyncio.BufferedProtocol):
         return shared[len(head) : stop]
 
     def buffer_updated(self, count: int) -> None:
+        self.last_active = self._clock.monotonic()
         if self._frame is not None:
             self._filled += count
             if self._filled == self._frame_bytes:
                 frame, self._frame = self._frame, None
-                self._accept(memoryview(frame), self._frame_bytes)
+                self._accept_owned(frame)
             return
         end = count + len(self._head)
         self._head = b""
@@ -244,24 +247,35 @@ class Connection(asyncio.BufferedProtocol):
 
     def _split(self, shared: memoryview, end: int) -> None:
         """Accept each whole frame of what was read, and keep the rest."""
+        size_max = self._listener.frame_bytes_max
         position = 0
         while end - position >= 4:
-            try:
-                size = read_size(shared, position, self._listener.frame_bytes_max)
-            except MalformedMessage as error:
-                self.close(str(error))
+            size = _SIZE.unpack_from(shared, position)[0]
+            if not 0 <= size <= size_max:
+                self._refuse_size(shared, position, size_max)
                 return
-            position += 4
-            stop = position + size
-            if stop > end:
-                self._begin_large_frame(shared[position:end], size)
+            start = position + 4
+            position = start + size
+            if position > end:
+                self._begin_large_frame(shared[start:end], size)
                 return
-            self._accept(shared[position:stop], 0)
+            if self._held or self._is_write_paused or len(self._queue) >= UNANSWERED_MAX:
+                self._memory.take_now(size)
+                self._hold(bytearray(shared[start:position]))
+            else:
+                self._listener.dispatch(self, shared[start:position])
+                if self._queue or self._is_write_paused:
+                    self._update_reading()
             if self.is_closed:
                 return
-            position = stop
         if position < end:
             self._head = bytes(shared[position:end])
+
+    def _refuse_size(self, shared: memoryview, position: int, size_max: int) -> None:
+        try:
+            read_size(shared, position, size_max)
+        except MalformedMessage as error:
+            self.close(str(error))
 
     def _begin_large_frame(self, first: memoryview, size: int) -> None:
         self._frame_bytes = size
@@ -286,25 +300,22 @@ class Connection(asyncio.BufferedProtocol):
         self._make_frame(first)
         self._update_reading()
 
-    def _accept(self, frame: memoryview, owned_bytes: int) -> None:
-        """Hand a whole frame to the dispatcher, or hold it while there is too much unanswered."""
+    def _accept_owned(self, frame: bytearray) -> None:
+        """Hand a frame with its own buffer to the dispatcher, or hold it while too much is unanswered."""
         if self._is_stalled():
-            if not owned_bytes:
-                owned_bytes = len(frame)
-                self._memory.take_now(owned_bytes)
-                frame = memoryview(bytearray(frame))
-            self._held.append((cast(bytearray, frame.obj), owned_bytes))
+            self._hold(frame)
+        else:
+            self._dispatch_owned(frame)
             self._update_reading()
-            return
-        self._dispatch(frame, owned_bytes)
 
-    def _dispatch(self, frame: memoryview, owned_bytes: int) -> None:
-        self.last_active = self._clock.monotonic()
-        self._listener.dispatch(self, frame)
-        if owned_bytes:
-            self._memory.give_back(owned_bytes)
-        if self._is_stalled():
-            self._update_reading()
+    def _hold(self, frame: bytearray) -> None:
+        """Keep a frame for later. Its bytes are in the budget already."""
+        self._held.append(frame)
+        self._update_reading()
+
+    def _dispatch_owned(self, frame: bytearray) -> None:
+        self._listener.dispatch(self, memoryview(frame))
+        self._memory.give_back(len(frame))
 
     def _is_stalled(self) -> bool:
         return len(self._queue) >= UNANSWERED_MAX or self._is_write_paused or bool(self._held)
@@ -327,8 +338,7 @@ class Connection(asyncio.BufferedProtocol):
             and len(self._queue) < UNANSWERED_MAX
             and not self._is_write_paused
         ):
-            frame, size = self._held.popleft()
-            self._dispatch(memoryview(frame), size)
+            self._dispatch_owned(self._held.popleft())
         self._update_reading()
 
     # Answers out
@@ -403,7 +413,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         with suppress(BlockingIOError):
             while (count := part.length - WRITE_CHUNK_BYTES // 2) > 0:
-                part.skip(os.sendfile(self._descriptor, part.file.fileno(), part.position, count))
+                part.skip(part.file.send_to(self._descriptor, part.position, count))
 
     def _write_chunk(self) -> None:
         """Hand a chunk to the transport, which waits for the socket where it must."""

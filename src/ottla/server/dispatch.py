@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from ottla.ports import Buffer
@@ -204,7 +205,8 @@ class Dispatcher:
             return
         if outcome is None:
             return
-        if connection.owes_nothing and type(outcome) is not Answer and not inspect.iscoroutine(outcome):
+        kind = type(outcome)
+        if kind is not Answer and kind is not CoroutineType and connection.owes_nothing:
             connection.answer_now(route.frame(outcome, correlation_id))
             return
         self._answer_later(connection, route, outcome, correlation_id)

@@ -15,6 +15,7 @@ from ottla.records.validate import ProduceRules
 
 _HOUR_MS = 60 * 60 * 1000
 _LONG_MAX = 2**63 - 1
+FLUSH_MESSAGES_NEVER = _LONG_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class LogConfig:
     compression_zstd_level: int = 3
     delete_retention_ms: int = 24 * _HOUR_MS
     file_delete_delay_ms: int = 60_000
-    flush_messages: int = _LONG_MAX
+    flush_messages: int = FLUSH_MESSAGES_NEVER
     flush_ms: int = _LONG_MAX
     follower_replication_throttled_replicas: tuple[str, ...] = ()
     index_interval_bytes: int = 4096

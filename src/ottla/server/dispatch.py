@@ -40,6 +40,7 @@ _PREFIX = Struct(">ii")
 _PREFIX_FLEXIBLE = Struct(">iix")
 
 Handle = Callable[..., Any]
+Express = Callable[["Broker", memoryview, int, int], "bytes | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,13 @@ class Api:
 
     `handle(broker, request, context)` returns the response; an `Answer` or a coroutine for one that comes
     later; or None where the protocol wants no response. `handle_at_controller`: on controller listeners it is
-    another request under the same key.
+    another request under the same key. `express(version)` gives a quick way from frame to frame, if that
+    version has one; where it returns None, nothing has happened and the request goes the usual way.
     """
 
     key: int
     handle: Handle
+    express: Callable[[int], Express | None] | None = None
     forwarding: Forwarding = Forwarding.NONE
     handle_at_controller: Handle | None = None
 
@@ -76,11 +79,12 @@ class RequestContext:
 class _Route:
     """All that is needed to serve one version of one API."""
 
-    __slots__ = ("decode", "encode", "handle", "has_flexible_header", "prefix")
+    __slots__ = ("decode", "encode", "express", "handle", "has_flexible_header", "prefix")
 
-    def __init__(self, handle: Handle, key: int, version: int) -> None:
+    def __init__(self, handle: Handle, key: int, version: int, express: Express | None = None) -> None:
         entry = apis.API_BY_KEY[key]
         self.handle = handle
+        self.express = express
         self.has_flexible_header = apis.request_header_version(key, version) >= 2
         self.decode = codec.decoder(entry.request_class(), version)
         encode_parts = codec.parts_encoder(entry.response_class(), version)
@@ -165,10 +169,13 @@ class Dispatcher:
         self._forward = forward
         self._routes: dict[int, _Route] = {}
         self._handles: dict[int, Handle] = {}
+        self._expresses: dict[int, Callable[[int], Express | None]] = {}
         self._forwarding: dict[int, Forwarding] = {}
         for api in handlers:
             if listener_kind in apis.API_BY_KEY[api.key].listeners:
                 self._handles[api.key] = api.handle
+                if api.express is not None:
+                    self._expresses[api.key] = api.express
                 if listener_kind == "controller" and api.handle_at_controller is not None:
                     self._handles[api.key] = api.handle_at_controller
                 if api.forwarding is not Forwarding.NONE:
@@ -188,6 +195,11 @@ class Dispatcher:
                 if route is None:
                     return
             client_id, position = frames.read_client_id(frame, route.has_flexible_header)
+            if route.express is not None and connection.owes_nothing:
+                answer = route.express(self._broker, frame, position, correlation_id)
+                if answer is not None:
+                    connection.answer_now([answer])
+                    return
             request, _ = route.decode(frame, position)  # bytes after the request are ignored, as Kafka does
         except MalformedMessage as error:
             connection.close(f"its request cannot be read: {error}")
@@ -264,7 +276,8 @@ class Dispatcher:
             if self._forward is not None and self._forwarding.get(key) is Forwarding.WHOLE:
                 route: _Route = _ForwardingRoute(handle, key, version, self._forward)
             else:
-                route = _Route(handle, key, version)
+                express = self._expresses.get(key)
+                route = _Route(handle, key, version, express(version) if express is not None else None)
             self._routes[key << 16 | version] = route
             return route
         if key == apis.API_VERSIONS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from ottla.log.config import FLUSH_MESSAGES_NEVER
 from ottla.log.log import Appended, Log
 from ottla.records.validate import Origin
 from ottla.server.waiting import WatchList
@@ -104,6 +105,16 @@ class Partition:
         if not log.is_flush_due:
             self.advance(log.log_end_offset)
         return appended
+
+    def acknowledges_at_once(self, acks: int) -> bool:
+        """Whether an append with these acks (1 or -1) needs neither another replica nor a flush."""
+        log = self.log
+        return (
+            (acks == 1 or acks == -1)
+            and len(self.isr) == 1
+            and log is not None
+            and log.config.flush_messages == FLUSH_MESSAGES_NEVER
+        )
 
     def advance(self, end_offset: int) -> None:
         """What is below `end_offset` stays in the leader's log: move the high watermark if that is enough."""

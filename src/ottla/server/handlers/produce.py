@@ -20,6 +20,7 @@ from ottla.records.batch import ATTRIBUTES_POSITION, MAGIC_POSITION, TRANSACTION
 from ottla.records.validate import check_request
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import leader_endpoints, leader_hint
+from ottla.server.handlers.produce_single import express
 from ottla.server.partitions import Partition, why_not_hosted
 from ottla.server.waiting import Answer
 from ottla.wire.errors import (
@@ -266,4 +267,4 @@ async def _flush(broker: Broker, partition: Partition) -> None:
     partition.advance(end_offset)
 
 
-API = Api(KEY, handle)
+API = Api(KEY, handle, express)

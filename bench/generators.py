@@ -74,11 +74,11 @@ class Outcome:
 def producer_performance(
     target: Target, *, size: int, settings: Sequence[str], throughput: int = -1
 ) -> Mapping[str, float]:
-    """Kafka's ProducerPerformance; its figures without the first quarter, in which its JVM warms up."""
+    """Kafka's ProducerPerformance; its figures without the first third, in which its JVM warms up."""
     command = java_command(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--bootstrap-server", target.bootstrap, "--topic", target.topic),
-        *("--num-records", str(target.records), "--warmup-records", str(target.records // 4)),
+        *("--num-records", str(target.records), "--warmup-records", str(target.records // 3)),
         *("--record-size", str(size), "--throughput", str(throughput)),
         *("--reporting-interval", str(target.timeout_s * 2000)),
         *("--command-property", *settings),
@@ -97,7 +97,7 @@ def producer_performance(
 
 
 def java_consumer(target: Target, *, passes: int) -> Outcome:
-    """One Java consumer reads the whole topic `passes` times; the first pass does not count. MB/s."""
+    """One Java consumer reads the whole topic `passes` times; the first half does not count. MB/s."""
     lines = _run(
         java_command(
             "AssignedConsumer",
@@ -108,7 +108,7 @@ def java_consumer(target: Target, *, passes: int) -> Outcome:
         ),
         target.timeout_s,
     ).splitlines()
-    counted = [json.loads(line) for line in lines if line.startswith("{")][1:]
+    counted = [json.loads(line) for line in lines if line.startswith("{")][passes // 2 :]
     seconds = sum(one["seconds"] for one in counted)
     return Outcome(
         sum(one["bytes"] for one in counted) / seconds / 1e6,
@@ -130,17 +130,20 @@ def paced_producer(target: Target, *, size: int, rate: int, settings: Sequence[s
     return {name.removesuffix("_us") + "_ms": value / 1e3 for name, value in told.items()}
 
 
-def librdkafka(target: Target, *, role: str, size: int, settings: Sequence[str] = ()) -> Mapping[str, float]:
-    """librdkafka in C as fast as it goes: `role` is produce or consume."""
+def librdkafka(
+    target: Target, *, role: str, size: int, passes: int = 1, settings: Sequence[str] = ()
+) -> Mapping[str, float]:
+    """librdkafka in C as fast as it goes, once or several times: `role` is produce or consume."""
     command = [
         *(str(_native("rdkafka_load")), str(librdkafka_path()), role, target.bootstrap, target.topic),
         *(str(target.partitions), str(target.records), str(size), str(target.timeout_s)),
         *settings,
     ]
-    told = json.loads(_run(command, target.timeout_s))
+    told = [json.loads(_run(command, target.timeout_s)) for _ in range(passes)]
+    seconds = sum(one["seconds"] for one in told)
     return {
-        "records_per_s": told["records"] / told["seconds"],
-        "bytes_per_s": told["bytes"] / told["seconds"],
+        "records_per_s": sum(one["records"] for one in told) / seconds,
+        "bytes_per_s": sum(one["bytes"] for one in told) / seconds,
     }
 
 

@@ -59,7 +59,7 @@ def _produce(size: int, settings: tuple[str, ...], figure: str = "records_per_s"
 
 
 def _fetch(target: Target) -> Outcome:
-    return generators.java_consumer(target, passes=5)
+    return generators.java_consumer(target, passes=10)
 
 
 def _paced_by_kafka(target: Target) -> Outcome:
@@ -81,7 +81,7 @@ def _librdkafka_produce(target: Target) -> Outcome:
 
 
 def _librdkafka_consume(target: Target) -> Outcome:
-    told = generators.librdkafka(target, role="consume", size=100)
+    told = generators.librdkafka(target, role="consume", size=100, passes=5)
     return Outcome(told["bytes_per_s"] / 1e6, told)
 
 
@@ -162,8 +162,8 @@ ROWS: tuple[Row, ...] = (
         name="librdkafka-produce",
         title="librdkafka, 100 B, acks=all",
         unit="rec/s",
-        records=5_000_000,
-        quick_records=1_500_000,
+        records=10_000_000,
+        quick_records=2_000_000,
         load=_librdkafka_produce,
     ),
     Row(

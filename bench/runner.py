@@ -158,8 +158,8 @@ class _Rounds:
         target = self._target(contender, topic, row.partitions, records)
         primed = 0
         if row.primed:
-            primed = int(records * WARM_UP_SHARE)
-            row.load(self._target(contender, topic, row.partitions, primed))
+            primed = records
+            row.load(target)
         cpu, idle, client = contender.cpu_s(), sum(one.cpu_s() for one in others), _client_cpu_s()
         busy, started = machine.busy_cpu_s(), time.monotonic()
         outcome = row.load(target)

@@ -86,9 +86,13 @@ class Duties(Hosting):
 
     async def checkpoint_recovery_points(self) -> None:
         for path in list(self.unsynced):
+            if path not in self.unsynced:
+                continue  # synced or deleted since
             try:
                 await self._sync_new([path])
             except OSError as error:
+                if path not in self.unsynced:
+                    continue  # renamed for deletion meanwhile: that it is not found is no fault of the disk
                 self.unsynced.discard(path)
                 self.take_offline(self.by_path(path.rpartition("/")[0]), error)
         await self._write_everywhere(checkpoints.RECOVERY_POINTS)

@@ -298,6 +298,30 @@ def test_a_new_log_is_on_stable_storage_once_it_was_flushed(node: Node) -> None:
     run(test)
 
 
+def test_logs_that_are_deleted_while_new_ones_are_synced_cost_no_directory(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        for index in range(6):
+            directories.create("orders", index, TOPIC_ID)
+        syncing = directories._sync_new
+        asked: list[str] = []
+
+        async def sync_slowly(paths: list[str]) -> None:
+            asked.extend(paths)
+            await directories.delete([("orders", index) for index in range(6)])
+            await syncing(paths)
+
+        monkeypatch.setattr(directories, "_sync_new", sync_slowly)
+        await directories.checkpoint_recovery_points()
+        assert len(asked) == 1, "the others were deleted before their turn came"
+        assert all(directory.online for directory in directories.directories)
+        await node.stop(directories)
+
+    run(test)
+
+
 def test_a_truncation_is_in_the_checkpoints_before_anything_is_appended(node: Node) -> None:
     async def test() -> None:
         node.config = COMPACT

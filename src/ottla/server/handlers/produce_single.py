@@ -13,7 +13,6 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from ottla.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
-from ottla.records.validate import check_request
 from ottla.wire.errors import KafkaError
 from ottla.wire.primitives import read_unsigned_varint
 
@@ -59,7 +58,7 @@ def _by_id(broker: Broker, frame: memoryview, position: int, correlation_id: int
     partition = hosted.get(index) if hosted is not None else None
     if partition is None:
         return None
-    written = _append(broker, partition, frame, position + _START_BY_ID.size, acks, BY_ID_VERSION)
+    written = _append(broker, partition, frame, position + _START_BY_ID.size, acks)
     if written is None:
         return None
     offset, time_ms, start = written
@@ -82,7 +81,7 @@ def _by_name(broker: Broker, frame: memoryview, position: int, correlation_id: i
     partition = hosted.get(index) if hosted is not None and partitions == ONE else None
     if partition is None:
         return None
-    written = _append(broker, partition, frame, end + _PARTITION.size, acks, BY_NAME_VERSIONS[-1])
+    written = _append(broker, partition, frame, end + _PARTITION.size, acks)
     if written is None:
         return None
     length = _ANSWER_BY_NAME.size - 4 + len(name) + _ANSWER_PARTITION.size
@@ -95,7 +94,7 @@ def _by_name(broker: Broker, frame: memoryview, position: int, correlation_id: i
 
 
 def _append(
-    broker: Broker, partition: Partition, frame: memoryview, position: int, acks: int, version: int
+    broker: Broker, partition: Partition, frame: memoryview, position: int, acks: int
 ) -> tuple[int, int, int] | None:
     """Append the batch at `position`, with which the request must end: (offset, append time, log start)."""
     size, position = read_unsigned_varint(frame, position)
@@ -108,7 +107,6 @@ def _append(
         return None
     header = bytes(records[:HEADER_BYTES])
     try:
-        check_request(records, version)
         appended = partition.append(records, acks=acks, now_ms=broker.clock.now_ms())
     except (KafkaError, OSError):
         records[:HEADER_BYTES] = header  # a failed write comes after the batch got its offset

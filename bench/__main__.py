@@ -36,10 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.nice:
             os.nice(options.nice)
         plan = Plan(
-            rows=options.rows,
+            rows=options.rows or [row for row in ROWS if row.is_quick or not options.quick],
             rounds=options.rounds or (1 if options.quick else 3),
             starts=3 if options.quick else 5,
             is_quick=options.quick,
+            has_ceiling=not options.quick if options.ceiling is None else options.ceiling,
             patience_s=options.patience,
             directory=options.directory,
         )
@@ -84,11 +85,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Kafka and Ottla side by side on this machine."
     )
-    parser.add_argument("--quick", action="store_true", help="a few minutes: small loads, one round")
+    parser.add_argument(
+        "--quick", action="store_true", help="about two minutes: fewer rows, small loads, one round"
+    )
     parser.add_argument(
         "--rows",
         type=_rows,
-        default=list(ROWS),
         metavar="A,B",
         help="only these rows: " + ", ".join(row.name for row in ROWS),
     )
@@ -99,6 +101,11 @@ def _parser() -> argparse.ArgumentParser:
         default=0.0,
         metavar="S",
         help="before each row wait up to S seconds for the machine to be quiet (default: 0)",
+    )
+    parser.add_argument(
+        "--ceiling",
+        action=argparse.BooleanOptionalAction,
+        help="run a third broker that stores nothing, to see what the generators can do (default: not quick)",
     )
     parser.add_argument(
         "--nice",

@@ -14,8 +14,11 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 from tests.interop.peers import BrokerProcess, KafkaBroker, OttlaBroker, answers_metadata, wait_until
 
+from bench.ceiling import CeilingBroker
+
 KAFKA = "kafka"
 OTTLA = "ottla"
+CEILING = "ceiling"
 NAMES = (KAFKA, OTTLA)
 
 # What Kafka's own start script passes to the JVM.
@@ -43,6 +46,8 @@ _PROBE_PAUSE_S = 0.002
 def make_broker(name: str, directory: Path) -> BrokerProcess:
     if name == KAFKA:
         return KafkaBroker(directory, jvm=BROKER_JVM, properties=SETTINGS)
+    if name == CEILING:
+        return CeilingBroker(directory, properties=SETTINGS)
     return OttlaBroker(directory, properties=SETTINGS)
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.results import CPU_RATIO_MAX, THROUGHPUT_RATIO_MIN, Line, Results
+from bench.results import CPU_RATIO_MAX, THROUGHPUT_RATIO_MIN, Line, Results, Verdict
 from bench.rows import Kind
 
 _NOISE_SHOWN_MIN = 0.2
+_VERDICT_COLORS = {Verdict.MET: "green", Verdict.LIMITED: "cyan", Verdict.SHORT: "red"}
 _COLORS = {"throughput": "#2b6cb0", "cpu": "#dd6b20"}
 _METHOD = """\
 Both brokers are single nodes with both roles, the same `server.properties`, replication factor 1 and one
@@ -20,34 +21,37 @@ ProducerPerformance, a Java consumer and a paced Java producer, librdkafka in C,
 connections in C. A generator's own warm-up does not count. After each produce load the end offsets must add
 up to what was sent.
 
-CPU is user and system time of the broker's process during the load. Where Ottla is busy for a small share of
-a core, the load generator is the limit, and the ratio says only how much the broker held it up."""
+The ceiling is what the same generator reaches on a broker that reads requests and answers them but stores
+nothing: close to it, the generator is the limit and not the broker. CPU is user and system time of the
+broker's process during the load; busy is the share of one core that Ottla's took."""
 
 
 def print_table(results: Results, console: Console) -> None:
     table = Table(title="Ottla against Kafka, medians of the rounds", title_justify="left")
     table.add_column("row")
-    for name in ("Kafka", "Ottla", "", "ratio", "CPU s", "CPU ratio", "busy", "noise"):
+    for name in ("Kafka", "Ottla", "ceiling", "", "ratio", "CPU s", "CPU ratio", "busy", "noise"):
         table.add_column(name, justify="left" if not name else "right", no_wrap=True)
     table.add_column("wanted", no_wrap=True)
     for line in results.lines():
-        mark = "[green]met[/]" if line.is_met else "[red]short[/]"
+        color = _VERDICT_COLORS[line.verdict]
         table.add_row(
             line.title,
             _number(line.kafka),
             _number(line.ottla),
+            _number(line.ceiling),
             line.unit,
             f"{line.ratio:.2f}",
             f"{line.kafka_cpu_s:.1f} / {line.ottla_cpu_s:.1f}" if line.kafka_cpu_s else "",
             f"{line.cpu_ratio:.2f}" if line.cpu_ratio is not None else "",
             f"{line.ottla_busy:.0%}" if line.ottla_busy is not None else "",
             f"{line.noise:.0%}" if line.noise else "",
-            f"{line.wanted} {mark}",
+            f"{line.wanted} [{color}]{line.verdict}[/]",
         )
     console.print(table)
     console.print(
-        "CPU s: of Kafka's and of Ottla's broker process for the same load. busy: how much of one core "
-        "Ottla's broker used. noise: how much of one core other work on this machine took.",
+        "ceiling: the same generator on a broker that stores nothing. CPU s: of Kafka's and Ottla's broker "
+        "process for the same load. busy: how much of one core Ottla's broker used. noise: how much of one "
+        "core other work on this machine took.",
         highlight=False,
     )
     noisy = [line.name for line in results.lines() if line.noise > _NOISE_SHOWN_MIN]
@@ -65,10 +69,10 @@ def markdown(results: Results, plot_name: str) -> str:
         "# Benchmarks",
         "",
         f"Apache Kafka and Ottla in one run on one machine, in turn, {rounds}; medians. `make bench` does it",
-        "again on yours, `make bench ARGS=--quick` in a few minutes.",
+        "again on yours, `make bench ARGS=--quick` in about two minutes.",
         "",
-        "| load | Kafka | Ottla | unit | ratio | CPU s, Kafka / Ottla | CPU ratio | Ottla busy | wanted |",
-        "|---|--:|--:|---|--:|--:|--:|--:|---|",
+        "| load | Kafka | Ottla | ceiling | unit | ratio | CPU s of both | CPU ratio | busy | wanted |",
+        "|---|--:|--:|--:|---|--:|--:|--:|--:|---|",
         *(_markdown_line(line) for line in results.lines()),
         "",
         f"![The ratios as bars]({plot_name})",
@@ -96,12 +100,13 @@ def _markdown_line(line: Line) -> str:
         line.title,
         _number(line.kafka),
         _number(line.ottla),
+        _number(line.ceiling),
         line.unit,
         f"{line.ratio:.2f}",
         f"{line.kafka_cpu_s:.1f} / {line.ottla_cpu_s:.1f}" if line.kafka_cpu_s else "",
         f"{line.cpu_ratio:.2f}" if line.cpu_ratio is not None else "",
         f"{line.ottla_busy:.0%}" if line.ottla_busy is not None else "",
-        f"{line.wanted}: {'met' if line.is_met else '**short**'}",
+        f"{line.wanted}: {'**short**' if line.verdict is Verdict.SHORT else line.verdict}",
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -149,5 +154,7 @@ def plot(results: Results, path: Path) -> None:
     pyplot.close(figure)
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

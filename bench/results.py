@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.contenders import KAFKA, OTTLA
+from bench.contenders import CEILING, KAFKA, OTTLA
 from bench.rows import ROWS, Kind, Row
 
 THROUGHPUT_RATIO_MIN = 1.5
@@ -17,6 +18,14 @@ CPU_RATIO_MAX = 0.5
 LATENCY_RATIO_MAX = 1.0
 START_SECONDS_MAX = 0.4
 MEMORY_MB_MAX = 80.0
+CEILING_SHARE_MIN = 0.93
+"""This close to a broker that does nothing, the load generator is the limit."""
+
+
+class Verdict(StrEnum):
+    MET = "met"
+    LIMITED = "generator's limit"
+    SHORT = "short"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +73,7 @@ class Results:
     def lines(self) -> list[Line]:
         """The table: one line for each row that both brokers ran."""
         return [
-            Line.of(row, self.of(row.name, KAFKA), self.of(row.name, OTTLA))
+            Line.of(row, self.of(row.name, KAFKA), self.of(row.name, OTTLA), self.of(row.name, CEILING))
             for row in ROWS
             if self.of(row.name, KAFKA) and self.of(row.name, OTTLA)
         ]
@@ -88,17 +97,21 @@ class Line:
     cpu_ratio: float | None
     ottla_busy: float | None
     noise: float
+    ceiling: float | None
     wanted: str
-    is_met: bool
+    verdict: Verdict
 
     @classmethod
-    def of(cls, row: Row, kafka: list[Measurement], ottla: list[Measurement]) -> Line:
+    def of(
+        cls, row: Row, kafka: list[Measurement], ottla: list[Measurement], most: list[Measurement]
+    ) -> Line:
         values = median(one.value for one in kafka), median(one.value for one in ottla)
         cpus = median(one.cpu_s for one in kafka), median(one.cpu_s for one in ottla)
         pairs = [b.value / a.value for a, b in zip(kafka, ottla, strict=False) if a.value]
         ratio = values[1] / values[0] if values[0] else 0.0
         cpu_ratio = cpus[1] / cpus[0] if row.load is not None and cpus[0] else None
-        wanted, is_met = _judge(row.kind, values[1], ratio, cpu_ratio)
+        ceiling = median(one.value for one in most) if most else None
+        wanted, verdict = _judge(row.kind, values[1], ratio, cpu_ratio, ceiling)
         walls = [one for one in kafka + ottla if one.wall_s]
         return cls(
             name=row.name,
@@ -115,19 +128,28 @@ class Line:
             cpu_ratio=cpu_ratio,
             ottla_busy=median(one.cpu_s / one.wall_s for one in ottla) if walls else None,
             noise=median(one.other_cpu_s / one.wall_s for one in walls) if walls else 0.0,
+            ceiling=ceiling,
             wanted=wanted,
-            is_met=is_met,
+            verdict=verdict,
         )
 
 
-def _judge(kind: Kind, ottla: float, ratio: float, cpu_ratio: float | None) -> tuple[str, bool]:
+def _judge(
+    kind: Kind, ottla: float, ratio: float, cpu_ratio: float | None, ceiling: float | None
+) -> tuple[str, Verdict]:
     is_thrifty = cpu_ratio is None or cpu_ratio <= CPU_RATIO_MAX
     if kind is Kind.THROUGHPUT:
         wanted = f"≥ {THROUGHPUT_RATIO_MIN:g}x, CPU ≤ {CPU_RATIO_MAX:g}x"
-        return wanted, ratio >= THROUGHPUT_RATIO_MIN and is_thrifty
+        if is_thrifty and ratio < THROUGHPUT_RATIO_MIN and ceiling and ottla >= CEILING_SHARE_MIN * ceiling:
+            return wanted, Verdict.LIMITED
+        return wanted, _met(is_thrifty and ratio >= THROUGHPUT_RATIO_MIN)
     if kind is Kind.LATENCY:
         wanted = f"≤ {LATENCY_RATIO_MAX:g}x, CPU ≤ {CPU_RATIO_MAX:g}x"
-        return wanted, ratio <= LATENCY_RATIO_MAX and is_thrifty
+        return wanted, _met(is_thrifty and ratio <= LATENCY_RATIO_MAX)
     if kind is Kind.START:
-        return f"≤ {START_SECONDS_MAX:g} s", ottla <= START_SECONDS_MAX
-    return f"< {MEMORY_MB_MAX:g} MB", ottla < MEMORY_MB_MAX
+        return f"≤ {START_SECONDS_MAX:g} s", _met(ottla <= START_SECONDS_MAX)
+    return f"< {MEMORY_MB_MAX:g} MB", _met(ottla < MEMORY_MB_MAX)
+
+
+def _met(is_met: bool) -> Verdict:
+    return Verdict.MET if is_met else Verdict.SHORT

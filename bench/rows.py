@@ -35,6 +35,7 @@ class Row:
 
     Its load runs on a fresh topic; on one that has got some of the load before, without being measured, where
     first writes to many partitions would drown the rest (`primed`); or on one to read from (`filled`).
+    A quick run leaves out what is not `is_quick`.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Row:
     partitions: int = 1
     filled: bool = False
     primed: bool = False
+    is_quick: bool = True
     load: Load | None = None
 
 
@@ -126,6 +128,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="partitions-1000",
+        is_quick=False,
         title="100 B, acks=1, 1,000 partitions",
         unit="rec/s",
         records=2_000_000,
@@ -136,6 +139,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="lz4",
+        is_quick=False,
         title="1 KiB, acks=all, lz4",
         unit="MB/s",
         records=400_000,
@@ -177,6 +181,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="fetch-1k",
+        is_quick=False,
         title="Java consumer, 1 KiB",
         unit="MB/s",
         records=400_000,
@@ -187,6 +192,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="fetch-12",
+        is_quick=False,
         title="Java consumer, 100 B, 12 partitions",
         unit="MB/s",
         records=3_000_000,
@@ -215,6 +221,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="latency-tool",
+        is_quick=False,
         title="the same by Kafka's tool, in whole ms",
         unit="ms",
         kind=Kind.LATENCY,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import generators, machine
-from bench.contenders import NAMES, SETTINGS, Contender, make_broker, time_start
+from bench.contenders import CEILING, NAMES, SETTINGS, Contender, make_broker, time_start
 from bench.generators import Target
 from bench.results import Measurement, Results
 from bench.rows import Kind, Row, fill
@@ -26,6 +26,7 @@ class Plan:
     """What to run."""
 
     rows: Sequence[Row]
+    has_ceiling: bool = True
     rounds: int = 3
     starts: int = 5
     is_quick: bool = False
@@ -95,7 +96,7 @@ class _Rounds:
 
     def run(self) -> None:
         try:
-            for name in NAMES:
+            for name in (*NAMES, CEILING) if self._plan.has_ceiling else NAMES:
                 self._contenders.append(Contender(name, self._directory / name))
             self._warm_up()
             for number in range(self._plan.rounds):
@@ -107,11 +108,10 @@ class _Rounds:
 
     def _warm_up(self) -> None:
         """The same unmeasured load for each: every row once, a part of its size."""
-        rows = [row for row in self._plan.rows if row.load is not None]
         for contender in self._contenders:
             started = time.monotonic()
             filled: set[str] = set()
-            for row in rows:
+            for row in self._rows_for(contender):
                 records = self._plan.records_of(row)
                 if row.filled and _topic_of(row) not in filled:
                     filled.add(_topic_of(row))
@@ -127,6 +127,8 @@ class _Rounds:
                 continue
             machine.wait_for_quiet(self._plan.patience_s)
             for contender in self._contenders:
+                if row not in self._rows_for(contender):
+                    continue
                 measured = self._measure(row, contender, number)
                 self._found.append(measured)
                 self._tell(
@@ -135,6 +137,15 @@ class _Rounds:
                     f"CPU {measured.cpu_s:6.2f} s, client {measured.client_cpu_s:5.2f} s, "
                     f"others {measured.other_cpu_s:5.2f} s, {measured.memory_mb:.0f} MB"
                 )
+
+    def _rows_for(self, contender: Contender) -> list[Row]:
+        """The rows with a load; who stores nothing has nothing to read, and no latency to compare."""
+        return [
+            row
+            for row in self._plan.rows
+            if row.load is not None
+            and (contender.name != CEILING or (row.kind is Kind.THROUGHPUT and not row.filled))
+        ]
 
     def _measure(self, row: Row, contender: Contender, number: int) -> Measurement:
         others = [one for one in self._contenders if one is not contender]
@@ -190,7 +201,7 @@ class _Rounds:
         )
 
     def _note_memory(self) -> None:
-        for contender in self._contenders:
+        for contender in self._contenders[: len(NAMES)]:
             memory = contender.memory_mb()
             self._found.append(
                 Measurement(row=Kind.MEMORY, broker=contender.name, round=0, value=memory, memory_mb=memory)

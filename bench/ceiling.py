@@ -1,0 +1,51 @@
+"""A broker that only pretends to store: what a load generator reaches when the broker costs next to nothing.
+
+It is an Ottla node whose appends hand out offsets and drop the batch: no checksum, no validation, no write.
+Where Ottla comes close to it, the generator is the limit of a row and not the broker.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tests.interop.peers import OttlaBroker
+
+from ottla.log.log import Appended
+from ottla.records.batch import read_header
+from ottla.records.validate import Origin
+from ottla.server.partitions import Partition
+from ottla.tools.server_start import main
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class CeilingBroker(OttlaBroker):
+    """The pretender as a process."""
+
+    kind = "ceiling"
+
+    def start_command(self) -> list[str]:
+        return [sys.executable, "-m", "bench.ceiling", str(self.properties_file)]
+
+    def environment(self) -> dict[str, str]:
+        known = os.environ.get("PYTHONPATH")
+        return super().environment() | {
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *([known] if known else [])])
+        }
+
+
+def _pretend(
+    self: Partition, records: memoryview, *, acks: int, now_ms: int, origin: Origin = Origin.CLIENT
+) -> Appended:
+    log = self.leader_log()
+    first_offset = log.log_end_offset
+    count = read_header(records, 0).record_count
+    log.log_end_offset = log.high_watermark = first_offset + count
+    return Appended(first_offset, first_offset + count - 1, -1, 0, now_ms, False, len(records), count)
+
+
+if __name__ == "__main__":
+    Partition.append = _pretend  # type: ignore[method-assign]
+    sys.exit(main())

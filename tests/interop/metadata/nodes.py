@@ -192,6 +192,6 @@ def normalized(records: list[dict[str, Any]]) -> list[str]:
 
     # When these two come is a matter of timing on Kafka's side.
     kept = [r for r in records if r["type"] != "NO_OP_RECORD" and "cordonedLogDirs" not in r["data"]]
-    # So is which of a node's two roles registers first: controllers are put before all others, in their order.
+    # So is which of a node's two roles registers first: controllers are put before all others.
     kept.sort(key=lambda record: record["type"] != "REGISTER_CONTROLLER_RECORD")
     return [json.dumps(plain(record), sort_keys=True) for record in kept]

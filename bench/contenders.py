@@ -15,11 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from tests.interop.peers import BrokerProcess, KafkaBroker, OttlaBroker, answers_metadata, wait_until
 
 from bench.ceiling import CeilingBroker
-
-KAFKA = "kafka"
-OTTLA = "ottla"
-CEILING = "ceiling"
-NAMES = (KAFKA, OTTLA)
+from bench.results import CEILING, KAFKA
 
 # What Kafka's own start script passes to the JVM.
 BROKER_JVM = (

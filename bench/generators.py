@@ -56,6 +56,7 @@ class Target:
     topic: str
     partitions: int
     records: int
+    passes: int = 1
     timeout_s: int
 
     @property
@@ -96,19 +97,19 @@ def producer_performance(
     raise GeneratorFailed(f"ProducerPerformance gave no steady state summary:\n{output[-2000:]}")
 
 
-def java_consumer(target: Target, *, passes: int) -> Outcome:
-    """One Java consumer reads the whole topic `passes` times; the first half does not count. MB/s."""
+def java_consumer(target: Target) -> Outcome:
+    """One Java consumer reads the whole topic as often as asked; the first half does not count. MB/s."""
     lines = _run(
         java_command(
             "AssignedConsumer",
             *(target.bootstrap, target.topic, str(target.partitions), str(target.records)),
-            *(str(passes), str(target.timeout_s)),
+            *(str(target.passes), str(target.timeout_s)),
             classes=_java_classes(),
             jvm=CLIENT_JVM,
         ),
         target.timeout_s,
     ).splitlines()
-    counted = [json.loads(line) for line in lines if line.startswith("{")][passes // 2 :]
+    counted = [json.loads(line) for line in lines if line.startswith("{")][target.passes // 2 :]
     seconds = sum(one["seconds"] for one in counted)
     return Outcome(
         sum(one["bytes"] for one in counted) / seconds / 1e6,
@@ -130,16 +131,14 @@ def paced_producer(target: Target, *, size: int, rate: int, settings: Sequence[s
     return {name.removesuffix("_us") + "_ms": value / 1e3 for name, value in told.items()}
 
 
-def librdkafka(
-    target: Target, *, role: str, size: int, passes: int = 1, settings: Sequence[str] = ()
-) -> Mapping[str, float]:
-    """librdkafka in C as fast as it goes, once or several times: `role` is produce or consume."""
+def librdkafka(target: Target, *, role: str, size: int, settings: Sequence[str] = ()) -> Mapping[str, float]:
+    """librdkafka in C as fast as it goes: `role` is produce or consume, which is done as often as asked."""
     command = [
         *(str(_native("rdkafka_load")), str(librdkafka_path()), role, target.bootstrap, target.topic),
         *(str(target.partitions), str(target.records), str(size), str(target.timeout_s)),
         *settings,
     ]
-    told = [json.loads(_run(command, target.timeout_s)) for _ in range(passes)]
+    told = [json.loads(_run(command, target.timeout_s)) for _ in range(target.passes)]
     seconds = sum(one["seconds"] for one in told)
     return {
         "records_per_s": sum(one["records"] for one in told) / seconds,

@@ -10,8 +10,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.contenders import CEILING, KAFKA, OTTLA
 from bench.rows import ROWS, Kind, Row
+
+KAFKA = "kafka"
+OTTLA = "ottla"
+CEILING = "ceiling"
+NAMES = (KAFKA, OTTLA)
 
 THROUGHPUT_RATIO_MIN = 1.5
 CPU_RATIO_MAX = 0.5

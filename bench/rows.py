@@ -60,10 +60,6 @@ def _produce(size: int, settings: tuple[str, ...], figure: str = "records_per_s"
     return load
 
 
-def _fetch(target: Target) -> Outcome:
-    return generators.java_consumer(target, passes=10)
-
-
 def _paced_by_kafka(target: Target) -> Outcome:
     told = generators.producer_performance(
         target, size=100, settings=(*ACKS_ONE, "linger.ms=0"), throughput=LATENCY_RATE
@@ -83,7 +79,7 @@ def _librdkafka_produce(target: Target) -> Outcome:
 
 
 def _librdkafka_consume(target: Target) -> Outcome:
-    told = generators.librdkafka(target, role="consume", size=100, passes=5)
+    told = generators.librdkafka(target, role="consume", size=100)
     return Outcome(told["bytes_per_s"] / 1e6, told)
 
 
@@ -148,6 +144,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="idempotent",
+        is_quick=False,
         title="100 B, acks=all, idempotent",
         unit="rec/s",
         records=3_000_000,
@@ -177,7 +174,7 @@ ROWS: tuple[Row, ...] = (
         records=3_000_000,
         quick_records=1_000_000,
         filled=True,
-        load=_fetch,
+        load=generators.java_consumer,
     ),
     Row(
         name="fetch-1k",
@@ -188,7 +185,7 @@ ROWS: tuple[Row, ...] = (
         quick_records=100_000,
         size=1024,
         filled=True,
-        load=_fetch,
+        load=generators.java_consumer,
     ),
     Row(
         name="fetch-12",
@@ -199,7 +196,7 @@ ROWS: tuple[Row, ...] = (
         quick_records=1_000_000,
         partitions=12,
         filled=True,
-        load=_fetch,
+        load=generators.java_consumer,
     ),
     Row(
         name="librdkafka-consume",

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import generators, machine
-from bench.contenders import CEILING, NAMES, SETTINGS, Contender, make_broker, time_start
+from bench.contenders import SETTINGS, Contender, make_broker, time_start
 from bench.generators import Target
-from bench.results import Measurement, Results
+from bench.results import CEILING, NAMES, Measurement, Results
 from bench.rows import Kind, Row, fill
 
 WARM_UP_SHARE = 0.25
+WARM_UP_SHARE_QUICK = 0.1
+PASSES = 10
+PASSES_QUICK = 4
+PASSES_WARM_UP = 2
 _topic_numbers = itertools.count()
 
 
@@ -37,6 +41,15 @@ class Plan:
     def records_of(self, row: Row) -> int:
         return row.quick_records if self.is_quick else row.records
 
+    @property
+    def warm_up_share(self) -> float:
+        return WARM_UP_SHARE_QUICK if self.is_quick else WARM_UP_SHARE
+
+    @property
+    def passes(self) -> int:
+        """How often a topic is read."""
+        return PASSES_QUICK if self.is_quick else PASSES
+
 
 def run(plan: Plan, tell: Callable[[str], None]) -> Results:
     """Run the plan. `tell` gets a line for each thing done."""
@@ -49,7 +62,7 @@ def run(plan: Plan, tell: Callable[[str], None]) -> Results:
                 "rounds": plan.rounds,
                 "starts": plan.starts,
                 "is_quick": plan.is_quick,
-                "warm_up_share": WARM_UP_SHARE,
+                "warm_up_share": plan.warm_up_share,
                 "broker": dict(SETTINGS),
                 "begun": time.strftime("%Y-%m-%d %H:%M %Z"),
             },
@@ -118,7 +131,8 @@ class _Rounds:
                     contender.create_topic(_topic_of(row), row.partitions)
                     fill(self._target(contender, _topic_of(row), row.partitions, records), row.size)
                 if row.kind is not Kind.LATENCY:
-                    self._load(row, contender, records if row.filled else int(records * WARM_UP_SHARE))
+                    count = records if row.filled else int(records * self._plan.warm_up_share)
+                    self._load(row, contender, count, passes=PASSES_WARM_UP)
             self._tell(f"warmed up {contender.name} in {time.monotonic() - started:.0f} s")
 
     def _round(self, number: int) -> None:
@@ -149,13 +163,16 @@ class _Rounds:
 
     def _measure(self, row: Row, contender: Contender, number: int) -> Measurement:
         others = [one for one in self._contenders if one is not contender]
-        return self._load(row, contender, self._plan.records_of(row), number, others)
+        records, passes = self._plan.records_of(row), self._plan.passes
+        return self._load(row, contender, records, number=number, passes=passes, others=others)
 
     def _load(
         self,
         row: Row,
         contender: Contender,
         records: int,
+        *,
+        passes: int,
         number: int = -1,
         others: Sequence[Contender] = (),
     ) -> Measurement:
@@ -166,7 +183,7 @@ class _Rounds:
         if not row.filled:
             contender.create_topic(topic, row.partitions)
         created = time.monotonic() - created
-        target = self._target(contender, topic, row.partitions, records)
+        target = self._target(contender, topic, row.partitions, records, passes if row.filled else 1)
         primed = 0
         if row.primed:
             primed = records
@@ -208,12 +225,15 @@ class _Rounds:
             )
             self._tell(f"memory  {contender.name:6} {memory:.0f} MB")
 
-    def _target(self, contender: Contender, topic: str, partitions: int, records: int) -> Target:
+    def _target(
+        self, contender: Contender, topic: str, partitions: int, records: int, passes: int = 1
+    ) -> Target:
         return Target(
             port=contender.port,
             topic=topic,
             partitions=partitions,
             records=records,
+            passes=passes,
             timeout_s=self._plan.load_timeout_s,
         )
 

@@ -1,0 +1,98 @@
+"""What a benchmark run comes to: medians, ratios, verdicts, and the files it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.generators import produce_frame
+from bench.report import markdown
+from bench.results import CEILING, KAFKA, OTTLA, Measurement, Results, Verdict
+from ottla.records.record import read_records
+from ottla.wire.frame import read_request
+
+
+def _results(
+    row: str, kafka: list[float], ottla: list[float], ceiling: float | None = None, cpu_s: float = 1.0
+) -> Results:
+    results = Results({"processor": "2 x something"}, {"rounds": len(kafka), "begun": "today"})
+    for name, values in ((KAFKA, kafka), (OTTLA, ottla), (CEILING, [ceiling] if ceiling else [])):
+        for number, value in enumerate(values):
+            results.measurements.append(
+                Measurement(
+                    row=row,
+                    broker=name,
+                    round=number,
+                    value=value,
+                    wall_s=4.0,
+                    cpu_s=cpu_s if name == OTTLA else 4.0,
+                    other_cpu_s=1.0,
+                )
+            )
+    return results
+
+
+def test_a_line_compares_the_medians_of_the_rounds() -> None:
+    (line,) = _results("produce-100", [100, 900, 110], [220, 10, 230]).lines()
+    assert (line.kafka, line.ottla, line.ratio) == (110, 220, 2.0)
+    assert line.ratio_least == pytest.approx(10 / 900)
+    assert line.ratio_most == pytest.approx(2.2)
+    assert line.cpu_ratio == 0.25
+    assert line.ottla_busy == 0.25
+    assert line.noise == 0.25
+
+
+@pytest.mark.parametrize(
+    ("row", "kafka", "ottla", "ceiling", "cpu_s", "verdict"),
+    [
+        ("produce-100", 100, 150, None, 2.0, Verdict.MET),
+        ("produce-100", 100, 149, None, 1.0, Verdict.SHORT),
+        ("produce-100", 100, 150, None, 2.1, Verdict.SHORT),
+        ("produce-100", 100, 120, 125, 1.0, Verdict.LIMITED),
+        ("produce-100", 100, 120, 150, 1.0, Verdict.SHORT),
+        ("produce-100", 100, 120, 125, 3.0, Verdict.SHORT),
+        ("latency", 5, 5, None, 2.0, Verdict.MET),
+        ("latency", 5, 5.1, None, 1.0, Verdict.SHORT),
+        ("start", 3, 0.4, None, 1.0, Verdict.MET),
+        ("start", 3, 0.41, None, 1.0, Verdict.SHORT),
+        ("memory", 900, 79, None, 1.0, Verdict.MET),
+        ("memory", 900, 80, None, 1.0, Verdict.SHORT),
+    ],
+)
+def test_each_kind_of_row_has_its_own_wish(
+    row: str, kafka: float, ottla: float, ceiling: float | None, cpu_s: float, verdict: Verdict
+) -> None:
+    (line,) = _results(row, [kafka], [ottla], ceiling, cpu_s).lines()
+    assert line.verdict is verdict
+
+
+def test_a_row_that_only_one_broker_ran_has_no_line() -> None:
+    assert _results("produce-100", [100], []).lines() == []
+
+
+def test_results_survive_their_file(tmp_path: Path) -> None:
+    results = _results("produce-100", [100, 120], [220, 210], 300)
+    results.write(tmp_path / "results.json")
+    again = Results.read(tmp_path / "results.json")
+    assert again == results
+    assert again.lines() == results.lines()
+
+
+def test_the_page_shows_each_line_and_the_machine() -> None:
+    page = markdown(_results("produce-100", [100], [120], 200), "plot.png")
+    assert "| 100 B, acks=1 | 100 | 120 | 200 | rec/s | 1.20 |" in page
+    assert "**short**" in page
+    assert "- processor: 2 x something" in page
+    assert "(plot.png)" in page
+
+
+def test_the_frame_of_many_connections_is_a_produce_request_with_one_record() -> None:
+    frame = produce_frame("news", 100)
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    key, version, _, _, request = read_request(memoryview(frame)[4:])
+    assert (key, version, request.acks) == (0, 12, 1)
+    (topic,) = request.topic_data
+    (partition,) = topic.partition_data
+    assert topic.name == "news"
+    assert [record.value for record in read_records(partition.records)] == [b"x" * 100]

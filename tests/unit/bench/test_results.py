@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from bench.generators import produce_frame
 from bench.report import markdown
 from bench.results import CEILING, KAFKA, OTTLA, Measurement, Results, Verdict
+
 from ottla.records.record import read_records
 from ottla.wire.frame import read_request
 

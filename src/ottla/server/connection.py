@@ -82,11 +82,12 @@ class RequestMemory:
     nobody waits for ever.
     """
 
-    __slots__ = ("_waiting", "limit_bytes", "used_bytes")
+    __slots__ = ("_waiting", "limit_bytes", "most_bytes", "used_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
+        self.most_bytes = 0  # since somebody set it back to 0
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
     @property
@@ -96,7 +97,7 @@ class RequestMemory:
     def take(self, count: int, when_granted: Callable[[], None]) -> bool:
         """Take `count` bytes now, or be granted them later."""
         if not self._waiting and self._fits(count):
-            self.used_bytes += count
+            self._use(count)
             return True
         self._waiting.append((count, when_granted))
         return False
@@ -109,8 +110,13 @@ class RequestMemory:
         self.used_bytes -= count
         while self._waiting and self._fits(self._waiting[0][0]):
             wanted, when_granted = self._waiting.popleft()
-            self.used_bytes += wanted
+            self._use(wanted)
             when_granted()
+
+    def _use(self, count: int) -> None:
+        self.used_bytes += count
+        if self.used_bytes > self.most_bytes:
+            self.most_bytes = self.used_bytes
 
     def _fits(self, count: int) -> bool:
         return self.used_bytes == 0 or self.used_bytes + count <= self.limit_bytes

@@ -48,6 +48,7 @@ from ottla.wire.errors import KafkaStorageError
 T = TypeVar("T")
 
 DRAIN_SECONDS_MAX = 2.0
+MEMORY_KEPT_BYTES = 4 * 1024 * 1024
 STARTING_ERRORS = (
     ConfigError,
     DirectoryError,
@@ -67,7 +68,14 @@ class Node:
     """One node: controller, broker or both, as `process.roles` says."""
 
     def __init__(
-        self, config: BrokerConfig, *, clock: Clock, random: Random, disk: Disk, network: Network
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock,
+        random: Random,
+        disk: Disk,
+        network: Network,
+        give_back_memory: Callable[[], None] | None = None,
     ) -> None:
         self.config = config
         self.listeners: list[Listener] = []
@@ -76,6 +84,7 @@ class Node:
         self._random = random
         self._disk = disk
         self._network = network
+        self._trim = give_back_memory
         self._duties: list[asyncio.Task[None]] = []
         self._broker: Broker | None = None
         self._quorum: CommittedMetadata | None = None
@@ -324,6 +333,7 @@ class Node:
         directories, config = self._directories, self.config
         assert directories is not None
         self._every(30_000, self._close_idle)
+        self._every(30_000, self._give_back_memory)
         if not config.is_broker:
             return
         self._every(
@@ -370,6 +380,12 @@ class Node:
     def _close_idle(self) -> None:
         for listener in self.listeners:
             listener.close_idle()
+
+    def _give_back_memory(self) -> None:
+        """After large requests the allocator keeps what they needed: let the system have it again."""
+        if self._trim is not None and self._memory.most_bytes >= MEMORY_KEPT_BYTES:
+            self._memory.most_bytes = 0
+            self._trim()
 
     async def _delete_due(self) -> None:
         directories = self.broker.directories
@@ -483,11 +499,18 @@ async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] |
 
 def run(config: BrokerConfig) -> int:
     """Run a node in the foreground: what `ottla serve` and kafka-server-start.sh do."""
-    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
+    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory
 
     set_up_logging()
     try:
-        node = Node(config, clock=HostClock(), random=HostRandom(), disk=HostDisk(), network=HostNetwork())
+        node = Node(
+            config,
+            clock=HostClock(),
+            random=HostRandom(),
+            disk=HostDisk(),
+            network=HostNetwork(),
+            give_back_memory=give_back_memory,
+        )
         return run_loop(serve_until_signal(node))
     except STARTING_ERRORS as error:
         logger.critical("%s", error)

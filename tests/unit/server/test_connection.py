@@ -284,6 +284,15 @@ def test_frames_in_memory_stay_within_their_budget() -> None:
     assert most == 250_000
 
 
+def test_the_budget_remembers_the_most_that_was_in_use() -> None:
+    memory = RequestMemory(100)
+    assert memory.take(60, lambda: None)
+    assert not memory.take(80, lambda: None)
+    memory.give_back(60)
+    memory.give_back(80)
+    assert (memory.used_bytes, memory.most_bytes) == (0, 80)
+
+
 def test_a_host_gets_no_more_connections_than_allowed() -> None:
     async def main() -> None:
         async with _listening(_echo, host_max=2) as listener:

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from tests.unit.server.asking import Asking, fetch_request, produce_request
 
+from ottla.config import development_config
+from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory
+from ottla.server.node import MEMORY_KEPT_BYTES, Node
 from ottla.testing import Broker, BrokerFailed
 from ottla.wire.errors import ErrorCode
 
@@ -171,3 +174,23 @@ def test_ctrl_c_works_at_every_moment_of_the_start(tmp_path: Path) -> None:
             process.kill()
             process.wait()
             process.stdout.close()  # type: ignore[union-attr]
+
+
+def test_memory_goes_back_to_the_system_once_after_large_requests(tmp_path: Path) -> None:
+    given_back: list[bool] = []
+    node = Node(
+        development_config(data_directory=str(tmp_path), port=0),
+        clock=HostClock(),
+        random=HostRandom(),
+        disk=HostDisk(),
+        network=HostNetwork(),
+        give_back_memory=lambda: given_back.append(True),
+    )
+    node._give_back_memory()
+    assert not given_back
+    node._memory.take(MEMORY_KEPT_BYTES, lambda: None)
+    node._memory.give_back(MEMORY_KEPT_BYTES)
+    node._give_back_memory()
+    node._give_back_memory()
+    assert given_back == [True]
+    give_back_memory()  # asks the real allocator, if it can be asked

@@ -1,0 +1,1 @@
+"""Groups of consumers and their offsets, as pure state machines over `__consumer_offsets`."""

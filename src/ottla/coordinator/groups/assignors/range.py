@@ -1,0 +1,81 @@
+"""The range assignor: every topic is cut into contiguous ranges, one for each subscribed member.
+
+Members stand in one order for all topics, so topics with as many partitions and the same subscribers are cut
+in the same places: a member gets the same partition numbers of each. Static members come first, by instance
+id, and keep their place when they come back under another member id. What a member had before plays no part.
+"""
+
+from __future__ import annotations
+
+from ottla.coordinator.groups.assignors.spec import (
+    STEP,
+    Assignment,
+    GroupSpec,
+    MemberSpec,
+    Steps,
+    partition_count,
+    subscribed_in_order,
+)
+
+
+class RangeAssignor:
+    name = "range"
+
+    def assign(self, spec: GroupSpec) -> Steps:
+        shares: dict[str, dict[bytes, tuple[int, ...]]] = {
+            member_id: {} for member_id, _ in sorted(spec.members.items(), key=_place)
+        }
+        cuts: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+        work = len(shares)
+        subscribers: dict[bytes, list[dict[bytes, tuple[int, ...]]]] = {}
+        if spec.is_homogeneous and shares:
+            everyone = list(shares.values())
+            wanted = spec.members[next(iter(shares))].topic_ids
+            subscribers = dict.fromkeys(subscribed_in_order(spec, wanted), everyone)
+        else:
+            for member_id, share in shares.items():
+                for topic_id in spec.members[member_id].topic_ids:
+                    subscribers.setdefault(topic_id, []).append(share)
+                    work += 1
+                if work >= STEP:
+                    work = 0
+                    yield
+        for topic_id, sharing in subscribers.items():
+            shape = (partition_count(spec, topic_id), len(sharing))
+            ranges = cuts.get(shape)
+            if ranges is None:
+                ranges = cuts[shape] = _cut(*shape)
+            for share, partitions in zip(sharing, ranges, strict=False):  # the last members may get none
+                share[topic_id] = partitions
+            work += len(ranges)
+            if work >= STEP:
+                work = 0
+                yield
+        assignment: Assignment = {}
+        for member_id, share in shares.items():
+            before = spec.members[member_id].assigned
+            assignment[member_id] = before if before == share else share
+            work += 1 + len(share)
+            if work >= STEP:
+                work = 0
+                yield
+        return assignment
+
+
+def _place(item: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
+    """Where a member stands: static ones first. Names are compared as Java does, in units of UTF-16."""
+    member_id, member = item
+    is_dynamic = member.instance_id is None
+    return is_dynamic, (member.instance_id or member_id).encode("utf-16-be", "surrogatepass")
+
+
+def _cut(partitions: int, members: int) -> list[tuple[int, ...]]:
+    """Ranges of equal length, the first ones longer by one where it does not come out even; none is empty."""
+    each, longer = divmod(partitions, members)
+    ranges = []
+    start = 0
+    for index in range(min(members, partitions)):
+        end = start + each + (index < longer)
+        ranges.append(tuple(range(start, end)))
+        start = end
+    return ranges

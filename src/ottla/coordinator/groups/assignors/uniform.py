@@ -1,0 +1,158 @@
+"""The uniform assignor: all members own the same number of partitions, give or take one, and keep what they
+have as far as that allows. Balance comes before stickiness.
+
+Where all members want the same topics one pass is enough: whoever owns more than its due gives up the rest,
+and those who own less take it. Where their wishes differ, see `uniform_mixed.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from ottla.coordinator.groups.assignors.spec import (
+    STEP,
+    Assignment,
+    AssignmentFailed,
+    GroupSpec,
+    MemberAssignment,
+    Steps,
+    subscribed_in_order,
+)
+from ottla.coordinator.groups.assignors.uniform_mixed import assign_mixed
+
+_Run = tuple[bytes, Sequence[int]]  # a topic and some of its partitions
+
+
+class UniformAssignor:
+    name = "uniform"
+
+    def assign(self, spec: GroupSpec) -> Steps:
+        if not spec.members:
+            return {}
+        if not spec.is_homogeneous:
+            return (yield from assign_mixed(spec))
+        return (yield from _assign_alike(spec))
+
+
+def _assign_alike(spec: GroupSpec) -> Steps:
+    wanted = next(iter(spec.members.values())).topic_ids
+    free = yield from _unowned(spec, subscribed_in_order(spec, wanted))
+    total = sum(spec.topics[topic_id].partition_count for topic_id in wanted)
+    due, extras = divmod(total, len(spec.members))  # so many members own one more than is due to all
+
+    assignment: Assignment = {}
+    short: list[tuple[str, int]] = []
+    members_left = len(spec.members)
+    work = 0
+    for member_id, member in spec.members.items():
+        # Who has enough for an extra one keeps it. Who has not leaves it to a later member, unless there are
+        # only as many members left as extra ones.
+        room = due + (extras > 0)
+        kept, room = _keep(member.assigned, wanted, room, free)
+        takes_extra = extras > 0
+        if room and takes_extra and members_left > extras:
+            room -= 1
+            takes_extra = False
+        extras -= takes_extra
+        members_left -= 1
+        if room:
+            short.append((member_id, room))
+        assignment[member_id] = kept
+        work += 1 + len(member.assigned)
+        if work >= STEP:
+            work = 0
+            yield
+    yield from _fill(assignment, short, free)
+    return assignment
+
+
+def _unowned(spec: GroupSpec, topic_ids: list[bytes]) -> Generator[None, None, list[_Run]]:
+    """The partitions that nobody has, topic by topic."""
+    owned: dict[bytes, list[tuple[int, ...]]] = {topic_id: [] for topic_id in topic_ids}
+    work = 0
+    for member in spec.members.values():
+        for topic_id, partitions in member.assigned.items():
+            if topic_id in owned:
+                owned[topic_id].append(partitions)
+        work += 1 + len(member.assigned)
+        if work >= STEP:
+            work = 0
+            yield
+    free: list[_Run] = []
+    for topic_id, parts in owned.items():
+        count = spec.topics[topic_id].partition_count
+        if not parts:
+            free.append((topic_id, range(count)))
+        else:
+            is_free = bytearray(b"\1") * count
+            for partitions in parts:
+                for partition in partitions:
+                    if partition < count:  # else this node has yet to hear that the topic grew
+                        is_free[partition] = 0
+                work += len(partitions)
+                if work >= STEP:
+                    work = 0
+                    yield
+            if any(is_free):
+                free.append((topic_id, [partition for partition, flag in enumerate(is_free) if flag]))
+        work += count // 10
+        if work >= STEP:
+            work = 0
+            yield
+    return free
+
+
+def _keep(
+    assigned: MemberAssignment, wanted: frozenset[bytes], room: int, free: list[_Run]
+) -> tuple[MemberAssignment, int]:
+    """What a member keeps, the same mapping if that is all, and the room it has left.
+
+    What it wants and has no room for is freed.
+    """
+    kept: dict[bytes, tuple[int, ...]] = {}
+    is_all = True
+    for topic_id, partitions in assigned.items():
+        if topic_id not in wanted:
+            is_all = False
+        elif len(partitions) <= room:
+            kept[topic_id] = partitions
+            room -= len(partitions)
+        else:
+            is_all = False
+            free.append((topic_id, partitions[room:]))
+            if room:
+                kept[topic_id] = partitions[:room]
+                room = 0
+    return (assigned if is_all else kept), room
+
+
+def _fill(
+    assignment: Assignment, short: list[tuple[str, int]], free: list[_Run]
+) -> Generator[None, None, None]:
+    """Hand out what is free, in order, to those who have room, in order."""
+    runs = iter(free)
+    topic_id, partitions = next(runs, (b"", ()))
+    start = 0
+    work = 0
+    for member_id, room in short:
+        share = dict(assignment[member_id])
+        while room:
+            taken = partitions[start : start + room]
+            if not taken:
+                run = next(runs, None)
+                if run is None:
+                    break
+                topic_id, partitions = run
+                start = 0
+                continue
+            start += len(taken)
+            room -= len(taken)
+            share[topic_id] = tuple(sorted((*share.get(topic_id, ()), *taken)))
+            work += 1 + len(taken) // 10
+        assignment[member_id] = share
+        work += 1
+        if work >= STEP:
+            work = 0
+            yield
+    if start < len(partitions) or next(runs, None) is not None:
+        raise AssignmentFailed("a partition is assigned to two members, so that others find no owner")

@@ -1,0 +1,337 @@
+"""The uniform assignor for members that want different topics.
+
+First every partition without an owner goes to that subscriber of its topic which owns least. Then topic after
+topic is levelled: partitions move from the subscribers that own most (of all topics) to those that own least,
+until these differ by one. As topics share subscribers, levelling one may tilt another, so that this is
+repeated until a whole round moves nothing, at most `_ROUNDS_MAX` times.
+
+Topics with the most partitions for each subscriber come first: they leave the least choice.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator
+from typing import Final
+
+from ottla.coordinator.groups.assignors.spec import (
+    STEP,
+    Assignment,
+    GroupSpec,
+    Steps,
+    partition_count,
+)
+
+_ROUNDS_MAX: Final = 16
+_NOBODY: Final = -1
+_signed_halves = struct.Struct(">qq").unpack  # Kafka orders topic ids as two signed numbers
+
+
+def assign_mixed(spec: GroupSpec) -> Steps:
+    mix = _Mix(spec)
+    yield from mix.find_subscribers()
+    yield from mix.keep_owned()
+    yield from mix.assign_unowned()
+    yield from mix.level()
+    return (yield from mix.assignment())
+
+
+class _Topic:
+    """A topic under assignment. `owners` are members by number, for each partition."""
+
+    __slots__ = ("id", "is_changed", "owners", "subscribers")
+
+    def __init__(self, topic_id: bytes, partitions: int, subscribers: list[int]) -> None:
+        self.id = topic_id
+        self.subscribers = subscribers  # by number, ascending; topics with the same ones share the list
+        self.owners = [_NOBODY] * partitions
+        self.is_changed = False
+
+    def order(self) -> tuple[float, int, tuple[int, ...]]:
+        subscribers = len(self.subscribers)
+        return -len(self.owners) / subscribers, subscribers, _signed_halves(self.id)
+
+
+class _Mix:
+    """One assignment in the making. Members go by their number in the spec."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self.spec = spec
+        self.members = list(spec.members.values())
+        self.sizes = [0] * len(self.members)  # how many partitions each member owns by now
+        self.topics: list[_Topic] = []  # in the order of `_Topic.order`
+        self.loses: set[int] = set()  # members that had topics which they no longer want
+        self.touched: set[int] = set()  # members that gained or lost a partition
+        self.moves = 0
+
+    def find_subscribers(self) -> Generator[None, None, None]:
+        """Members with the same wishes are gathered first: most groups have few different ones."""
+        alike: dict[frozenset[bytes], list[int]] = {}
+        work = 0
+        for number, member in enumerate(self.members):
+            alike.setdefault(member.topic_ids, []).append(number)
+            work += 5
+            if work >= STEP:
+                work = 0
+                yield
+        wishes: dict[bytes, list[int]] = {}
+        classes = list(alike.values())
+        for kind, topic_ids in enumerate(alike):
+            for topic_id in topic_ids:
+                wishes.setdefault(topic_id, []).append(kind)
+            work += len(topic_ids)
+            if work >= STEP:
+                work = 0
+                yield
+        merged: dict[tuple[int, ...], list[int]] = {}
+        for topic_id, kinds in wishes.items():
+            key = tuple(kinds)
+            subscribers = merged.get(key)
+            if subscribers is None:
+                subscribers = merged[key] = sorted(number for kind in kinds for number in classes[kind])
+                work += len(subscribers)
+            self.topics.append(_Topic(topic_id, partition_count(self.spec, topic_id), subscribers))
+            work += 5
+            if work >= STEP:
+                work = 0
+                yield
+        self.topics.sort(key=_Topic.order)
+
+    def keep_owned(self) -> Generator[None, None, None]:
+        """Every member keeps what it has of the topics that it wants."""
+        topics = {topic.id: topic for topic in self.topics}
+        sizes = self.sizes
+        work = 0
+        for number, member in enumerate(self.members):
+            for topic_id, partitions in member.assigned.items():
+                if topic_id not in member.topic_ids:
+                    self.loses.add(number)
+                    continue
+                owners = topics[topic_id].owners
+                if max(partitions, default=0) >= len(owners):  # this node has yet to hear that it grew
+                    partitions = tuple(partition for partition in partitions if partition < len(owners))
+                    topics[topic_id].is_changed = True
+                    self.touched.add(number)
+                sizes[number] += len(partitions)
+                for partition in partitions:
+                    owners[partition] = number
+                work += len(partitions)
+            work += 1
+            if work >= STEP:
+                work = 0
+                yield
+
+    def assign_unowned(self) -> Generator[None, None, None]:
+        sizes, touched = self.sizes, self.touched
+        work = 0
+        for topic in self.topics:
+            owners = topic.owners
+            work += 1 + len(owners) // 10
+            if _NOBODY not in owners:
+                continue
+            topic.is_changed = True
+            free = [partition for partition, owner in enumerate(owners) if owner == _NOBODY]
+            given = 0
+            work += len(topic.subscribers)
+            for takers in _lowest_first(topic.subscribers, sizes):
+                for number, partition in zip(takers, free[given : given + len(takers)], strict=False):
+                    owners[partition] = number
+                    sizes[number] += 1
+                    touched.add(number)
+                given += len(takers)
+                work += len(takers)
+                if work >= STEP:
+                    work = 0
+                    yield
+                if given >= len(free):
+                    break
+
+    def level(self) -> Generator[None, None, None]:
+        topics = [topic for topic in self.topics if len(topic.subscribers) > 1]
+        is_level: dict[int, int] = {}  # id of a list of subscribers -> `moves` when it was found level
+        last: _Topic | None = None  # where something moved last, or where the first round began
+        work = 0
+        for _ in range(_ROUNDS_MAX):
+            for topic in topics:
+                if topic is last:
+                    return
+                moves_before = self.moves
+                key = id(topic.subscribers)
+                if is_level.get(key) != moves_before:
+                    work += len(topic.subscribers) // 5
+                    if self._spread(topic) > 1:
+                        yield from self._level_topic(topic)
+                        work = 0
+                    else:
+                        is_level[key] = moves_before
+                if last is None or self.moves != moves_before:
+                    last = topic
+                work += 1
+                if work >= STEP:
+                    work = 0
+                    yield
+
+    def _spread(self, topic: _Topic) -> int:
+        sizes = [self.sizes[number] for number in topic.subscribers]
+        return max(sizes) - min(sizes)
+
+    def _level_topic(self, topic: _Topic) -> Generator[None, None, None]:
+        """Move partitions of one topic from the fullest subscribers to the emptiest."""
+        owners, sizes = topic.owners, self.sizes
+        can_give: dict[int, list[int]] = {}  # what each had before, the highest last
+        for start in range(0, len(owners), STEP):
+            for partition, owner in enumerate(owners[start : start + STEP], start):
+                can_give.setdefault(owner, []).append(partition)
+            yield
+        ladder = sorted(topic.subscribers, key=sizes.__getitem__)
+        low = _LowEnd(ladder, sizes)
+        high = _HighEnd(ladder, sizes)
+        work = len(ladder)
+        while True:
+            giver = high.next_giver(can_give)
+            work += 1 + high.skipped
+            if giver is None:
+                return
+            partition = can_give[giver].pop()
+            taker = low.next()
+            if high.count - low.count <= 1:
+                return
+            owners[partition] = taker
+            sizes[giver] -= 1
+            sizes[taker] += 1
+            self.touched.add(giver)
+            self.touched.add(taker)
+            topic.is_changed = True
+            self.moves += 1
+            if work >= STEP:
+                work = 0
+                yield
+
+    def assignment(self) -> Steps:
+        """Put the owners of partitions together as shares; members that nothing changed for keep theirs."""
+        spec, touched, loses = self.spec, self.touched, self.loses
+        assignment: Assignment = {}
+        shares: list[dict[bytes, tuple[int, ...]] | None] = [None] * len(self.members)
+        changed = {topic.id for topic in self.topics if topic.is_changed}
+        work = 0
+        for number, (member_id, member) in enumerate(spec.members.items()):
+            assignment[member_id] = member.assigned
+            if number in touched or number in loses:
+                assignment[member_id] = shares[number] = {
+                    topic_id: partitions
+                    for topic_id, partitions in member.assigned.items()
+                    if topic_id in member.topic_ids and not (topic_id in changed and number in touched)
+                }
+                work += len(member.assigned)
+            work += 1
+            if work >= STEP:
+                work = 0
+                yield
+        for topic in self.topics:
+            if not topic.is_changed:
+                continue
+            owned: dict[int, list[int]] = {}
+            for start in range(0, len(topic.owners), STEP):
+                piece = topic.owners[start : start + STEP]
+                for partition, owner in enumerate(piece, start):
+                    if owner in touched:
+                        owned.setdefault(owner, []).append(partition)
+                work += len(piece)
+                if work >= STEP:
+                    work = 0
+                    yield
+            for number, partitions in owned.items():
+                share = shares[number]
+                assert share is not None
+                share[topic.id] = tuple(partitions)
+            work += len(owned)
+        yield
+        for number, (member_id, member) in enumerate(spec.members.items()):
+            if number in touched and assignment[member_id] == member.assigned:
+                assignment[member_id] = member.assigned  # what moved away came back
+        return assignment
+
+
+def _lowest_first(members: list[int], sizes: list[int]) -> Generator[list[int], None, None]:
+    """Whom to give the next partitions, for ever: rounds over those who own least.
+
+    After each round these own one more, and those who had as many from the beginning join them.
+    """
+    ladder = sorted(members, key=sizes.__getitem__)
+    level = sizes[ladder[0]]
+    end = 0
+    while True:
+        while end < len(ladder) and sizes[ladder[end]] == level:
+            end += 1
+        yield ladder[:end]
+        level += 1
+
+
+class _LowEnd:
+    """The emptiest of a ladder of members, one after another, as `_lowest_first`."""
+
+    __slots__ = ("_end", "_ladder", "_next", "_sizes", "count")
+
+    def __init__(self, ladder: list[int], sizes: list[int]) -> None:
+        self._ladder = ladder
+        self._sizes = sizes
+        self._end = 0
+        self._next = 0
+        self.count = sizes[ladder[0]] - 1  # what each of them owned before this round
+
+    def next(self) -> int:
+        if self._next >= self._end:
+            self.count += 1
+            ladder, sizes = self._ladder, self._sizes
+            while self._end < len(ladder) and sizes[ladder[self._end]] == self.count:
+                self._end += 1
+            self._next = 0
+        self._next += 1
+        return self._ladder[self._next - 1]
+
+
+class _HighEnd:
+    """The fullest of a ladder of members, one after another, from the top; who has nothing to give drops out.
+
+    Those in the range own `count` each at the start of a round. After it they own one less, and those who
+    had as few from the beginning join them.
+    """
+
+    __slots__ = ("_end", "_ladder", "_next", "_sizes", "_start", "count", "skipped")
+
+    def __init__(self, ladder: list[int], sizes: list[int]) -> None:
+        self._ladder = ladder
+        self._sizes = sizes
+        self._start = self._end = len(ladder)
+        self._next = len(ladder) - 1
+        self.count = sizes[ladder[-1]] + 1
+        self.skipped = 0  # how many dropped out in the last call
+
+    def next_giver(self, can_give: dict[int, list[int]]) -> int | None:
+        ladder = self._ladder
+        self.skipped = 0
+        while True:
+            if self._next < self._start:
+                self._widen()
+            position = self._next
+            if position < 0:
+                return None
+            self._next = position - 1
+            member = ladder[position]
+            if can_give.get(member):
+                return member
+            # The last of the range takes its place: it has had its turn in this round.
+            self._end -= 1
+            ladder[position] = ladder[self._end]
+            ladder[self._end] = member
+            self.skipped += 1
+
+    def _widen(self) -> None:
+        ladder, sizes = self._ladder, self._sizes
+        if self._end <= self._start and self._start > 0:
+            self.count = sizes[ladder[self._start - 1]]  # all dropped out: go on below, however far that is
+        else:
+            self.count -= 1
+        while self._start > 0 and sizes[ladder[self._start - 1]] == self.count:
+            self._start -= 1
+        self._next = self._end - 1

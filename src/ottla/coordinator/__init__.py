@@ -1,1 +1,1 @@
-"""Coordinators: state that lives in a partition of an internal topic. The runtime is a shell, the rest pure."""
+"""Coordinators: state that lives in a partition of an internal topic. A shell runs it, the rest is pure."""

@@ -80,6 +80,16 @@ class Task:
     decision: Callable[[Any], Result[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionalWrite:
+    """The records take effect when the transaction is committed."""
+
+    producer_id: int
+    producer_epoch: int
+    transaction_version: int = 0
+    guard: Any = None  # of the log, that the transaction was verified
+
+
 @dataclass(slots=True)
 class Result(Generic[_T]):
     """A decision. The records of one result stand in one batch: all of them or none."""
@@ -90,8 +100,10 @@ class Result(Generic[_T]):
     timers: list[StartTimer | StopTimer] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     effects: list[Any] = field(default_factory=list)  # what the shell does once the records are committed
+    transaction: TransactionalWrite | None = None  # the records belong to a producer's transaction
     on_failed: Callable[[KafkaError], Result[Any]] | None = None
-    """Called when the records could not be appended: takes back what the decision itself had changed."""
+    """Called when the records were refused as too large, or for want of in-sync replicas: takes back what the
+    decision itself had changed."""
 
     def add(self, other: Result[Any]) -> None:
         """Take over everything but the response."""

@@ -9,13 +9,19 @@ from ottla.server.partitions import Partitions
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
+    from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.coordinator.slices import Slices
     from ottla.log.directories import LogDirectories
     from ottla.ports import Clock, Disk, Random
     from ottla.server.committed import CommittedMetadata
+    from ottla.server.coordination import Groups
     from ottla.server.dispatch import Dispatcher
     from ottla.server.fetch_sessions import FetchSessions
     from ottla.server.producer_ids import ProducerIds
+
+GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,3 +48,38 @@ class Broker:
         default_factory=list
     )  # of the listener kind "broker"; set once the table is made
     dispatchers: dict[str, Dispatcher] = field(default_factory=dict)  # by listener, for embedded requests
+    _slices: Slices | None = None
+    _groups: Groups | None = None
+
+    @property
+    def slices(self) -> Slices:
+        """The long work of the coordinators."""
+        if self._slices is None:
+            from ottla.coordinator.slices import Slices
+
+            self._slices = Slices(self.clock)
+        return self._slices
+
+    @property
+    def groups(self) -> Groups:
+        """The group coordinator, made when the first group is asked for: many nodes never need it."""
+        if self._groups is None:
+            from ottla.server.coordination import Groups
+
+            self._groups = Groups(self)
+        return self._groups
+
+    def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """Tell the coordinators what changed, once the partitions are as the image says."""
+        if self._groups is not None or GROUPS_TOPIC in image.topics_by_name:
+            self.groups.on_metadata(image, delta)
+
+    def start_coordinators(self) -> None:
+        """Load what this node leads."""
+        if GROUPS_TOPIC in self.image.topics_by_name:
+            self.groups.start()
+
+    def stop_coordinators(self) -> None:
+        """Answer whoever still waits: another node, or this one after its start, will know."""
+        if self._groups is not None:
+            self._groups.close()

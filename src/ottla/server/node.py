@@ -152,6 +152,7 @@ class Node:
             self._replicas = Replicas(broker, self._placements)
             await directories.load(is_stray=self._replicas.why_stray)
             self._replicas.apply_all(quorum.image)
+            broker.start_coordinators()
         quorum.subscribe(self._on_metadata)
         await self._serve_listeners("controller")
         if config.is_broker:
@@ -290,6 +291,7 @@ class Node:
                 self._replicas.apply_broker_config()
         if self._replicas is not None:
             self._replicas.apply(image, delta)
+            self.broker.on_metadata(image, delta)
 
     def _take_dynamic_config(self) -> None:
         broker = self.broker
@@ -414,6 +416,8 @@ class Node:
             await self._registration.stop()
         for listener in self.listeners:
             listener.stop_accepting()
+        if self._broker is not None:
+            self._broker.stop_coordinators()
         await self._drain()
         for duty in self._duties:
             duty.cancel()

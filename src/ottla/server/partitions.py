@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ottla.log.config import FLUSH_MESSAGES_NEVER
 from ottla.log.log import Appended, Log
+from ottla.log.producers import VerificationGuard
 from ottla.records.validate import Origin
 from ottla.server.waiting import WatchList
 from ottla.wire import uuid
@@ -25,6 +27,9 @@ from ottla.wire.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+
+if TYPE_CHECKING:
+    from ottla.log.directories import LogDirectories
 
 logger = logging.getLogger("ottla.server.partitions")
 
@@ -92,7 +97,14 @@ class Partition:
         )
 
     def append(
-        self, records: memoryview, *, acks: int, now_ms: int, origin: Origin = Origin.CLIENT
+        self,
+        records: memoryview,
+        *,
+        acks: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+        guard: VerificationGuard | None = None,
     ) -> Appended:
         """Append as the leader. The caller flushes where `log.is_flush_due`, then calls `advance`."""
         log = self.leader_log()
@@ -101,7 +113,14 @@ class Partition:
                 f"{self.topic}-{self.index} has {len(self.isr)} in-sync replicas "
                 f"and needs {self.min_insync_replicas}."
             )
-        appended = log.append(records, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
+        appended = log.append(
+            records,
+            leader_epoch=self.leader_epoch,
+            origin=origin,
+            now_ms=now_ms,
+            transaction_version=transaction_version,
+            guard=guard,
+        )
         if not log.is_flush_due:
             self.advance(log.log_end_offset)
         return appended
@@ -157,6 +176,20 @@ class Partitions:
         if not partitions:
             del self.by_name[partition.topic]
             del self.by_id[partition.topic_id]
+
+
+async def flush_partition(directories: LogDirectories, partition: Partition) -> None:
+    """Flush a log to where it ends now, then let the high watermark move."""
+    log = partition.log
+    if log is None:
+        return
+    end_offset = log.log_end_offset
+    try:
+        await directories.flush(log)
+    except KafkaError as error:  # the directory is offline now, and the writer gets no false promise
+        logger.error("Could not flush %s: %s", log.directory, error)
+        return
+    partition.advance(end_offset)
 
 
 def why_not_hosted(topic: str | bytes, index: int, *, is_known: bool) -> KafkaError:

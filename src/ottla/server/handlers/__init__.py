@@ -16,6 +16,7 @@ from ottla.server.handlers import api_versions, fetch, metadata, produce
 
 LATER: dict[int, str] = {
     2: "list_offsets",
+    10: "find_coordinator",
     19: "create_topics",
     20: "delete_topics",
     21: "delete_records",

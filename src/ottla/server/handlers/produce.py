@@ -12,7 +12,6 @@ to the log before that.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from ottla.log.log import Appended
@@ -21,7 +20,7 @@ from ottla.records.validate import check_request
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.produce_single import express
-from ottla.server.partitions import Partition, why_not_hosted
+from ottla.server.partitions import Partition, flush_partition, why_not_hosted
 from ottla.server.waiting import Answer
 from ottla.wire.errors import (
     CorruptMessage,
@@ -46,8 +45,6 @@ _WITHOUT_LOG_START = (CorruptMessage, KafkaStorageError, MessageTooLarge, NotLea
 
 _PartitionResponse = ProduceResponse.PartitionProduceResponse
 _TopicResponse = ProduceResponse.TopicProduceResponse
-
-logger = logging.getLogger("ottla.server.produce")
 
 
 class _Written:
@@ -204,7 +201,7 @@ def _wait(
 ) -> Answer | None:
     """Flush what must be flushed, and wait until the high watermark has passed everything."""
     flushes = [
-        asyncio.ensure_future(_flush(broker, written.partition))
+        asyncio.ensure_future(flush_partition(broker.directories, written.partition))
         for written in waiting
         if _is_flush_due(written)
     ]
@@ -251,20 +248,6 @@ def _is_passed(written: _Written) -> bool:
 def _is_flush_due(written: _Written) -> bool:
     log = written.partition.log
     return log is not None and log.is_flush_due
-
-
-async def _flush(broker: Broker, partition: Partition) -> None:
-    """Flush a log to where it ends now, then let the high watermark move."""
-    log = partition.log
-    if log is None:
-        return
-    end_offset = log.log_end_offset
-    try:
-        await broker.directories.flush(log)
-    except KafkaError as error:  # the directory is offline now, and the producer gets no false promise
-        logger.error("Could not flush %s: %s", log.directory, error)
-        return
-    partition.advance(end_offset)
 
 
 API = Api(KEY, handle, express)

@@ -1,0 +1,421 @@
+"""One loaded shard at work: decisions in, records to the log, answers out once they are committed.
+
+The records of all decisions of one turn of the event loop go into the log as one batch. Rule: the state is
+never more than the log says. Records are replayed when they are decided, and the log gets them before the
+turn ends; if it does not take them, the shard is given up and loaded again from what the log has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from ottla.coordinator.records import encode
+from ottla.coordinator.result import HELD, Record, Reply, Result, StartTimer, Task, TransactionalWrite
+from ottla.coordinator.slices import Job, Slices
+from ottla.coordinator.timers import Decision, Timers
+from ottla.records.batch import Codec
+from ottla.records.record import Record as LogRecord
+from ottla.records.record import build_batch
+from ottla.records.validate import Origin
+from ottla.wire.errors import (
+    KafkaError,
+    KafkaStorageError,
+    MessageTooLarge,
+    NotEnoughReplicas,
+    RequestTimedOut,
+    UnknownServerError,
+)
+
+if TYPE_CHECKING:
+    from ottla.controller.delta import ImageDelta
+    from ottla.controller.image import ClusterImage
+    from ottla.log.log import Appended, Log
+    from ottla.ports import Clock
+
+logger = logging.getLogger("ottla.coordinator")
+
+TIMER_RETRY_MS = 500
+"""A decision of a timer that could not be written is made again after this."""
+
+_RECORD_OVERHEAD_BYTES = 32  # more than the framing of one record
+_BATCH_OVERHEAD_BYTES = 61
+
+
+class Watchers(Protocol):
+    """Who is told when a partition's high watermark moves: see `server.waiting.WatchList`."""
+
+    def add(self, watcher: Callable[[], bool]) -> int: ...
+    def remove(self, ticket: int) -> None: ...
+
+
+class HostedPartition(Protocol):
+    """A partition of the internal topic that this node leads: see `server.partitions.Partition`."""
+
+    topic: str
+    index: int
+    leader_epoch: int
+    is_leader: bool
+    isr: list[int]
+    min_insync_replicas: int
+    log: Log | None
+
+    @property
+    def growth(self) -> Watchers: ...
+
+    def append(
+        self,
+        records: memoryview,
+        *,
+        acks: int,
+        now_ms: int,
+        origin: Origin = ...,
+        transaction_version: int = ...,
+        guard: Any = ...,
+    ) -> Appended: ...
+
+
+class Shard(Protocol):
+    """The state of one partition, as a pure state machine."""
+
+    settings: Any
+
+    def replay(self, record: Record, *, producer_id: int = -1, producer_epoch: int = -1) -> None: ...
+
+    def replay_end_transaction(self, producer_id: int, producer_epoch: int, is_commit: bool) -> None: ...
+
+    def on_loaded(self) -> Result[None]:
+        """Everything is replayed: start what runs by itself."""
+
+    def on_unloaded(self) -> list[Reply]:
+        """The shard is given up: the replies it holds."""
+
+    def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]: ...
+
+
+S = TypeVar("S", bound=Shard)
+
+
+class _Waiting:
+    """Answers that leave once the log is committed up to `end_offset`."""
+
+    __slots__ = ("deadline", "effects", "end_offset", "sends")
+
+    def __init__(self) -> None:
+        self.end_offset = -1
+        self.deadline = 0.0
+        self.sends: list[tuple[Reply, Any]] = []
+        self.effects: list[Any] = []
+
+
+class ActiveShard(Generic[S]):
+    """See the module. `on_broken` is called when the log did not take what the state already has."""
+
+    def __init__(
+        self,
+        partition: HostedPartition,
+        shard: S,
+        *,
+        clock: Clock,
+        slices: Slices,
+        codec: Codec,
+        write_timeout_ms: int,
+        flush: Callable[[HostedPartition], None],
+        run_effect: Callable[[int, Any], None],
+        on_broken: Callable[[KafkaError], None],
+    ) -> None:
+        self.partition = partition
+        self.shard = shard
+        self.is_open = True
+        self._loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._slices = slices
+        self._codec = codec
+        self._write_timeout_s = write_timeout_ms / 1000
+        self._flush_log = flush
+        self._run_effect = run_effect
+        self._on_broken = on_broken
+        self._timers = Timers(self._loop, self._decide_for_timer)
+        self._jobs: dict[Hashable, Job] = {}
+        self._turn = _Waiting()
+        self._batch: list[LogRecord] = []
+        self._batch_bytes = _BATCH_OVERHEAD_BYTES
+        self._uncommitted: deque[_Waiting] = deque()
+        self._watcher = self._on_growth
+        self._ticket: int | None = None
+        self._time_limit: asyncio.TimerHandle | None = None
+
+    # Decisions
+
+    def decide(self, decision: Callable[[S, Reply], Result[Any]], reply: Reply) -> None:
+        """Make a decision for a request, and answer it when it is time."""
+        try:
+            result = decision(self.shard, reply)
+        except KafkaError as error:
+            reply.fail(error)
+            return
+        except Exception:  # the last line of defence: one request fails, not the node
+            logger.exception("A request to %s failed in a way that nobody foresaw", self._name)
+            reply.fail(
+                UnknownServerError("The coordinator failed in a way that nobody foresaw; see its log.")
+            )
+            return
+        self.take(result, reply)
+
+    def take(self, result: Result[Any], reply: Reply | None = None) -> bool:
+        """Carry out a result. False: its records were refused, and nothing of it has happened."""
+        if result.records:
+            try:
+                if result.transaction is not None:
+                    self._append_transactional(result.records, result.transaction)
+                else:
+                    self._add(result.records)
+            except KafkaError as error:
+                if not self.is_open:
+                    error = _retriable(error)
+                self._refuse(result, reply, error)
+                return False
+            if not self.is_open:
+                return False
+        for timer in result.timers:
+            if type(timer) is StartTimer:
+                self._timers.start(timer.key, timer.delay_ms, timer.decision)
+            else:
+                self._timers.stop(timer.key)
+        for task in result.tasks:
+            self._start_task(task)
+        if self._batch:
+            turn = self._turn
+        elif self._uncommitted:
+            turn = self._uncommitted[-1]
+        else:
+            if reply is not None and result.response is not HELD:
+                reply.send(result.response)
+            for held, response in result.replies:
+                held.send(response)
+            for effect in result.effects:
+                self._run_effect(self.partition.index, effect)
+            return True
+        if reply is not None and result.response is not HELD:
+            turn.sends.append((reply, result.response))
+        turn.sends += result.replies
+        turn.effects += result.effects
+        return True
+
+    def _refuse(self, result: Result[Any], reply: Reply | None, error: KafkaError) -> None:
+        if result.on_failed is not None and self.is_open:
+            self.take(result.on_failed(error))
+        if reply is not None:
+            reply.fail(error)
+        for held, _response in result.replies:
+            held.fail(error)
+
+    def _decide_for_timer(self, decision: Decision) -> None:
+        """What a timer decides must happen: if the log cannot take it now, it is decided anew later."""
+        try:
+            result = decision()
+        except Exception:
+            logger.exception("A timer of %s failed in a way that nobody foresaw", self._name)
+            return
+        if not self.take(result) and self.is_open:
+            self._timers.start(("retry", id(decision)), TIMER_RETRY_MS, decision)
+
+    # Records
+
+    def _add(self, records: list[Record]) -> None:
+        """Replay records and put them into the batch of this turn."""
+        log = self._writable_log()
+        encoded = [encode(record) for record in records]
+        size = sum(
+            len(key) + (0 if value is None else len(value)) + _RECORD_OVERHEAD_BYTES for key, value in encoded
+        )
+        most = log.config.max_message_bytes
+        if size + _BATCH_OVERHEAD_BYTES > most:
+            raise MessageTooLarge(
+                f"The records of one decision have {size} bytes; {self._name} takes {most}."
+            )
+        if self._batch_bytes + size > most:
+            self.flush()
+        now_ms = self._clock.now_ms()
+        if not self._batch:
+            self._loop.call_soon(self.flush)
+        for key, value in encoded:
+            self._batch.append(LogRecord(0, now_ms, key, value, ()))
+        self._batch_bytes += size
+        try:
+            for record in records:
+                self.shard.replay(record)
+        except Exception as error:  # the state is half changed: only the log knows better
+            logger.exception("%s could not replay what it decided itself", self._name)
+            self._break(UnknownServerError(f"{type(error).__name__}: {error}"))
+
+    def flush(self) -> None:
+        """Append what this turn decided."""
+        if not self._batch or not self.is_open:
+            return
+        records, self._batch = self._batch, []
+        turn, self._turn = self._turn, _Waiting()
+        self._batch_bytes = _BATCH_OVERHEAD_BYTES
+        self._uncommitted.append(turn)  # before the append: if that fails, its answers must be failed too
+        batch = build_batch(records, codec=self._codec)
+        try:
+            self._append(batch)
+        except KafkaError as error:
+            self._break(error)
+            return
+        self._wait_for_commit(turn)
+
+    def _append_transactional(self, records: list[Record], write: TransactionalWrite) -> None:
+        """Records that take effect with their transaction: the log may refuse them, so it comes first."""
+        self._writable_log()
+        self.flush()
+        now_ms = self._clock.now_ms()
+        batch = build_batch(
+            [LogRecord(0, now_ms, *encode(record), ()) for record in records],
+            codec=self._codec,
+            producer_id=write.producer_id,
+            producer_epoch=write.producer_epoch,
+            transactional=True,
+        )
+        self._append(batch, transaction_version=write.transaction_version, guard=write.guard)
+        turn = _Waiting()
+        self._uncommitted.append(turn)
+        for record in records:
+            self.shard.replay(record, producer_id=write.producer_id, producer_epoch=write.producer_epoch)
+        self._wait_for_commit(turn, release=False)
+        self._loop.call_soon(self._release)
+
+    def write_marker(
+        self, write: Callable[[], None], producer_id: int, producer_epoch: int, *, is_commit: bool
+    ) -> None:
+        """End a transaction: `write` appends its marker to the partition."""
+        self.flush()
+        write()
+        self.shard.replay_end_transaction(producer_id, producer_epoch, is_commit)
+
+    def _writable_log(self) -> Log:
+        partition = self.partition
+        log = partition.log
+        if log is None or not partition.is_leader:
+            raise NotEnoughReplicas(f"{self._name} cannot be written here now.")
+        if len(partition.isr) < partition.min_insync_replicas:
+            raise NotEnoughReplicas(
+                f"{self._name} has {len(partition.isr)} in-sync replicas "
+                f"and needs {partition.min_insync_replicas}."
+            )
+        return log
+
+    def _append(self, batch: bytearray, **options: Any) -> None:
+        try:
+            self.partition.append(
+                memoryview(batch), acks=-1, now_ms=self._clock.now_ms(), origin=Origin.COORDINATOR, **options
+            )
+        except OSError as error:
+            raise KafkaStorageError(f"{self._name} could not be written: {error}") from error
+
+    # Commitment
+
+    def _wait_for_commit(self, turn: _Waiting, *, release: bool = True) -> None:
+        log = self.partition.log
+        if log is None:
+            return
+        turn.end_offset = log.log_end_offset
+        turn.deadline = self._loop.time() + self._write_timeout_s
+        if log.is_flush_due:
+            self._flush_log(self.partition)
+        if release:
+            self._release()
+
+    def _on_growth(self) -> bool:
+        self._release()
+        return self._ticket is None
+
+    def _release(self) -> None:
+        """Let go what is committed by now."""
+        log = self.partition.log
+        waiting = self._uncommitted
+        while waiting and log is not None and 0 <= waiting[0].end_offset <= log.high_watermark:
+            turn = waiting.popleft()
+            for reply, response in turn.sends:
+                reply.send(response)
+            for effect in turn.effects:
+                self._run_effect(self.partition.index, effect)
+        if waiting and self.is_open:
+            if self._ticket is None:
+                self._ticket = self.partition.growth.add(self._watcher)
+            if self._time_limit is None:
+                self._time_limit = self._loop.call_at(waiting[0].deadline, self._on_time_limit)
+        elif self._ticket is not None:
+            self.partition.growth.remove(self._ticket)
+            self._ticket = None
+
+    def _on_time_limit(self) -> None:
+        """The replicas are slow: whoever has waited long enough is told so; the records stay."""
+        self._time_limit = None
+        now = self._loop.time()
+        for turn in self._uncommitted:
+            if turn.deadline <= now:
+                sends, turn.sends = turn.sends, []
+                for reply, _response in sends:
+                    reply.fail(RequestTimedOut("The replicas of the coordinator's partition did not answer."))
+        open_deadlines = [turn.deadline for turn in self._uncommitted if turn.deadline > now]
+        if open_deadlines:
+            self._time_limit = self._loop.call_at(open_deadlines[0], self._on_time_limit)
+
+    # Long work
+
+    def _start_task(self, task: Task) -> None:
+        earlier = self._jobs.pop(task.key, None)
+        if earlier is not None:
+            earlier.cancel()
+
+        def on_done(outcome: Any) -> None:
+            del self._jobs[task.key]
+            self._decide_for_timer(lambda: task.decision(outcome))
+
+        def on_error(error: Exception) -> None:
+            del self._jobs[task.key]
+            logger.error("Work of %s failed in a way that nobody foresaw", self._name, exc_info=error)
+
+        self._jobs[task.key] = self._slices.start(task.steps, on_done, on_error)
+
+    # The end
+
+    def _break(self, error: KafkaError) -> None:
+        self.close(_retriable(error))
+        self._on_broken(error)
+
+    def close(self, error: KafkaError) -> None:
+        """Give the shard up: everybody who waits gets the error."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self._timers.stop_all()
+        for job in self._jobs.values():
+            job.cancel()
+        self._jobs.clear()
+        if self._ticket is not None:
+            self.partition.growth.remove(self._ticket)
+            self._ticket = None
+        if self._time_limit is not None:
+            self._time_limit.cancel()
+        waiting = [*self._uncommitted, self._turn]
+        self._uncommitted.clear()
+        self._batch.clear()
+        for turn in waiting:
+            for reply, _response in turn.sends:
+                reply.fail(error)
+        for reply in self.shard.on_unloaded():
+            reply.fail(error)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.partition.topic}-{self.partition.index}"
+
+
+def _retriable(error: KafkaError) -> KafkaError:
+    """What those are told whose request went down with the shard: to ask again, whatever the cause."""
+    return error if error.retriable else NotEnoughReplicas(str(error))

@@ -1,0 +1,98 @@
+"""Long work in slices, so that no request waits long for the event loop.
+
+Rule: however many pieces of work there are, they share one slice of `SLICE_MS` in each turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any
+
+from ottla.ports import Clock
+
+SLICE_MS = 4
+
+logger = logging.getLogger("ottla.coordinator")
+
+
+class Job:
+    """One piece of work. `cancel` ends it; nobody is told then."""
+
+    __slots__ = ("is_cancelled", "on_done", "on_error", "steps")
+
+    def __init__(
+        self,
+        steps: Generator[None, None, Any],
+        on_done: Callable[[Any], None],
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        self.steps = steps
+        self.on_done = on_done
+        self.on_error = on_error
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        self.steps.close()
+
+
+class Slices:
+    """All the long work of a node, taken in turn."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._jobs: deque[Job] = deque()
+        self._is_due = False
+        self.longest_step_s = 0.0  # how long the work held the loop at most
+
+    def start(
+        self,
+        steps: Generator[None, None, Any],
+        on_done: Callable[[Any], None],
+        on_error: Callable[[Exception], None],
+    ) -> Job:
+        job = Job(steps, on_done, on_error)
+        self._jobs.append(job)
+        self._arm()
+        return job
+
+    def _arm(self) -> None:
+        if not self._is_due and self._jobs:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        self._is_due = False
+        monotonic = self._clock.monotonic
+        begun = now = monotonic()
+        end = begun + SLICE_MS / 1000
+        while self._jobs and now < end:
+            job = self._jobs.popleft()
+            if job.is_cancelled:
+                continue
+            is_open = True
+            while is_open and now < end:
+                is_open = _step(job)
+                now = monotonic()
+            if is_open and not job.is_cancelled:
+                self._jobs.append(job)
+        self.longest_step_s = max(self.longest_step_s, now - begun)
+        self._arm()
+
+
+def _step(job: Job) -> bool:
+    """One step of a job; whether there is more to do."""
+    try:
+        next(job.steps)
+        return True
+    except StopIteration as end:
+        outcome = end.value
+    except Exception as error:  # noqa: BLE001  whoever started it decides what becomes of it
+        job.on_error(error)
+        return False
+    if not job.is_cancelled:
+        job.on_done(outcome)
+    return False

@@ -1,0 +1,64 @@
+"""A shard's timers. Putting one off that runs, as each heartbeat does, costs no call to the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from ottla.coordinator.result import Result
+
+Decision = Callable[[], Result[Any]]
+
+
+class _Timer:
+    __slots__ = ("deadline", "decision", "handle")
+
+    def __init__(self, deadline: float, decision: Decision, handle: asyncio.TimerHandle) -> None:
+        self.deadline = deadline
+        self.decision = decision
+        self.handle = handle
+
+
+class Timers:
+    """Decisions to be made later, by key."""
+
+    __slots__ = ("_decide", "_loop", "_timers")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, decide: Callable[[Decision], None]) -> None:
+        self._loop = loop
+        self._decide = decide
+        self._timers: dict[Hashable, _Timer] = {}
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def start(self, key: Hashable, delay_ms: int, decision: Decision) -> None:
+        deadline = self._loop.time() + delay_ms / 1000
+        timer = self._timers.get(key)
+        if timer is not None:
+            if deadline >= timer.deadline:
+                timer.deadline = deadline  # it fires at its old time, sees this, and waits on
+                timer.decision = decision
+                return
+            timer.handle.cancel()
+        self._timers[key] = _Timer(deadline, decision, self._loop.call_at(deadline, self._fire, key))
+
+    def stop(self, key: Hashable) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.handle.cancel()
+
+    def stop_all(self) -> None:
+        for timer in self._timers.values():
+            timer.handle.cancel()
+        self._timers.clear()
+
+    def _fire(self, key: Hashable) -> None:
+        timer = self._timers[key]
+        # The loop's own clock may be a little behind its timers: half a millisecond is on time.
+        if timer.deadline - self._loop.time() > 0.0005:
+            timer.handle = self._loop.call_at(timer.deadline, self._fire, key)
+            return
+        del self._timers[key]
+        self._decide(timer.decision)

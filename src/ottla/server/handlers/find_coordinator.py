@@ -1,0 +1,75 @@
+"""FindCoordinator (10), versions 0 to 6.
+
+Names the broker that leads the partition which keeps a group's or a transactional id's state. While the
+internal topic is missing it is made, and the answer is COORDINATOR_NOT_AVAILABLE: ask again. v1 adds the
+kind of key; v4 asks for several keys at once. Share groups (v6, kind 2) are not served: INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.hashing import partition_for
+from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.auto_create import create_in_background
+from ottla.server.handlers.common import alive_endpoint
+from ottla.wire.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 10
+
+NOBODY = -1
+_MANY_VERSION = 4
+_TOPICS = {0: GROUPS_TOPIC, 1: TRANSACTIONS_TOPIC}
+
+_Coordinator = FindCoordinatorResponse.Coordinator
+
+
+def handle(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys if context.version >= _MANY_VERSION else [request.key]
+    found = [_find(broker, request.key_type, key, context.listener) for key in keys]
+    if context.version >= _MANY_VERSION:
+        return FindCoordinatorResponse(coordinators=found)
+    one = found[0]
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message or "NONE",
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _find(broker: Broker, key_type: int, key: str, listener: str) -> _Coordinator:
+    try:
+        node_id = _leader(broker, key_type, key)
+        endpoint = alive_endpoint(broker, node_id, listener)
+        if endpoint is None:
+            raise CoordinatorNotAvailable("The coordinator is not available.")
+    except KafkaError as error:
+        return _Coordinator(
+            key=key, node_id=NOBODY, port=NOBODY, error_code=error.code, error_message=error.message
+        )
+    return _Coordinator(key=key, node_id=node_id, host=endpoint.host, port=endpoint.port)
+
+
+def _leader(broker: Broker, key_type: int, key: str) -> int:
+    """The broker that leads the key's partition; -1 if none does now."""
+    if key_type not in _TOPICS:
+        raise InvalidRequest(f"A coordinator for keys of kind {key_type} is not served.")
+    name = _TOPICS[key_type]
+    topic = broker.image.topics_by_name.get(name)
+    if topic is None:
+        create_in_background(broker, [name])
+        raise CoordinatorNotAvailable("The coordinator is not available.")
+    registration = topic.partitions.get(partition_for(key, len(topic.partitions)))
+    return NOBODY if registration is None else registration.leader
+
+
+API = Api(KEY, handle)

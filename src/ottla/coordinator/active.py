@@ -178,8 +178,6 @@ class ActiveShard(Generic[S]):
                     error = _retriable(error)
                 self._refuse(result, reply, error)
                 return False
-            if not self.is_open:
-                return False
         for timer in result.timers:
             if type(timer) is StartTimer:
                 self._timers.start(timer.key, timer.delay_ms, timer.decision)
@@ -250,7 +248,9 @@ class ActiveShard(Generic[S]):
                 self.shard.replay(record)
         except Exception as error:  # the state is half changed: only the log knows better
             logger.exception("%s could not replay what it decided itself", self._name)
-            self._break(UnknownServerError(f"{type(error).__name__}: {error}"))
+            broken = UnknownServerError(f"{type(error).__name__}: {error}")
+            self._break(broken)
+            raise broken from error
 
     def flush(self) -> None:
         """Append what this turn decided."""

@@ -7,7 +7,8 @@ the message. A type that is not known here (of a later version) reads as None: i
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from types import ModuleType
 
 from ottla.coordinator.result import Record
 from ottla.wire import codec
@@ -20,12 +21,13 @@ Kinds = Mapping[int, tuple[type[Message], type[Message]]]
 """Record type -> (class of its key, class of its value)."""
 
 
-def kinds_of(messages: Iterable[type[Message]]) -> dict[int, tuple[type[Message], type[Message]]]:
-    """The kinds of records among the classes of a module: a key and a value with the same number."""
+def kinds_of(module: ModuleType) -> dict[int, tuple[type[Message], type[Message]]]:
+    """The kinds of records that a module of messages has: a key and a value with the same number."""
     keys: dict[int, type[Message]] = {}
     values: dict[int, type[Message]] = {}
-    for message in messages:
-        if message.API_KEY is not None:
+    for message in vars(module).values():
+        if isinstance(message, type) and issubclass(message, Message) and message is not Message:
+            assert message.API_KEY is not None
             if message.KIND == "coordinator-key":
                 keys[message.API_KEY] = message
             elif message.KIND == "coordinator-value":

@@ -155,7 +155,7 @@ class Groups(Asked[GroupShard]):
                 ),
                 hosted=lambda: hosted_partitions(broker, GROUPS_TOPIC),
                 new_shard=self._new_shard,
-                kinds=kinds_of(vars(group_records).values()),
+                kinds=kinds_of(group_records),
                 clock=broker.clock,
                 slices=broker.slices,
                 write_timeout_ms=broker.config.int_of("offsets.commit.timeout.ms"),

@@ -1,0 +1,563 @@
+"""The runtime of coordinators, with a small shard of its own: it counts, and holds whoever asks it to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.records import kinds_of
+from ottla.coordinator.result import (
+    HELD,
+    Record,
+    Reply,
+    Result,
+    StartTimer,
+    StopTimer,
+    Task,
+    TransactionalWrite,
+)
+from ottla.coordinator.runtime import Coordinator, shown
+from ottla.coordinator.slices import Slices
+from ottla.host import HostClock, HostDisk
+from ottla.log.config import LogConfig
+from ottla.log.log import Log
+from ottla.records.batch import iterate_headers
+from ottla.records.control import end_txn_marker
+from ottla.records.record import Record as LogRecord
+from ottla.records.record import build_batch, read_records
+from ottla.records.validate import Origin
+from ottla.server.partitions import Partition
+from ottla.wire.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    KafkaError,
+    NotCoordinator,
+    UnknownMemberId,
+    UnknownServerError,
+)
+from ottla.wire.messages import group_records
+from ottla.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
+
+TOPIC = "__consumer_offsets"
+CLOCK = HostClock()
+
+
+def put(name: str, generation: int) -> Record:
+    return Record(GroupMetadataKey(group=name), GroupMetadataValue(generation=generation), 3)
+
+
+class Counters:
+    """A shard: names and numbers."""
+
+    def __init__(self, settings: Any = None) -> None:
+        self.settings = settings
+        self.numbers: dict[str, int] = {}
+        self.pending: dict[int, dict[str, int]] = {}
+        self.held: list[Reply] = []
+        self.breaks_on = ""
+
+    def replay(self, record: Record, *, producer_id: int = -1, producer_epoch: int = -1) -> None:
+        assert isinstance(record.key, GroupMetadataKey)
+        if record.key.group == self.breaks_on:
+            raise ValueError("as asked for")
+        numbers = self.numbers if producer_id < 0 else self.pending.setdefault(producer_id, {})
+        if record.value is None:
+            numbers.pop(record.key.group, None)
+        else:
+            assert isinstance(record.value, GroupMetadataValue)
+            numbers[record.key.group] = record.value.generation
+
+    def replay_end_transaction(self, producer_id: int, producer_epoch: int, is_commit: bool) -> None:
+        numbers = self.pending.pop(producer_id, {})
+        if is_commit:
+            self.numbers |= numbers
+
+    def on_loaded(self) -> Result[None]:
+        return Result()
+
+    def on_unloaded(self) -> list[Reply]:
+        return self.held
+
+    def on_metadata(self, image: Any, delta: Any) -> Result[None]:
+        return Result()
+
+    # Decisions
+
+    def add(self, name: str) -> Result[int]:
+        number = self.numbers.get(name, 0) + 1
+        return Result(number, [put(name, number)])
+
+    def hold(self, reply: Reply) -> Result[int]:
+        self.held.append(reply)
+        return Result(HELD)
+
+
+@dataclass
+class World:
+    """One partition and the coordinator on it."""
+
+    log: Log
+    partition: Partition
+    coordinator: Coordinator[Counters] = field(init=False)
+    shards: list[Counters] = field(default_factory=list)
+    effects: list[Any] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+    is_hosted: bool = True
+
+    def __post_init__(self) -> None:
+        self.coordinator = Coordinator(
+            topic=TOPIC,
+            partition_count=lambda: 1,
+            hosted=lambda: [self.partition] if self.is_hosted else [],
+            new_shard=self._new_shard,
+            kinds=kinds_of(group_records),
+            clock=CLOCK,
+            slices=Slices(CLOCK),
+            write_timeout_ms=60_000,
+            flush=lambda _partition: None,
+            run_effect=lambda _index, effect: self.effects.append(effect),
+        )
+        self.coordinator.take_seats()
+
+    def _new_shard(self, _index: int) -> Counters:
+        self.shards.append(Counters())
+        return self.shards[-1]
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        return self.coordinator.active(0).shard.numbers
+
+    def ask(self, decision: Callable[[Counters, Reply], Result[Any]]) -> None:
+        self.coordinator.ask(0, decision, Reply(self.answers.append, self.answers.append))
+
+    def add(self, name: str) -> None:
+        self.ask(lambda shard, _reply: shard.add(name))
+
+    def replicate(self) -> None:
+        """The other replica has everything now."""
+        self.log.advance_high_watermark(self.log.log_end_offset)
+        self.partition.growth.notify()
+
+    def stored(self) -> list[tuple[str, int]]:
+        """What a fresh load finds."""
+        data = self.log.read(0, 1 << 20, limit_offset=self.log.log_end_offset).records
+        return [(bytes(record.key or b"")[4:].decode(), record.offset) for record in read_records(data)]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def open_world(directory: Path, *, isr: int = 1, limit: int = 1_000_000) -> World:
+    log = Log.open(
+        HostDisk(),
+        CLOCK,
+        str(directory / f"{TOPIC}-0"),
+        LogConfig.from_texts({"max.message.bytes": str(limit)}),
+        topic=TOPIC,
+        partition=0,
+        topic_id=b"t" * 16,
+    )
+    partition = Partition(TOPIC, b"t" * 16, 0, log)
+    partition.is_leader = True
+    partition.leader_id = 1
+    partition.leader_epoch = 3
+    partition.isr = list(range(1, isr + 1))
+    partition.advance(log.log_end_offset)
+    return World(log, partition)
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(60):
+            await main
+
+    asyncio.run(bounded())
+
+
+def test_the_decisions_of_one_turn_go_into_one_batch_and_each_sees_the_one_before(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        for _ in range(3):
+            world.add("a")
+        assert world.answers == []
+        await asyncio.sleep(0)
+        assert world.answers == [1, 2, 3]
+        data = world.log.read(0, 1 << 20, limit_offset=3).records
+        assert [header.record_count for _, header in iterate_headers(data)] == [3]
+        assert [header.partition_leader_epoch for _, header in iterate_headers(data)] == [3]
+
+    run(main())
+
+
+def test_an_answer_leaves_when_the_replicas_have_what_it_rests_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, isr=2)
+        world.ask(lambda _shard, _reply: Result("nothing is open"))
+        assert world.answers == ["nothing is open"]
+        world.add("a")
+        await asyncio.sleep(0)
+        world.ask(lambda shard, _reply: Result(dict(shard.numbers)))
+        await asyncio.sleep(0.01)
+        assert world.answers == ["nothing is open"]
+        world.replicate()
+        assert world.answers == ["nothing is open", 1, {"a": 1}]
+
+    run(main())
+
+
+def test_effects_wait_for_the_commit_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, isr=2)
+        world.ask(lambda _shard, _reply: Result(None, [put("a", 1)], effects=["go"]))
+        await asyncio.sleep(0.01)
+        assert world.effects == []
+        world.replicate()
+        assert world.effects == ["go"]
+
+    run(main())
+
+
+def test_replicas_that_take_too_long_are_told_of_and_the_record_stays(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, isr=2)
+        world.coordinator._write_timeout_ms = 5
+        world.coordinator.close()
+        world.coordinator.take_seats()
+        world.add("a")
+        await world.until(lambda: bool(world.answers))
+        assert isinstance(shown(world.answers[0]), CoordinatorNotAvailable)
+        world.replicate()
+        assert len(world.answers) == 1
+        assert world.numbers == {"a": 1}
+
+    run(main())
+
+
+def test_a_held_request_is_answered_by_a_later_decision(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.ask(lambda shard, reply: shard.hold(reply))
+        assert world.answers == []
+        world.ask(lambda shard, _reply: Result("second", replies=[(shard.held.pop(), "first")]))
+        assert sorted(world.answers) == ["first", "second"]
+
+    run(main())
+
+
+def test_a_refused_request_changes_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        def refuse(_shard: Counters, _reply: Reply) -> Result[Any]:
+            raise UnknownMemberId("who?")
+
+        world = open_world(tmp_path)
+        world.ask(refuse)
+        assert isinstance(world.answers[0], UnknownMemberId)
+        assert world.log.log_end_offset == 0
+
+    run(main())
+
+
+def test_a_mistake_in_a_decision_fails_its_request_and_nothing_else(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.ask(lambda shard, _reply: Result(shard.numbers["missing"]))
+        assert isinstance(world.answers[0], UnknownServerError)
+        world.add("a")
+        await asyncio.sleep(0)
+        assert world.answers[1] == 1
+
+    run(main())
+
+
+def test_records_that_are_too_large_are_refused_before_the_state_changes(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, limit=300)
+        taken_back: list[KafkaError] = []
+
+        def too_large(_shard: Counters, _reply: Reply) -> Result[Any]:
+            def on_failed(error: KafkaError) -> Result[None]:
+                taken_back.append(error)
+                return Result()
+
+            return Result("never", [put("x" * 400, 1)], on_failed=on_failed)
+
+        world.ask(too_large)
+        assert len(taken_back) == 1
+        assert isinstance(shown(world.answers[0]), UnknownServerError)
+        assert world.numbers == {}
+        for _ in range(8):
+            world.add("some name")  # more than one batch together: they are split
+        await asyncio.sleep(0)
+        assert world.answers[1:] == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert world.log.log_end_offset == 8
+
+    run(main())
+
+
+def test_without_enough_replicas_nothing_is_decided(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.partition.min_insync_replicas = 2
+        world.add("a")
+        assert isinstance(shown(world.answers[0]), CoordinatorNotAvailable)
+        assert world.numbers == {}
+        assert world.log.log_end_offset == 0
+
+    run(main())
+
+
+def test_a_shard_is_loaded_from_its_log_and_knows_what_it_knew(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        for number in range(1_000):
+            world.add(f"n{number % 10}")
+        world.ask(lambda _shard, _reply: Result("gone", [Record(GroupMetadataKey(group="n3"), None)]))
+        await asyncio.sleep(0)
+        expected = dict(world.numbers)
+        assert "n3" not in expected
+        world.coordinator.close()
+        world.answers.clear()
+        world.coordinator.take_seats()
+        world.add("n0")
+        assert isinstance(world.answers[0], CoordinatorLoadInProgress)
+        assert world.coordinator.is_any_loading
+        await world.until(lambda: not world.coordinator.is_any_loading)
+        assert world.numbers == expected
+
+    run(main())
+
+
+def test_who_waits_hears_that_the_coordinator_has_moved(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, isr=2)
+        world.add("a")
+        await asyncio.sleep(0)
+        world.ask(lambda shard, reply: shard.hold(reply))
+        world.add("b")
+        world.partition.is_leader = False
+        world.coordinator.take_seats()
+        assert [type(answer) for answer in world.answers] == [NotCoordinator] * 3
+        world.add("c")
+        assert isinstance(world.answers[3], NotCoordinator)
+        await asyncio.sleep(0)
+        assert world.log.log_end_offset == 1  # the turn that was open is not written by one who lost the seat
+
+    run(main())
+
+
+def test_a_new_epoch_means_a_new_load(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.add("a")
+        await asyncio.sleep(0)
+        world.partition.leader_epoch = 4
+        world.coordinator.take_seats()
+        await world.until(lambda: not world.coordinator.is_any_loading)
+        assert len(world.shards) == 2
+        assert world.numbers == {"a": 1}
+
+    run(main())
+
+
+def test_what_the_log_did_not_take_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0)
+        world = open_world(tmp_path)
+        world.add("a")
+        await asyncio.sleep(0)
+        monkeypatch.setattr(Log, "append", _no_space)
+        world.ask(lambda shard, reply: shard.hold(reply))
+        world.add("a")
+        await asyncio.sleep(0)
+        monkeypatch.undo()
+        assert world.answers[0] == 1
+        assert [type(shown(answer)) for answer in world.answers[1:]] == [NotCoordinator] * 2
+        await world.until(lambda: bool(world.coordinator.loaded()))
+        assert world.numbers == {"a": 1}
+
+    run(main())
+
+
+def _no_space(*_arguments: Any, **_options: Any) -> Any:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_shard_that_cannot_replay_its_own_record_is_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0)
+        world = open_world(tmp_path)
+        world.shards[0].breaks_on = "b"
+        world.add("a")
+        world.add("b")
+        assert [type(shown(answer)) for answer in world.answers] == [CoordinatorNotAvailable] * 2
+        await world.until(lambda: bool(world.coordinator.loaded()))
+        assert world.numbers == {}
+        assert world.log.log_end_offset == 0
+
+    run(main())
+
+
+def test_a_timer_decides_unless_it_is_put_off_or_stopped(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        fired: list[str] = []
+
+        def timer(key: str, delay_ms: int) -> StartTimer:
+            def fire() -> Result[None]:
+                fired.append(key)
+                return Result(None, [put(key, 1)])
+
+            return StartTimer(key, delay_ms, fire)
+
+        def start(*timers: StartTimer | StopTimer) -> None:
+            world.ask(lambda _shard, _reply: Result(None, timers=list(timers)))
+
+        start(timer("now", 1), timer("sooner", 60_000), timer("stopped", 5), timer("later", 5))
+        start(timer("sooner", 2), StopTimer("stopped"), StopTimer("unknown"), timer("later", 60_000))
+        await world.until(lambda: len(fired) >= 2)
+        await asyncio.sleep(0.02)
+        assert sorted(fired) == ["now", "sooner"]
+        assert world.numbers == {"now": 1, "sooner": 1}
+        start(timer("later", 1))
+        await world.until(lambda: len(fired) == 3)
+        world.coordinator.close()
+
+    run(main())
+
+
+def test_what_a_timer_decided_is_decided_again_when_it_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr("ottla.coordinator.active.TIMER_RETRY_MS", 1)
+        world = open_world(tmp_path)
+        tries: list[int] = []
+
+        def fire() -> Result[None]:
+            tries.append(1)
+            return Result(None, [put("a", 1)])
+
+        world.partition.min_insync_replicas = 2
+        world.ask(lambda _shard, _reply: Result(None, timers=[StartTimer("t", 1, fire)]))
+        await world.until(lambda: len(tries) == 3)
+        assert world.numbers == {}
+        world.partition.min_insync_replicas = 1
+        await world.until(lambda: world.numbers == {"a": 1})
+
+    run(main())
+
+
+def test_long_work_lets_others_in_between_and_then_decides(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        turns = 0
+
+        def steps() -> Generator[None, None, int]:
+            while turns < 3:
+                yield
+            return turns
+
+        def replaced() -> Generator[None, None, int]:
+            while True:
+                yield
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while turns < 3:
+                await asyncio.sleep(0)
+                turns += 1
+
+        def decide(outcome: int) -> Result[None]:
+            return Result(None, [put("turns", outcome)])
+
+        world.ask(lambda _shard, _reply: Result(None, tasks=[Task("work", replaced(), decide)]))
+        world.ask(lambda _shard, _reply: Result(None, tasks=[Task("work", steps(), decide)]))
+        await count_turns()
+        await world.until(lambda: world.numbers == {"turns": 3})
+
+    run(main())
+
+
+def test_a_transactions_records_count_from_its_marker_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+
+        def write(name: str, producer_id: int) -> None:
+            world.ask(
+                lambda _shard, _reply: Result(
+                    name, [put(name, 1)], transaction=TransactionalWrite(producer_id, 0)
+                )
+            )
+
+        def end(producer_id: int, *, is_commit: bool) -> None:
+            marker = end_txn_marker(
+                commit=is_commit, producer_id=producer_id, producer_epoch=0, coordinator_epoch=1, timestamp=1
+            )
+
+            def append() -> None:
+                world.partition.append(memoryview(marker), acks=-1, now_ms=1, origin=Origin.COORDINATOR)
+
+            world.coordinator.active(0).write_marker(append, producer_id, 0, is_commit=is_commit)
+
+        world.add("plain")
+        write("kept", 7)
+        write("dropped", 8)
+        await world.until(lambda: len(world.answers) == 3)
+        assert world.numbers == {"plain": 1}
+        end(7, is_commit=True)
+        end(8, is_commit=False)
+        write("open", 9)
+        await asyncio.sleep(0)
+        for _ in range(2):  # as it ran, and as it is loaded
+            assert world.numbers == {"plain": 1, "kept": 1}
+            assert world.coordinator.active(0).shard.pending == {9: {"open": 1}}
+            world.coordinator.close()
+            world.coordinator.take_seats()
+            await world.until(lambda: not world.coordinator.is_any_loading)
+
+    run(main())
+
+
+def test_a_record_of_a_kind_that_is_not_known_is_left_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.coordinator.close()
+        _append(world, [(b"\x7f\xff what", b"\0\0ever"), (b"\0\2\0\1a", None)])
+        world.coordinator.take_seats()
+        await world.until(lambda: not world.coordinator.is_any_loading)
+        assert world.numbers == {}
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "stored", [(b"\0", None), (None, None), (b"\0\2\0\1a", b"\0\x63x"), (b"\0\2\0\1a", b"")]
+)
+def test_a_record_that_cannot_be_read_stops_the_load(
+    tmp_path: Path, stored: tuple[bytes | None, bytes | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.coordinator.close()
+        _append(world, [stored])
+        world.coordinator.take_seats()
+        await world.until(lambda: "could not be loaded at offset 0" in caplog.text)
+        world.add("a")
+        assert isinstance(world.answers[0], CoordinatorLoadInProgress)
+        world.coordinator.close()
+
+    run(main())
+
+
+def _append(world: World, records: list[tuple[bytes | None, bytes | None]]) -> None:
+    batch = build_batch([LogRecord(0, 1, key, value) for key, value in records])
+    world.log.append(memoryview(batch), leader_epoch=3, now_ms=1, origin=Origin.REPLICATION)
+    world.partition.advance(world.log.log_end_offset)

@@ -435,6 +435,7 @@ def test_with_no_configuration_a_node_for_this_machine_comes_up() -> None:
     assert [(e.host, e.port) for e in config.listeners] == [("localhost", 9092), ("localhost", 0)]
     assert config.log_directories == ("/here/data",)
     assert config.auto_format
+    assert config.int_of("group.initial.rebalance.delay.ms") == 0
     assert config["offsets.topic.replication.factor"] == 1
     assert config["transaction.state.log.min.isr"] == 1
     assert config.warnings == ()

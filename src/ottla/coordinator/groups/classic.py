@@ -422,6 +422,10 @@ class ClassicProtocol:
 
     # For the other protocol, and for those who delete groups
 
+    def keep_session(self, group: ClassicGroup, member_id: str, result: Result[Any]) -> None:
+        """The member has shown that it lives, by something else than a heartbeat."""
+        self._rebalances.start_session(group, group.members[member_id], result)
+
     def start_sessions(self, group: ClassicGroup, result: Result[Any]) -> None:
         for member in group.members.values():
             self._rebalances.start_session(group, member, result)

@@ -215,7 +215,7 @@ class ClassicGroup:
             raise RebalanceInProgress
         return None
 
-    def check_offset_fetch(self, member_id: str, epoch: int) -> None:
+    def check_offset_fetch(self, member_id: str | None, epoch: int) -> None:
         self._check_not_dead()
 
     def check_offset_delete(self) -> None:

@@ -7,13 +7,21 @@ composes them and hands each record to the part that keeps it. Rule: what a grou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ottla.coordinator.groups.classic import ClassicProtocol
+from ottla.coordinator.groups.classic_group import ClassicGroup
+from ottla.coordinator.groups.cleanup import Cleanup
+from ottla.coordinator.groups.offset_records import OffsetRecord
 from ottla.coordinator.groups.offsets import Offsets
 from ottla.coordinator.result import Record, Reply, Result
-from ottla.wire.errors import GroupIdNotFound
+from ottla.wire.error_codes import ErrorCode
+from ottla.wire.errors import GroupIdNotFound, KafkaError
 from ottla.wire.messages import group_records as records
+from ottla.wire.messages.delete_groups import DeleteGroupsResponse
+from ottla.wire.messages.describe_groups import DescribeGroupsResponse
+from ottla.wire.messages.list_groups import ListGroupsResponse
 
 if TYPE_CHECKING:
     from ottla.controller.delta import ImageDelta
@@ -22,6 +30,14 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups.settings import GroupSettings
     from ottla.ports import Clock, Random
     from ottla.wire.message import Message
+
+DEAD = "Dead"
+_GROUP_NOT_FOUND_SINCE = 6
+"""Older clients of DescribeGroups see the state Dead and no error."""
+
+DeletedGroup = DeleteGroupsResponse.DeletableGroupResult
+DescribedGroup = DescribeGroupsResponse.DescribedGroup
+ListedGroup = ListGroupsResponse.ListedGroup
 
 _Replay = Callable[[Any, Any], None]
 
@@ -32,7 +48,6 @@ class GroupShard:
     def __init__(
         self, *, index: int, image: ClusterImage, clock: Clock, random: Random, settings: GroupSettings
     ) -> None:
-        from ottla.coordinator.groups.classic import ClassicProtocol
         from ottla.coordinator.groups.consumer import ConsumerProtocol
 
         self.index = index
@@ -42,6 +57,7 @@ class GroupShard:
         self.settings = settings
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets(self)
+        self.cleanup = Cleanup(self)
         self.classic = ClassicProtocol(self)
         self.consumer = ConsumerProtocol(self)
         consumer = self.consumer
@@ -63,22 +79,54 @@ class GroupShard:
             raise GroupIdNotFound(f"Group {group_id} not found.")
         return group
 
+    def add_simple_group(self, group_id: str) -> None:
+        """A group that only has offsets: nobody has joined it."""
+        self.groups[group_id] = ClassicGroup.new(group_id, self.clock.now_ms())
+
+    def end_group(self, group: Group, result: Result[Any]) -> None:
+        """Delete a group that nobody is in; its offsets are deleted by whoever asks for this."""
+        result.records += group.tombstones()
+        if isinstance(group, ClassicGroup):
+            self.classic.stop_timers(group, result)
+
     # Replay
 
     def replay(self, record: Record, *, producer_id: int = -1, producer_epoch: int = -1) -> None:
         """Apply one record. Only offsets are written in transactions."""
+        if type(record) is OffsetRecord:
+            self.offsets.replay(
+                record.group_id, record.topic, record.partition, record.value_bytes, producer_id
+            )
+            return
         key = record.key
         replay = self._replays.get(type(key))
         if replay is not None:
             replay(key, record.value)
+        elif isinstance(key, (records.OffsetCommitKey, records.LegacyOffsetCommitKey)):
+            self.offsets.replay_message(record, producer_id)
 
     def replay_end_transaction(self, producer_id: int, producer_epoch: int, is_commit: bool) -> None:
         """The pending offsets of a producer take effect, or go."""
+        self.offsets.store.end_transaction(producer_id, is_commit=is_commit)
+
+    def load(self, batch: Iterable[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
+        """Replay the records of a batch that is not transactional, as bytes. What comes back is for `replay`.
+
+        Only commits of offsets are taken, many times faster than by `replay`. They may go before the other
+        records of their batch: no other record says anything of offsets, and groups that have only offsets
+        are made at the end of the load.
+        """
+        return self.offsets.store.load(batch)
 
     # The runtime's calls
 
     def on_loaded(self) -> Result[None]:
-        result: Result[None] = Result()
+        store = self.offsets.store
+        store.end_load()
+        for group_id in store.committed:
+            if group_id not in self.groups:
+                self.add_simple_group(group_id)
+        result: Result[None] = Result(timers=[self.cleanup.next_sweep()])
         result.add(self.classic.on_loaded())
         result.add(self.consumer.on_loaded())
         return result
@@ -88,4 +136,64 @@ class GroupShard:
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]:
         self.image = image
-        return self.consumer.on_metadata(image, delta)
+        result = self.consumer.on_metadata(image, delta)
+        if delta.topics_deleted:
+            result.add(self.cleanup.on_topics_deleted(delta.topics_deleted.values()))
+        return result
+
+    # What is asked of all groups alike
+
+    def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
+        """The groups of these states and types, whatever their case; nothing named: any."""
+        state_names = {state.lower().strip() for state in states}
+        type_names = {name.lower() for name in types}
+        listed = []
+        for group in self.groups.values():
+            type_name = group.type.value.lower()
+            if type_names and type_name not in type_names:
+                continue
+            state = group.state_name
+            if state_names and state.lower() not in state_names:
+                continue
+            listed.append(
+                ListedGroup(
+                    group_id=group.id,
+                    protocol_type=group.protocol_type,
+                    group_state=state,
+                    group_type=type_name,
+                )
+            )
+        return listed
+
+    def describe_classic(self, group_id: str, version: int) -> DescribedGroup:
+        """A group of the classic protocol. One that is not there is dead."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return group.describe()
+        described = DescribedGroup(group_id=group_id, group_state=DEAD)
+        if version >= _GROUP_NOT_FOUND_SINCE:
+            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            described.error_message = (
+                f"Group {group_id} not found."
+                if group is None
+                else f"Group {group_id} is not a classic group."
+            )
+        return described
+
+    def delete_groups(self, group_ids: Iterable[str]) -> Result[list[DeletedGroup]]:
+        """Delete groups that nobody is in, with their offsets. Each of them is answered for itself."""
+        result: Result[list[DeletedGroup]] = Result()
+        answers = []
+        for group_id in group_ids:
+            answer = DeletedGroup(group_id=group_id)
+            try:
+                group = self.group(group_id)
+                group.check_delete()
+            except KafkaError as error:
+                answer.error_code = error.code
+            else:
+                result.records += self.offsets.tombstones_of(group_id)
+                self.end_group(group, result)
+            answers.append(answer)
+        result.response = answers
+        return result

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Mapping
 from types import ModuleType
 
+from ottla.coordinator.packed import PackedRecord
 from ottla.coordinator.result import Record
 from ottla.wire import codec
 from ottla.wire.errors import MalformedMessage
@@ -37,6 +38,8 @@ def kinds_of(module: ModuleType) -> dict[int, tuple[type[Message], type[Message]
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """(key, value) as they stand in the log."""
+    if isinstance(record, PackedRecord):
+        return record.key_bytes, record.value_bytes
     key = record.key
     assert key.API_KEY is not None
     value = record.value

@@ -35,10 +35,10 @@ class UniformAssignor:
 
 
 def _assign_alike(spec: GroupSpec) -> Steps:
-    wanted = next(iter(spec.members.values())).topic_ids
-    free = yield from _unowned(spec, subscribed_in_order(spec, wanted))
-    total = sum(spec.topics[topic_id].partition_count for topic_id in wanted)
-    due, extras = divmod(total, len(spec.members))  # so many members own one more than is due to all
+    wanted = subscribed_in_order(spec, next(iter(spec.members.values())).topic_ids)
+    counts = {topic_id: spec.topics[topic_id].partition_count for topic_id in wanted}
+    free = yield from _unowned(spec, counts)
+    due, extras = divmod(sum(counts.values()), len(spec.members))  # so many own one more than is due to all
 
     assignment: Assignment = {}
     short: list[tuple[str, int]] = []
@@ -48,7 +48,7 @@ def _assign_alike(spec: GroupSpec) -> Steps:
         # Who has enough for an extra one keeps it. Who has not leaves it to a later member, unless there are
         # only as many members left as extra ones.
         room = due + (extras > 0)
-        kept, room = _keep(member.assigned, wanted, room, free)
+        kept, room = _keep(member.assigned, counts, room, free)
         takes_extra = extras > 0
         if room and takes_extra and members_left > extras:
             room -= 1
@@ -66,9 +66,9 @@ def _assign_alike(spec: GroupSpec) -> Steps:
     return assignment
 
 
-def _unowned(spec: GroupSpec, topic_ids: list[bytes]) -> Generator[None, None, list[_Run]]:
+def _unowned(spec: GroupSpec, counts: dict[bytes, int]) -> Generator[None, None, list[_Run]]:
     """The partitions that nobody has, topic by topic."""
-    owned: dict[bytes, list[tuple[int, ...]]] = {topic_id: [] for topic_id in topic_ids}
+    owned: dict[bytes, list[tuple[int, ...]]] = {topic_id: [] for topic_id in counts}
     work = 0
     for member in spec.members.values():
         for topic_id, partitions in member.assigned.items():
@@ -80,7 +80,7 @@ def _unowned(spec: GroupSpec, topic_ids: list[bytes]) -> Generator[None, None, l
             yield
     free: list[_Run] = []
     for topic_id, parts in owned.items():
-        count = spec.topics[topic_id].partition_count
+        count = counts[topic_id]
         if not parts:
             free.append((topic_id, range(count)))
         else:
@@ -103,7 +103,7 @@ def _unowned(spec: GroupSpec, topic_ids: list[bytes]) -> Generator[None, None, l
 
 
 def _keep(
-    assigned: MemberAssignment, wanted: frozenset[bytes], room: int, free: list[_Run]
+    assigned: MemberAssignment, counts: dict[bytes, int], room: int, free: list[_Run]
 ) -> tuple[MemberAssignment, int]:
     """What a member keeps, the same mapping if that is all, and the room it has left.
 
@@ -112,9 +112,13 @@ def _keep(
     kept: dict[bytes, tuple[int, ...]] = {}
     is_all = True
     for topic_id, partitions in assigned.items():
-        if topic_id not in wanted:
+        count = counts.get(topic_id, 0)
+        if max(partitions, default=0) >= count:  # not wanted, or grown and this node has yet to hear of it
             is_all = False
-        elif len(partitions) <= room:
+            partitions = tuple(partition for partition in partitions if partition < count)
+            if not partitions:
+                continue
+        if len(partitions) <= room:
             kept[topic_id] = partitions
             room -= len(partitions)
         else:

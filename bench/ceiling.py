@@ -37,7 +37,13 @@ class CeilingBroker(OttlaBroker):
 
 
 def _pretend(
-    self: Partition, records: memoryview, *, acks: int, now_ms: int, origin: Origin = Origin.CLIENT
+    self: Partition,
+    records: memoryview,
+    *,
+    acks: int,
+    now_ms: int,
+    origin: Origin = Origin.CLIENT,
+    **_options: object,
 ) -> Appended:
     log = self.leader_log()
     first_offset = log.log_end_offset

@@ -33,6 +33,8 @@ BROKER_JVM = (
 SETTINGS: Mapping[str, str] = {
     "auto.create.topics.enable": "false",
     "log.segment.delete.delay.ms": "1000",
+    # So that a group of the consumer protocol settles as fast as its coordinator can.
+    "group.consumer.assignment.interval.ms": "100",
 }
 _ADMIN_TIMEOUT_S = 60.0
 _START_TIMEOUT_S = 60.0
@@ -130,9 +132,11 @@ def time_start(broker: BrokerProcess) -> tuple[float, float]:
     return elapsed, float(times.user + times.system)
 
 
-def _answers(port: int) -> bool:
-    """As `answers_metadata`, with a look first at whether anybody listens: that is cheap to ask often."""
+def is_listening(port: int) -> bool:
+    """Whether anybody listens: cheap to ask often."""
     with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", port)):
-            return False
-    return answers_metadata("127.0.0.1", port, 10.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _answers(port: int) -> bool:
+    return is_listening(port) and answers_metadata("127.0.0.1", port, 10.0)

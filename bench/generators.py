@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from tests.interop.peers import PEERS, end_process, java_command, javac_compile, start_process
 
@@ -85,7 +86,7 @@ def producer_performance(
         *("--command-property", *settings),
         jvm=CLIENT_JVM,
     )
-    output = _run(command, target.timeout_s)
+    output = run_program(command, target.timeout_s)
     for found in _SUMMARY.finditer(output):
         if found["steady"]:
             return {
@@ -99,7 +100,7 @@ def producer_performance(
 
 def java_consumer(target: Target) -> Outcome:
     """One Java consumer reads the whole topic as often as asked; the first half does not count. MB/s."""
-    lines = _run(
+    lines = run_program(
         java_command(
             "AssignedConsumer",
             *(target.bootstrap, target.topic, str(target.partitions), str(target.records)),
@@ -127,18 +128,18 @@ def paced_producer(target: Target, *, size: int, rate: int, settings: Sequence[s
         classes=_java_classes(),
         jvm=CLIENT_JVM,
     )
-    told = json.loads(_run(command, target.timeout_s).strip().splitlines()[-1])
+    told = json.loads(run_program(command, target.timeout_s).strip().splitlines()[-1])
     return {name.removesuffix("_us") + "_ms": value / 1e3 for name, value in told.items()}
 
 
 def librdkafka(target: Target, *, role: str, size: int, settings: Sequence[str] = ()) -> Mapping[str, float]:
     """librdkafka in C as fast as it goes: `role` is produce or consume, which is done as often as asked."""
     command = [
-        *(str(_native("rdkafka_load")), str(librdkafka_path()), role, target.bootstrap, target.topic),
+        *(str(native_program("rdkafka_load")), str(librdkafka_path()), role, target.bootstrap, target.topic),
         *(str(target.partitions), str(target.records), str(size), str(target.timeout_s)),
         *settings,
     ]
-    told = [json.loads(_run(command, target.timeout_s)) for _ in range(target.passes)]
+    told = [json.loads(run_program(command, target.timeout_s)) for _ in range(target.passes)]
     seconds = sum(one["seconds"] for one in told)
     return {
         "records_per_s": sum(one["records"] for one in told) / seconds,
@@ -148,14 +149,24 @@ def librdkafka(target: Target, *, role: str, size: int, settings: Sequence[str] 
 
 def connections(target: Target, *, count: int, size: int) -> Outcome:
     """`count` connections with one produce request each in flight. Requests a second."""
+    return outcome_of(connection_load(target, produce_frame(target.topic, size), count))
+
+
+def connection_load(target: Target, frame: bytes, count: int) -> Mapping[str, Any]:
+    """`count` connections that send the same frame again and again; what the program told."""
     with tempfile.NamedTemporaryFile(prefix="ottla-bench-frame-") as file:
-        file.write(produce_frame(target.topic, size))
+        file.write(frame)
         file.flush()
         command = [
-            *(str(_native("connection_load")), str(target.port), file.name),
+            *(str(native_program("connection_load")), str(target.port), file.name),
             *(str(count), str(target.records), str(target.timeout_s)),
         ]
-        told = json.loads(_run(command, target.timeout_s))
+        told: Mapping[str, Any] = json.loads(run_program(command, target.timeout_s))
+    return told
+
+
+def outcome_of(told: Mapping[str, Any]) -> Outcome:
+    """Requests a second of a `connection_load`."""
     return Outcome(
         told["requests"] / told["seconds"],
         {"p50_ms": told["p50_us"] / 1e3, "p99_ms": told["p99_us"] / 1e3},
@@ -186,8 +197,8 @@ def librdkafka_path() -> Path:
 def build_all() -> None:
     """Compile everything now, so that no measurement waits for a compiler."""
     _java_classes()
-    _native("rdkafka_load")
-    _native("connection_load")
+    native_program("rdkafka_load")
+    native_program("connection_load")
 
 
 def _java_classes() -> Path:
@@ -195,7 +206,7 @@ def _java_classes() -> Path:
 
 
 @cache
-def _native(name: str) -> Path:
+def native_program(name: str) -> Path:
     """The program of a C file, compiled once for its content."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
@@ -210,9 +221,15 @@ def _native(name: str) -> Path:
     return target
 
 
-def _run(command: Sequence[str], timeout_s: int) -> str:
+def run_program(command: Sequence[str], timeout_s: int, environment: Mapping[str, str] | None = None) -> str:
     """Run a generator to its end, at most `timeout_s` and a little; its output."""
-    process = start_process(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start_process(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
     try:
         output, errors = process.communicate(timeout=timeout_s + 10)
     except subprocess.TimeoutExpired as error:

@@ -21,6 +21,13 @@ ProducerPerformance, a Java consumer and a paced Java producer, librdkafka in C,
 connections in C. A generator's own warm-up does not count. After each produce load the end offsets must add
 up to what was sent.
 
+Groups: the commits are by consumers without membership, each for one partition. The members are raw
+connections of one Python process that follows the protocol without a client's pauses. A join is timed from
+the first request to the last assignment; the assignment interval of the consumer protocol is 100 ms on both
+brokers. For the load both brokers get the same record batches, and what counts is the time from a start to
+the first offset fetched, less that of a broker with 1,000 offsets. The hold is the longest time (of the
+processor) that an assignor keeps the loop, for 1,000 members and 10,000 partitions.
+
 The ceiling is what the same generator reaches on a broker that reads requests and answers them but stores
 nothing: close to it, the generator is the limit and not the broker. CPU is user and system time of the
 broker's process during the load; busy is the share of one core that Ottla's took."""
@@ -40,7 +47,7 @@ def print_table(results: Results, console: Console) -> None:
             _number(line.ottla),
             _number(line.ceiling),
             line.unit,
-            f"{line.ratio:.2f}",
+            f"{line.ratio:.2f}" if line.ratio is not None else "",
             f"{line.kafka_cpu_s:.1f} / {line.ottla_cpu_s:.1f}" if line.kafka_cpu_s else "",
             f"{line.cpu_ratio:.2f}" if line.cpu_ratio is not None else "",
             f"{line.ottla_busy:.0%}" if line.ottla_busy is not None else "",
@@ -102,7 +109,7 @@ def _markdown_line(line: Line) -> str:
         _number(line.ottla),
         _number(line.ceiling),
         line.unit,
-        f"{line.ratio:.2f}",
+        f"{line.ratio:.2f}" if line.ratio is not None else "",
         f"{line.kafka_cpu_s:.1f} / {line.ottla_cpu_s:.1f}" if line.kafka_cpu_s else "",
         f"{line.cpu_ratio:.2f}" if line.cpu_ratio is not None else "",
         f"{line.ottla_busy:.0%}" if line.ottla_busy is not None else "",
@@ -125,13 +132,13 @@ def plot(results: Results, path: Path) -> None:
     places = range(len(lines))
     axes.barh(
         [place + 0.2 for place in places],
-        [line.ratio for line in lines],
+        [line.ratio or 0.0 for line in lines],
         0.38,
         color=_COLORS["throughput"],
         label=f"throughput (wanted: {THROUGHPUT_RATIO_MIN:g} or more)",
         xerr=[
-            [max(0.0, line.ratio - line.ratio_least) for line in lines],
-            [max(0.0, line.ratio_most - line.ratio) for line in lines],
+            [max(0.0, (line.ratio or 0.0) - (line.ratio_least or 0.0)) for line in lines],
+            [max(0.0, (line.ratio_most or 0.0) - (line.ratio or 0.0)) for line in lines],
         ],
         error_kw={"ecolor": "#718096", "capsize": 2},
     )

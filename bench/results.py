@@ -20,6 +20,8 @@ NAMES = (KAFKA, OTTLA)
 THROUGHPUT_RATIO_MIN = 1.5
 CPU_RATIO_MAX = 0.5
 LATENCY_RATIO_MAX = 1.0
+GROUP_RATIO = 1.0
+HOLD_MS_MAX = 10.0
 START_SECONDS_MAX = 0.4
 MEMORY_MB_MAX = 80.0
 CEILING_SHARE_MIN = 0.93
@@ -75,11 +77,11 @@ class Results:
         return [one for one in self.measurements if one.row == row and one.broker == broker]
 
     def lines(self) -> list[Line]:
-        """The table: one line for each row that both brokers ran."""
+        """The table: one line for each row that both brokers ran, or Ottla where only it can."""
         return [
             Line.of(row, self.of(row.name, KAFKA), self.of(row.name, OTTLA), self.of(row.name, CEILING))
             for row in ROWS
-            if self.of(row.name, KAFKA) and self.of(row.name, OTTLA)
+            if self.of(row.name, OTTLA) and (self.of(row.name, KAFKA) or row.kind is Kind.HOLD)
         ]
 
 
@@ -91,11 +93,11 @@ class Line:
     title: str
     unit: str
     kind: Kind
-    kafka: float
+    kafka: float | None
     ottla: float
-    ratio: float
-    ratio_least: float
-    ratio_most: float
+    ratio: float | None
+    ratio_least: float | None
+    ratio_most: float | None
     kafka_cpu_s: float
     ottla_cpu_s: float
     cpu_ratio: float | None
@@ -109,28 +111,32 @@ class Line:
     def of(
         cls, row: Row, kafka: list[Measurement], ottla: list[Measurement], most: list[Measurement]
     ) -> Line:
-        values = median(one.value for one in kafka), median(one.value for one in ottla)
-        cpus = median(one.cpu_s for one in kafka), median(one.cpu_s for one in ottla)
+        kafka_value = median(one.value for one in kafka) if kafka else None
+        ottla_value = median(one.value for one in ottla)
+        kafka_cpu_s = median(one.cpu_s for one in kafka) if kafka else 0.0
+        ottla_cpu_s = median(one.cpu_s for one in ottla)
         pairs = [b.value / a.value for a, b in zip(kafka, ottla, strict=False) if a.value]
-        ratio = values[1] / values[0] if values[0] else 0.0
-        cpu_ratio = cpus[1] / cpus[0] if row.load is not None and cpus[0] else None
+        ratio = ottla_value / kafka_value if kafka_value else None
+        is_loaded = row.load is not None or row.kind is Kind.LOAD
+        cpu_ratio = ottla_cpu_s / kafka_cpu_s if is_loaded and kafka_cpu_s else None
         ceiling = median(one.value for one in most) if most else None
-        wanted, verdict = _judge(row.kind, values[1], ratio, cpu_ratio, ceiling)
+        wanted, verdict = _judge(row.kind, ottla_value, ratio or 0.0, cpu_ratio, ceiling)
         walls = [one for one in kafka + ottla if one.wall_s]
+        is_busy_known = row.load is not None and bool(walls)
         return cls(
             name=row.name,
             title=row.title,
             unit=row.unit,
             kind=row.kind,
-            kafka=values[0],
-            ottla=values[1],
+            kafka=kafka_value,
+            ottla=ottla_value,
             ratio=ratio,
             ratio_least=min(pairs, default=ratio),
             ratio_most=max(pairs, default=ratio),
-            kafka_cpu_s=cpus[0],
-            ottla_cpu_s=cpus[1],
+            kafka_cpu_s=kafka_cpu_s,
+            ottla_cpu_s=ottla_cpu_s,
             cpu_ratio=cpu_ratio,
-            ottla_busy=median(one.cpu_s / one.wall_s for one in ottla) if walls else None,
+            ottla_busy=median(one.cpu_s / one.wall_s for one in ottla) if is_busy_known else None,
             noise=median(one.other_cpu_s / one.wall_s for one in walls) if walls else 0.0,
             ceiling=ceiling,
             wanted=wanted,
@@ -150,6 +156,12 @@ def _judge(
     if kind is Kind.LATENCY:
         wanted = f"≤ {LATENCY_RATIO_MAX:g}x, CPU ≤ {CPU_RATIO_MAX:g}x"
         return wanted, _met(is_thrifty and ratio <= LATENCY_RATIO_MAX)
+    if kind is Kind.RATE:
+        return f"≥ {GROUP_RATIO:g}x", _met(ratio >= GROUP_RATIO)
+    if kind in (Kind.TIME, Kind.LOAD):
+        return f"≤ {GROUP_RATIO:g}x", _met(ratio <= GROUP_RATIO)
+    if kind is Kind.HOLD:
+        return f"≤ {HOLD_MS_MAX:g} ms", _met(ottla <= HOLD_MS_MAX)
     if kind is Kind.START:
         return f"≤ {START_SECONDS_MAX:g} s", _met(ottla <= START_SECONDS_MAX)
     return f"< {MEMORY_MB_MAX:g} MB", _met(ottla < MEMORY_MB_MAX)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bench import generators
+from bench import generators, groups
 from bench.generators import Outcome, Target
 
 LATENCY_RATE = 5_000
 CONNECTIONS = 500
+GROUP_REBALANCES = 5
 
 ACKS_ONE = ("acks=1", "enable.idempotence=false")
 ACKS_ALL = ("acks=all", "enable.idempotence=false")
@@ -25,8 +26,12 @@ class Kind(StrEnum):
 
     THROUGHPUT = "throughput"
     LATENCY = "latency"
+    RATE = "rate"
+    TIME = "time"
+    LOAD = "load"
     START = "start"
     MEMORY = "memory"
+    HOLD = "hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,8 @@ class Row:
 
     Its load runs on a fresh topic; on one that has got some of the load before, without being measured, where
     first writes to many partitions would drown the rest (`primed`); or on one to read from (`filled`).
-    A quick run leaves out what is not `is_quick`.
+    What a load sends is looked for in the topic unless it does not go there (`is_stored`). A quick run leaves
+    out what is not `is_quick`.
     """
 
     name: str
@@ -48,6 +54,7 @@ class Row:
     partitions: int = 1
     filled: bool = False
     primed: bool = False
+    is_stored: bool = True
     is_quick: bool = True
     load: Load | None = None
 
@@ -225,6 +232,65 @@ ROWS: tuple[Row, ...] = (
         records=75_000,
         quick_records=20_000,
         load=_paced_by_kafka,
+    ),
+    Row(
+        name="group-commits",
+        title="offset commits, 20 connections",
+        unit="req/s",
+        kind=Kind.RATE,
+        records=200_000,
+        quick_records=40_000,
+        is_stored=False,
+        load=groups.commits,
+    ),
+    Row(
+        name="group-join-1000",
+        is_quick=False,
+        title="1,000 members join a group (classic)",
+        unit="s",
+        kind=Kind.TIME,
+        records=1000,
+        quick_records=1000,
+        is_stored=False,
+        load=groups.members("classic", "join_s"),
+    ),
+    Row(
+        name="group-rebalance-1000",
+        is_quick=False,
+        title="one of 1,000 leaves, all rejoin (classic)",
+        unit="s",
+        kind=Kind.TIME,
+        records=1000,
+        quick_records=1000,
+        is_stored=False,
+        load=groups.members("classic", "rebalance_s", GROUP_REBALANCES),
+    ),
+    Row(
+        name="group-consumer-1000",
+        is_quick=False,
+        title="1,000 members join a group (consumer)",
+        unit="s",
+        kind=Kind.TIME,
+        records=1000,
+        quick_records=1000,
+        partitions=1000,
+        is_stored=False,
+        load=groups.members("consumer", "join_s"),
+    ),
+    Row(
+        name="group-load-1m",
+        is_quick=False,
+        title="a coordinator loads 1,000,000 offsets",
+        unit="s",
+        kind=Kind.LOAD,
+        records=1_000_000,
+        quick_records=200_000,
+    ),
+    Row(
+        name="group-hold",
+        title="longest hold of the loop by an assignor",
+        unit="ms",
+        kind=Kind.HOLD,
     ),
     Row(name="start", title="start to first metadata answer", unit="s", kind=Kind.START),
     Row(name="memory", title="resident memory after the runs", unit="MB", kind=Kind.MEMORY),

@@ -11,10 +11,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import generators, machine
+from bench import generators, groups, machine
 from bench.contenders import SETTINGS, Contender, make_broker, time_start
 from bench.generators import Target
-from bench.results import CEILING, NAMES, Measurement, Results
+from bench.offset_load import time_loads
+from bench.results import CEILING, NAMES, OTTLA, Measurement, Results
 from bench.rows import Kind, Row, fill
 
 WARM_UP_SHARE = 0.25
@@ -69,6 +70,13 @@ def run(plan: Plan, tell: Callable[[str], None]) -> Results:
         )
         if any(row.kind is Kind.START for row in plan.rows):
             results.measurements += _time_starts(plan, directory, tell)
+        for row in plan.rows:
+            if row.kind is Kind.HOLD:
+                results.measurements += _measure_holds(row, plan, tell)
+            elif row.kind is Kind.LOAD:
+                results.measurements += time_loads(
+                    row.name, plan.records_of(row), plan.rounds, directory, plan.patience_s, tell
+                )
         if any(row.load is not None for row in plan.rows):
             _Rounds(plan, directory, tell, results.measurements).run()
     return results
@@ -92,6 +100,20 @@ def _time_starts(plan: Plan, directory: Path, tell: Callable[[str], None]) -> li
                     Measurement(row=Kind.START, broker=name, round=number, value=seconds, cpu_s=cpu_s)
                 )
                 tell(f"start {number + 1}/{plan.starts}  {name:6} {seconds:.3f} s  (CPU {cpu_s:.2f} s)")
+    return found
+
+
+def _measure_holds(row: Row, plan: Plan, tell: Callable[[str], None]) -> list[Measurement]:
+    """What only Ottla's processes can tell: how long an assignor holds the loop."""
+    found: list[Measurement] = []
+    for number in range(plan.rounds):
+        held = groups.assignor_holds(plan.load_timeout_s)
+        found.append(
+            Measurement(
+                row=row.name, broker=OTTLA, round=number, value=held.value, details=dict(held.details)
+            )
+        )
+        tell(f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:6} {held.value:>12,.2f} {row.unit}")
     return found
 
 
@@ -197,7 +219,7 @@ class _Rounds:
         idle = sum(one.cpu_s() for one in others) - idle
         client = _client_cpu_s() - client
         if not row.filled:
-            stored = contender.record_count(topic, row.partitions)
+            stored = contender.record_count(topic, row.partitions) if row.is_stored else primed + records
             if stored != primed + records:
                 raise generators.GeneratorFailed(
                     f"{row.name}: {contender.name} holds {stored} of the {primed + records} records sent."

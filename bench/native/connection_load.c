@@ -1,8 +1,8 @@
 /* Many connections, one request in flight on each: sends the same frame again when its answer is whole.
  *
  * Arguments: port on 127.0.0.1, file with the frame (its size included), connections, requests in all,
- * seconds at most. Prints what was answered and how long the answers took. One thread, so that the load
- * takes little from the broker that it measures.
+ * seconds at most. Prints how long the answers took, the first one in hexadecimal, and how many were not the
+ * same as that one. One thread, so that the load takes little from the broker that it measures.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,7 +28,9 @@ struct connection {
 static char *frame;
 static size_t frame_bytes;
 static int64_t *latencies;
-static long asked, answered, wanted;
+static long asked, answered, wanted, different;
+static unsigned char first[ANSWER_BYTES_MAX];
+static uint32_t first_bytes;
 
 static void fail(const char *what) {
     perror(what);
@@ -82,6 +84,8 @@ static void take(struct connection *connection) {
     }
     if (connection->filled < size) return;
     latencies[answered++] = now_ns() - connection->sent_ns;
+    if (!first_bytes) memcpy(first, connection->answer, first_bytes = size);
+    if (size != first_bytes || memcmp(first, connection->answer, size)) different++;
     connection->filled = 0;
     ask(connection);
 }
@@ -126,7 +130,11 @@ int main(int count, char **arguments) {
     }
     double seconds = (double)(now_ns() - start) / 1e9;
     qsort(latencies, (size_t)wanted, sizeof *latencies, by_value);
-    printf("{\"requests\": %ld, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n", answered, seconds,
-           (double)latencies[wanted / 2] / 1e3, (double)latencies[wanted * 99 / 100] / 1e3);
+    printf("{\"requests\": %ld, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"different\": %ld, ",
+           answered, seconds, (double)latencies[wanted / 2] / 1e3, (double)latencies[wanted * 99 / 100] / 1e3,
+           different);
+    printf("\"first\": \"");
+    for (uint32_t i = 0; i < first_bytes; i++) printf("%02x", first[i]);
+    printf("\"}\n");
     return 0;
 }

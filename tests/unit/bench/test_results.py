@@ -54,6 +54,12 @@ def test_a_line_compares_the_medians_of_the_rounds() -> None:
         ("produce-100", 100, 120, 125, 3.0, Verdict.SHORT),
         ("latency", 5, 5, None, 2.0, Verdict.MET),
         ("latency", 5, 5.1, None, 1.0, Verdict.SHORT),
+        ("group-commits", 100, 100, None, 9.0, Verdict.MET),
+        ("group-commits", 100, 99, None, 1.0, Verdict.SHORT),
+        ("group-join-1000", 2, 2, None, 9.0, Verdict.MET),
+        ("group-join-1000", 2, 2.1, None, 1.0, Verdict.SHORT),
+        ("group-load-1m", 2, 2, None, 9.0, Verdict.MET),
+        ("group-load-1m", 2, 2.1, None, 1.0, Verdict.SHORT),
         ("start", 3, 0.4, None, 1.0, Verdict.MET),
         ("start", 3, 0.41, None, 1.0, Verdict.SHORT),
         ("memory", 900, 79, None, 1.0, Verdict.MET),
@@ -69,6 +75,14 @@ def test_each_kind_of_row_has_its_own_wish(
 
 def test_a_row_that_only_one_broker_ran_has_no_line() -> None:
     assert _results("produce-100", [100], []).lines() == []
+
+
+def test_the_hold_of_the_loop_is_a_line_of_ottla_alone() -> None:
+    (met,) = _results("group-hold", [], [10.0]).lines()
+    assert (met.kafka, met.ratio, met.verdict) == (None, None, Verdict.MET)
+    results = _results("group-hold", [], [10.1])
+    assert results.lines()[0].verdict is Verdict.SHORT
+    assert "| longest hold of the loop by an assignor |  | 10.1 |  | ms |  |" in markdown(results, "plot.png")
 
 
 def test_results_survive_their_file(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""The generators of the group rows: commits over raw connections, and groups with many members."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.generators import GeneratorFailed, Outcome, Target, connection_load, outcome_of, run_program
+from bench.members import find_coordinator
+from bench.plain_client import CLIENT_ID
+from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMIT_VERSION = 9  # the last one that names topics and not their ids
+COMMIT_CONNECTIONS = 20
+
+
+def commits(target: Target) -> Outcome:
+    """On each connection somebody who is no member commits as fast as it goes. Commits a second."""
+    find_coordinator(target.port, target.topic, target.timeout_s)
+    told = connection_load(target, commit_frame(target.topic, target.topic), COMMIT_CONNECTIONS)
+    check_commits(told)
+    return outcome_of(told)
+
+
+def commit_frame(group: str, topic: str) -> bytes:
+    """A commit for one partition by somebody who is no member."""
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=42)
+    request = OffsetCommitRequest(
+        group_id=group,
+        topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[partition])],
+    )
+    return request_frame(request, COMMIT_VERSION, 1, CLIENT_ID)
+
+
+def check_commits(told: Mapping[str, Any]) -> None:
+    """Every commit must have been accepted: the first was, and the others got the same answer."""
+    frame = bytes.fromhex(told["first"])[SIZE_BYTES:]
+    response: OffsetCommitResponse
+    _, response = read_response(frame, OffsetCommitRequest.API_KEY or 0, COMMIT_VERSION)
+    errors = {partition.error_code for topic in response.topics for partition in topic.partitions}
+    if errors != {0} or told["different"]:
+        raise GeneratorFailed(
+            f"Of {told['requests']} commits {told['different']} got another answer than the first, "
+            f"which had the errors {sorted(errors)}."
+        )
+
+
+def members(protocol: str, figure: str, rebalances: int = 0) -> Callable[[Target], Outcome]:
+    """A load with a group of as many members as the target has records; `figure` is the row's number."""
+
+    def load(target: Target) -> Outcome:
+        command = [
+            *(sys.executable, "-m", "bench.members", protocol),
+            *("--port", str(target.port), "--topic", target.topic, "--partitions", str(target.partitions)),
+            *("--members", str(target.records), "--rebalances", str(rebalances)),
+            *("--timeout", str(target.timeout_s)),
+        ]
+        told = json.loads(run_program(command, target.timeout_s, environment=_environment()))
+        return Outcome(told[figure], told)
+
+    return load
+
+
+def assignor_holds(timeout_s: int) -> Outcome:
+    """The longest hold of a loop by an assignor, in milliseconds of the processor."""
+    command = [sys.executable, "-m", "bench.hold"]
+    told = json.loads(run_program(command, timeout_s, environment=_environment()))
+    return Outcome(told["cpu_ms"], told)
+
+
+def _environment() -> dict[str, str]:
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}

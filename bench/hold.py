@@ -1,0 +1,98 @@
+"""How long an assignor holds the event loop at most: `python -m bench.hold`, which prints JSON.
+
+The assignors run in slices on a loop, as in a broker, for groups of 1,000 members and 10,000 partitions in
+several conditions. A probe comes back to the loop again and again meanwhile; the longest time that it had to
+wait is what a request would have waited. Time of the processor counts, so that other work on the machine does
+not: the wall's time is told too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.coordinator.groups.assignors.range import RangeAssignor
+from ottla.coordinator.groups.assignors.spec import Assignment, Assignor, GroupSpec, MemberSpec, TopicSpec
+from ottla.coordinator.groups.assignors.uniform import UniformAssignor
+from ottla.coordinator.slices import Slices
+from ottla.host import HostClock
+from ottla.server.node import run_loop
+
+MEMBERS = 1000
+PARTITIONS = 10_000
+TOPICS = 10
+
+
+@dataclass(slots=True)
+class Held:
+    """The longest holds so far, in milliseconds."""
+
+    cpu_ms: float = 0.0
+    wall_ms: float = 0.0
+
+
+def topics(count: int) -> dict[bytes, TopicSpec]:
+    return {number.to_bytes(16, "big"): TopicSpec(PARTITIONS // count) for number in range(1, count + 1)}
+
+
+def specs() -> dict[str, GroupSpec]:
+    """The groups, by what is special about them; nobody owns anything yet."""
+    one, many = topics(1), topics(TOPICS)
+    every = frozenset(many)
+    names = [f"member-{number:04}" for number in range(MEMBERS)]
+    order = list(many)
+    return {
+        "one topic": GroupSpec({name: MemberSpec(frozenset(one)) for name in names}, one, True),
+        "ten topics": GroupSpec({name: MemberSpec(every) for name in names}, many, True),
+        "different wishes": GroupSpec(
+            {name: MemberSpec(frozenset(order[: 1 + number % TOPICS])) for number, name in enumerate(names)},
+            many,
+            False,
+        ),
+    }
+
+
+def with_owners(spec: GroupSpec, assignment: Assignment, left_out: int) -> GroupSpec:
+    """The same group when its members own what they were given, but the last `left_out` have left."""
+    kept = list(spec.members)[: len(spec.members) - left_out]
+    members = {name: MemberSpec(spec.members[name].topic_ids, assignment[name]) for name in kept}
+    return GroupSpec(members, spec.topics, spec.is_homogeneous)
+
+
+async def measure(slices: Slices, assignor: Assignor, spec: GroupSpec, held: Held) -> Assignment:
+    """Let an assignor work on the loop and note how long it held it."""
+    done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    slices.start(assignor.assign(spec), done.set_result, done.set_exception)
+    while not done.done():
+        cpu, wall = time.thread_time(), time.perf_counter()
+        await asyncio.sleep(0)
+        held.cpu_ms = max(held.cpu_ms, (time.thread_time() - cpu) * 1e3)
+        held.wall_ms = max(held.wall_ms, (time.perf_counter() - wall) * 1e3)
+    outcome: Assignment = done.result()
+    return outcome
+
+
+async def measure_all() -> dict[str, float]:
+    slices = Slices(HostClock())
+    told: dict[str, float] = {}
+    longest = Held()
+    gc.collect()
+    for title, spec in specs().items():
+        for assignor in (UniformAssignor(), RangeAssignor()):
+            held = Held()
+            assignment = await measure(slices, assignor, spec, held)
+            left = with_owners(spec, assignment, left_out=1)
+            assignment = await measure(slices, assignor, left, held)
+            await measure(slices, assignor, with_owners(left, assignment, left_out=MEMBERS // 2), held)
+            told[f"{assignor.name}, {title}, ms"] = held.cpu_ms
+            longest.cpu_ms = max(longest.cpu_ms, held.cpu_ms)
+            longest.wall_ms = max(longest.wall_ms, held.wall_ms)
+    return {"cpu_ms": longest.cpu_ms, "wall_ms": longest.wall_ms} | told
+
+
+if __name__ == "__main__":
+    print(json.dumps(run_loop(measure_all())))

@@ -1,0 +1,107 @@
+"""Plain sockets with our codec: one connection that asks and waits, and a fleet of them that does not wait.
+
+It takes little from the broker that is measured: what a fleet sends is made beforehand, and one thread with
+epoll serves all its connections.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any, Self
+
+from ottla.wire.frame import FrameReader, read_response, request_frame
+from ottla.wire.message import Message
+
+CLIENT_ID = "bench"
+RECEIVE_BYTES = 1 << 18
+_RETRY_PAUSE_S = 0.02
+
+
+class NotAnswered(RuntimeError):
+    """The broker did not answer as it should; the message says what came."""
+
+
+class Client:
+    """One connection, one request at a time."""
+
+    def __init__(self, port: int, *, client_id: str = CLIENT_ID, timeout_s: float = 30.0) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._client_id = client_id
+        self._reader = FrameReader()
+
+    def ask(self, request: Message, version: int) -> Any:
+        """Send a request and wait for its response."""
+        assert request.API_KEY is not None
+        self._socket.sendall(request_frame(request, version, 1, self._client_id))
+        frames: list[bytes] = []
+        while not frames:
+            received = self._socket.recv(RECEIVE_BYTES)
+            if not received:
+                raise NotAnswered(f"The broker closed the connection at a {request.NAME}.")
+            frames = self._reader.feed(received)
+        return read_response(frames[0], request.API_KEY, version)[1]
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Fleet:
+    """Many connections, each with at most one request under way."""
+
+    def __init__(self, port: int, count: int, timeout_s: float) -> None:
+        self._deadline = time.monotonic() + timeout_s
+        self._poll = select.epoll()
+        self._sockets: list[socket.socket] = []
+        self._readers = [FrameReader() for _ in range(count)]
+        self._places: dict[int, int] = {}
+        for place in range(count):
+            connection = socket.create_connection(("127.0.0.1", port))
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._sockets.append(connection)
+            self._places[connection.fileno()] = place
+            self._poll.register(connection.fileno(), select.EPOLLIN)
+
+    def send(self, place: int, frame: bytes) -> None:
+        self._sockets[place].sendall(frame)
+
+    def collect(self, count: int) -> Iterator[tuple[int, bytes]]:
+        """The next `count` answers, as they come: (whose, frame). A caller may send while it takes them."""
+        while count > 0:
+            if time.monotonic() > self._deadline:
+                raise NotAnswered(f"{count} answers did not come in time.")
+            for descriptor, _events in self._poll.poll(1.0):
+                place = self._places[descriptor]
+                received = self._sockets[place].recv(RECEIVE_BYTES)
+                if not received:
+                    raise NotAnswered(f"The broker closed connection {place}.")
+                for frame in self._readers[place].feed(received):
+                    count -= 1
+                    yield place, frame
+
+    def close(self) -> None:
+        self._poll.close()
+        for connection in self._sockets:
+            connection.close()
+
+
+def ask_until(client: Client, request: Message, version: int, timeout_s: float, *, error_of: Any) -> Any:
+    """Ask again until `error_of` finds no error in the response."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        response = client.ask(request, version)
+        error = error_of(response)
+        if not error:
+            return response
+        if time.monotonic() > deadline:
+            raise NotAnswered(f"{request.NAME} still gets error {error} after {timeout_s:g} s.")
+        time.sleep(_RETRY_PAUSE_S)

@@ -7,6 +7,8 @@ id, and keep their place when they come back under another member id. What a mem
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ottla.coordinator.groups.assignors.spec import (
     STEP,
     Assignment,
@@ -23,7 +25,7 @@ class RangeAssignor:
 
     def assign(self, spec: GroupSpec) -> Steps:
         shares: dict[str, dict[bytes, tuple[int, ...]]] = {
-            member_id: {} for member_id, _ in sorted(spec.members.items(), key=_place)
+            member_id: {} for member_id in _in_order(spec.members)
         }
         cuts: dict[tuple[int, int], list[tuple[int, ...]]] = {}
         work = len(shares)
@@ -62,11 +64,24 @@ class RangeAssignor:
         return assignment
 
 
-def _place(item: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
-    """Where a member stands: static ones first. Names are compared as Java does, in units of UTF-16."""
-    member_id, member = item
-    is_dynamic = member.instance_id is None
-    return is_dynamic, (member.instance_id or member_id).encode("utf-16-be", "surrogatepass")
+def _in_order(members: Mapping[str, MemberSpec]) -> list[str]:
+    """Member ids, static ones first."""
+    static = [
+        (_java_order(member.instance_id), member_id)
+        for member_id, member in members.items()
+        if member.instance_id is not None
+    ]
+    dynamic = [member_id for member_id, member in members.items() if member.instance_id is None]
+    if all(map(str.isascii, dynamic)):
+        dynamic.sort()
+    else:
+        dynamic.sort(key=_java_order)
+    return [member_id for _, member_id in sorted(static)] + dynamic
+
+
+def _java_order(text: str) -> bytes:
+    """Java compares text by units of UTF-16, which are not in the order of characters."""
+    return text.encode("utf-16-be", "surrogatepass")
 
 
 def _cut(partitions: int, members: int) -> list[tuple[int, ...]]:

@@ -47,9 +47,12 @@ class _Topic:
         self.owners = [_NOBODY] * partitions
         self.is_changed = False
 
-    def order(self) -> tuple[float, int, tuple[int, ...]]:
+    def rank(self) -> tuple[float, int]:
         subscribers = len(self.subscribers)
-        return -len(self.owners) / subscribers, subscribers, _signed_halves(self.id)
+        return -len(self.owners) / subscribers, subscribers
+
+    def signed_id(self) -> tuple[int, ...]:
+        return _signed_halves(self.id)
 
 
 class _Mix:
@@ -59,7 +62,7 @@ class _Mix:
         self.spec = spec
         self.members = list(spec.members.values())
         self.sizes = [0] * len(self.members)  # how many partitions each member owns by now
-        self.topics: list[_Topic] = []  # in the order of `_Topic.order`
+        self.topics: list[_Topic] = []  # by their rank, and by id where that is the same
         self.loses: set[int] = set()  # members that had topics which they no longer want
         self.touched: set[int] = set()  # members that gained or lost a partition
         self.moves = 0
@@ -84,18 +87,25 @@ class _Mix:
                 work = 0
                 yield
         merged: dict[tuple[int, ...], list[int]] = {}
+        ranked: dict[tuple[float, int], list[_Topic]] = {}
         for topic_id, kinds in wishes.items():
             key = tuple(kinds)
             subscribers = merged.get(key)
             if subscribers is None:
                 subscribers = merged[key] = sorted(number for kind in kinds for number in classes[kind])
                 work += len(subscribers)
-            self.topics.append(_Topic(topic_id, partition_count(self.spec, topic_id), subscribers))
+            topic = _Topic(topic_id, partition_count(self.spec, topic_id), subscribers)
+            ranked.setdefault(topic.rank(), []).append(topic)
             work += 5
             if work >= STEP:
                 work = 0
                 yield
-        self.topics.sort(key=_Topic.order)
+        for rank in sorted(ranked):
+            self.topics += sorted(ranked[rank], key=_Topic.signed_id)
+            work += len(ranked[rank])
+            if work >= STEP:
+                work = 0
+                yield
 
     def keep_owned(self) -> Generator[None, None, None]:
         """Every member keeps what it has of the topics that it wants."""

@@ -132,7 +132,7 @@ class GroupShard:
         return result
 
     def on_unloaded(self) -> list[Reply]:
-        return self.classic.held_replies()
+        return [*self.classic.held_replies(), *self.consumer.held_replies()]
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]:
         self.image = image

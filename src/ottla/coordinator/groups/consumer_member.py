@@ -1,0 +1,170 @@
+"""One member of a consumer group, as the log knows it.
+
+A member is a value: it is never changed, only replaced (`changed`). So a decision can compare what a member
+was with what it is to be, and write the records of the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any
+
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.wire.messages.group_records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+)
+
+LEAVE_EPOCH = -1
+"""What a member that leaves for good sends as its epoch, and the epoch of one that is being removed."""
+LEAVE_STATIC_EPOCH = -2
+"""A static member that leaves and will be back; its epoch until then."""
+
+Partitions = Mapping[bytes, Mapping[int, int]]
+"""Topic id -> partition -> the epoch at which the member got it."""
+
+ClassicMetadata = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
+Owned = list[ConsumerGroupHeartbeatRequest.TopicPartitions]
+_Listed = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
+
+
+class MemberState(IntEnum):
+    """How far a member is on its way to its target assignment; the numbers are those of the records."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1  # it must say first that it has given up some partitions
+    UNRELEASED_PARTITIONS = 2  # it waits for partitions that others still own
+    UNKNOWN = 127
+
+    @classmethod
+    def of(cls, number: int) -> MemberState:
+        """What a newer coordinator may have written is UNKNOWN here."""
+        return cls(number) if number in (0, 1, 2) else cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    """A member. `assigned` and `pending_revocation` together are what it may own."""
+
+    id: str
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: frozenset[str] = frozenset()
+    topic_regex: str | None = ""
+    assignor: str | None = None
+    assigned: Partitions = field(default_factory=dict)
+    pending_revocation: Partitions = field(default_factory=dict)
+    classic: ClassicMetadata | None = None
+    """Set for a member that speaks the classic protocol."""
+
+    def changed(self, **fields: Any) -> ConsumerMember:
+        return replace(self, **fields)
+
+    @property
+    def regex(self) -> str | None:
+        """The expression it is subscribed to, if there is one: the empty one is none."""
+        return self.topic_regex or None
+
+    def is_reconciled_to(self, target_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == target_epoch
+
+    def partition_epoch(self, topic_id: bytes, partition: int) -> int | None:
+        """Since when it owns a partition; None if it does not."""
+        for owned in (self.assigned, self.pending_revocation):
+            epoch = owned.get(topic_id, {}).get(partition)
+            if epoch is not None:
+                return epoch
+        return None
+
+    def with_subscription(
+        self, value: ConsumerGroupMemberMetadataValue, topic_names: frozenset[str]
+    ) -> ConsumerMember:
+        """As a record of its subscription says; `topic_names` are those of the record."""
+        return replace(
+            self,
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topic_names=topic_names,
+            topic_regex=value.subscribed_topic_regex,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            assignor=value.server_assignor,
+            classic=value.classic_member_metadata,
+        )
+
+    def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
+        """As a record of its current assignment says."""
+        return replace(
+            self,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=MemberState.of(value.state),
+            assigned=_from_listed(value.assigned_partitions, value.member_epoch),
+            pending_revocation=_from_listed(value.partitions_pending_revocation, value.member_epoch),
+        )
+
+    def leaving_for_a_while(self) -> ConsumerMember:
+        """A static member that left: whoever comes back in its name has its partitions from the start."""
+        return replace(
+            self,
+            epoch=LEAVE_STATIC_EPOCH,
+            assigned={topic_id: dict.fromkeys(owned, 0) for topic_id, owned in self.assigned.items()},
+            pending_revocation={},
+        )
+
+    def removed(self) -> ConsumerMember:
+        """Without an assignment: the record of its subscription goes next."""
+        return replace(
+            self, epoch=LEAVE_EPOCH, previous_epoch=LEAVE_EPOCH, assigned={}, pending_revocation={}
+        )
+
+
+def with_epoch(partitions: Mapping[bytes, Iterable[int]], epoch: int) -> Partitions:
+    return {topic_id: dict.fromkeys(owned, epoch) for topic_id, owned in partitions.items()}
+
+
+def _from_listed(listed: list[_Listed], member_epoch: int) -> Partitions:
+    # Records from before partitions had epochs have none; the member's own may be -2.
+    partitions: dict[bytes, dict[int, int]] = {}
+    for topic in listed:
+        epochs = topic.assignment_epochs
+        if epochs is not None and len(epochs) == len(topic.partitions):
+            partitions[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+        else:
+            partitions[topic.topic_id] = dict.fromkeys(topic.partitions, max(member_epoch, 0))
+    return partitions
+
+
+def to_listed(partitions: Partitions) -> list[_Listed]:
+    return [
+        _Listed(topic_id=topic_id, partitions=list(epochs), assignment_epochs=list(epochs.values()))
+        for topic_id, epochs in partitions.items()
+    ]
+
+
+def is_within(owned: Owned | None, partitions: Partitions) -> bool:
+    """Whether a client that says what it owns owns nothing but these."""
+    return owned is not None and all(
+        topic.topic_id in partitions and partitions[topic.topic_id].keys() >= set(topic.partitions)
+        for topic in owned
+    )
+
+
+def owns_any(owned: Owned | None, partitions: Partitions) -> bool:
+    """Whether a client owns one of these. One that does not say may own them all."""
+    if owned is None:
+        return True
+    return any(
+        not partitions[topic.topic_id].keys().isdisjoint(topic.partitions)
+        for topic in owned
+        if topic.topic_id in partitions
+    )

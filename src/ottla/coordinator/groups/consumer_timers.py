@@ -1,0 +1,95 @@
+"""The timers of a consumer group's members: when one is due the member is fenced, unless it has moved on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any
+
+from ottla.coordinator.result import Result, StartTimer, StopTimer
+from ottla.wire.errors import KafkaError
+
+Fence = Callable[[str, str], Result[Any]]
+
+
+class ConsumerTimers:
+    """`fence` takes a member (group id, member id) out if it is still there.
+
+    Join and sync timers are for members that speak the classic protocol: the time they have to join again
+    once they have been told to, and to ask for their assignment once they have joined.
+    """
+
+    def __init__(self, fence: Fence) -> None:
+        self._fence = fence
+        self._joining: set[tuple[str, str]] = set()
+
+    def start_session(self, group_id: str, member_id: str, timeout_ms: int, result: Result[Any]) -> None:
+        """Anew with each sign of life."""
+        decision = partial(self._fence, group_id, member_id)
+        result.timers.append(StartTimer(("consumer-session", group_id, member_id), timeout_ms, decision))
+
+    def start_rebalance(
+        self,
+        group_id: str,
+        member_id: str,
+        timeout_ms: int,
+        decision: Callable[[], Result[Any]],
+        result: Result[Any],
+    ) -> None:
+        result.timers.append(StartTimer(_rebalance_key(group_id, member_id), timeout_ms, decision))
+
+    def stop_rebalance(self, group_id: str, member_id: str, result: Result[Any]) -> None:
+        result.timers.append(StopTimer(_rebalance_key(group_id, member_id)))
+
+    def start_join(self, group_id: str, member_id: str, timeout_ms: int, result: Result[Any]) -> None:
+        """The time runs from when the member was told first."""
+        if (group_id, member_id) not in self._joining:
+            self._joining.add((group_id, member_id))
+            decision = partial(self._join_over, group_id, member_id)
+            result.timers.append(StartTimer(_join_key(group_id, member_id), timeout_ms, decision))
+
+    def stop_join(self, group_id: str, member_id: str, result: Result[Any]) -> None:
+        if (group_id, member_id) in self._joining:
+            self._joining.remove((group_id, member_id))
+            result.timers.append(StopTimer(_join_key(group_id, member_id)))
+
+    def _join_over(self, group_id: str, member_id: str) -> Result[Any]:
+        self._joining.discard((group_id, member_id))
+        return self._fence(group_id, member_id)
+
+    def start_sync(self, group_id: str, member_id: str, timeout_ms: int, result: Result[Any]) -> None:
+        decision = partial(self._fence, group_id, member_id)
+        result.timers.append(StartTimer(_sync_key(group_id, member_id), timeout_ms, decision))
+
+    def stop_sync(self, group_id: str, member_id: str, result: Result[Any]) -> None:
+        result.timers.append(StopTimer(_sync_key(group_id, member_id)))
+
+    def stop(self, group_id: str, member_id: str, result: Result[Any]) -> None:
+        """All of a member that goes."""
+        result.timers.append(StopTimer(("consumer-session", group_id, member_id)))
+        self.stop_rebalance(group_id, member_id, result)
+        self.stop_join(group_id, member_id, result)
+        self.stop_sync(group_id, member_id, result)
+
+
+def when_refused(result: Result[Any], undo: Callable[[], object]) -> None:
+    """Take back what a decision noted for itself, if the log does not take its records."""
+    earlier = result.on_failed
+
+    def on_failed(error: KafkaError) -> Result[Any]:
+        undo()
+        return Result() if earlier is None else earlier(error)
+
+    result.on_failed = on_failed
+
+
+def _rebalance_key(group_id: str, member_id: str) -> Hashable:
+    return ("consumer-rebalance", group_id, member_id)
+
+
+def _join_key(group_id: str, member_id: str) -> Hashable:
+    return ("consumer-join", group_id, member_id)
+
+
+def _sync_key(group_id: str, member_id: str) -> Hashable:
+    return ("consumer-sync", group_id, member_id)

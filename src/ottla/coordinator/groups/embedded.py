@@ -1,0 +1,53 @@
+"""What classic consumers put into JoinGroup and SyncGroup, where brokers see bytes.
+
+A coordinator reads it only where a group moves between the protocols. The version stands in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.wire import codec, errors
+from ottla.wire.messages.protocol_data import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+if TYPE_CHECKING:
+    from ottla.controller.image import ClusterImage
+
+_VERSION_BYTES = 2
+
+
+def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
+    """What a consumer's JoinGroup says of it; MalformedMessage if that is something else."""
+    version = _version(metadata, ConsumerProtocolSubscription.VERSIONS)
+    return codec.decode(ConsumerProtocolSubscription, metadata, version, _VERSION_BYTES, exact=False)
+
+
+def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
+    """What a consumer that led its group assigned to one; MalformedMessage if that is something else."""
+    version = _version(assignment, ConsumerProtocolAssignment.VERSIONS)
+    return codec.decode(ConsumerProtocolAssignment, assignment, version, _VERSION_BYTES, exact=False)
+
+
+def _version(metadata: bytes, versions: range) -> int:
+    """The version in front, or the newest that is known here: later ones only add to it."""
+    if len(metadata) < _VERSION_BYTES:
+        raise errors.MalformedMessage("A consumer's metadata is too short for its version.")
+    version = int.from_bytes(metadata[:_VERSION_BYTES], "big", signed=True)
+    if version < 0:
+        raise errors.MalformedMessage(f"A consumer's metadata has version {version}.")
+    return min(version, versions[-1])
+
+
+def write_assignment(
+    partitions: Mapping[bytes, Iterable[int]], metadata: bytes, image: ClusterImage
+) -> bytes:
+    """An assignment in the form of a classic consumer, in the version that its metadata has."""
+    version = _version(metadata, ConsumerProtocolAssignment.VERSIONS)
+    listed = [
+        ConsumerProtocolAssignment.TopicPartition(topic=image.topics[topic_id].name, partitions=sorted(owned))
+        for topic_id, owned in partitions.items()
+        if topic_id in image.topics
+    ]
+    body = codec.encode(ConsumerProtocolAssignment(assigned_partitions=listed), version)
+    return version.to_bytes(_VERSION_BYTES, "big") + body

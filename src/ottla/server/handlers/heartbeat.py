@@ -1,0 +1,39 @@
+"""Heartbeat (12), versions 0 to 4.
+
+A member of a classic group shows that it lives, and learns that it has to join again
+(REBALANCE_IN_PROGRESS). While the group is still being loaded nobody is told anything: its session begins
+when it is loaded. v3 adds static members.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.coordination import caller_of
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+
+KEY = 12
+
+
+def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse | Answer:
+    if not request.group_id:
+        return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    caller = caller_of(context)
+    return broker.groups.ask(
+        request.group_id, lambda shard, _reply: shard.classic.heartbeat(request, caller), _failed
+    )
+
+
+def _failed(error: KafkaError) -> HeartbeatResponse:
+    return HeartbeatResponse(
+        error_code=ErrorCode.NONE if isinstance(error, CoordinatorLoadInProgress) else error.code
+    )
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,42 @@
+"""JoinGroup (11), versions 0 to 9.
+
+A member of a classic group joins, and is answered once its generation begins. From v4 on a new member is told
+its id first (MEMBER_ID_REQUIRED) and joins with it; v5 adds static members, v9 tells a static leader that is
+back to keep the assignment. v0 has no rebalance timeout: its session timeout counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.groups.classic_answers import join_refused
+from ottla.server.coordination import caller_of
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+
+KEY = 11
+
+
+def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse | Answer:
+    version = context.version
+    if not request.group_id:
+        return join_refused(ErrorCode.INVALID_GROUP_ID, request.member_id, version)
+    least_ms = broker.config.int_of("group.min.session.timeout.ms")
+    if not least_ms <= request.session_timeout_ms <= broker.config.int_of("group.max.session.timeout.ms"):
+        return join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, version)
+    if version == 0:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    caller = caller_of(context)
+    return broker.groups.ask(
+        request.group_id,
+        lambda shard, reply: shard.classic.join(request, caller, reply),
+        lambda error: join_refused(error.code, "", version),
+    )
+
+
+API = Api(KEY, handle)

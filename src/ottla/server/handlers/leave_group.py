@@ -1,0 +1,71 @@
+"""LeaveGroup (13), versions 0 to 5.
+
+Members leave a classic group, or are taken out by their instance id. From v3 on one request names several
+members and each has its own error; before it names one, whose error is the error of the whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.coordination import caller_of
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import ErrorCode, KafkaError, UnknownMemberId
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.shard import GroupShard
+    from ottla.coordinator.result import Caller, Result
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+
+KEY = 13
+
+_MANY_FROM = 3
+
+
+def handle(
+    broker: Broker, request: LeaveGroupRequest, context: RequestContext
+) -> LeaveGroupResponse | Answer:
+    if not request.group_id:
+        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    caller = caller_of(context)
+    if caller.version < _MANY_FROM:
+        request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
+    return broker.groups.ask(
+        request.group_id,
+        lambda shard, _reply: _leave(shard, request, caller),
+        lambda error: _in_version(_failed(request, error), caller.version),
+    )
+
+
+def _leave(shard: GroupShard, request: LeaveGroupRequest, caller: Caller) -> Result[LeaveGroupResponse]:
+    result = shard.classic.leave(request, caller)
+    if isinstance(result.response, LeaveGroupResponse):
+        result.response = _in_version(result.response, caller.version)
+    return result
+
+
+def _failed(request: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:
+    """A group that is not there is told member by member."""
+    if not isinstance(error, UnknownMemberId):
+        return LeaveGroupResponse(error_code=error.code)
+    return LeaveGroupResponse(
+        members=[
+            LeaveGroupResponse.MemberResponse(
+                member_id=identity.member_id,
+                group_instance_id=identity.group_instance_id,
+                error_code=error.code,
+            )
+            for identity in request.members
+        ]
+    )
+
+
+def _in_version(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
+    if version >= _MANY_FROM or not response.members:
+        return response
+    return LeaveGroupResponse(error_code=response.members[0].error_code)
+
+
+API = Api(KEY, handle)

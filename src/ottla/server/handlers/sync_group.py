@@ -1,0 +1,40 @@
+"""SyncGroup (14), versions 0 to 5.
+
+The leader of a classic group brings the assignment of everybody, and each member fetches its own: a follower
+that asks first waits for the leader. v3 adds static members; from v5 on a member says which protocol it
+believes in, and must (INCONSISTENT_GROUP_PROTOCOL).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.groups.classic_answers import sync_refused
+from ottla.server.coordination import caller_of
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+
+KEY = 14
+
+_PROTOCOL_REQUIRED_FROM = 5
+
+
+def handle(broker: Broker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse | Answer:
+    if context.version >= _PROTOCOL_REQUIRED_FROM and None in (request.protocol_type, request.protocol_name):
+        return sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not request.group_id:
+        return sync_refused(ErrorCode.INVALID_GROUP_ID)
+    caller = caller_of(context)
+    return broker.groups.ask(
+        request.group_id,
+        lambda shard, reply: shard.classic.sync(request, caller, reply),
+        lambda error: sync_refused(error.code),
+    )
+
+
+API = Api(KEY, handle)

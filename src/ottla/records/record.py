@@ -91,6 +91,25 @@ def read_batch(
     return [Record._make(fields) for fields in decoded]
 
 
+Pair = tuple[bytes | None, bytes | None]
+"""The key and the value of a record."""
+
+
+def read_pairs(buffer: Buffer, position: int, header: BatchHeader) -> list[Pair]:
+    """What `read_batch` gives, where only keys and values matter."""
+    if header.magic < 2:
+        return [(record.key, record.value) for record in read_batch(buffer, position, header)]
+    check_crc(buffer, position, header)
+    content = read_content(buffer, position, header)
+    try:
+        decoded = kernel.decode(bytes(content), 0, len(content), header.record_count, 0, 0)
+    except ValueError as cause:
+        raise CorruptMessage(
+            f"The record batch at offset {header.base_offset} is broken: {cause}."
+        ) from cause
+    return [(key, value) for _, _, key, value, _ in decoded]
+
+
 def read_content(
     buffer: Buffer,
     position: int,

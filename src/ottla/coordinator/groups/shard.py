@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.coordinator.groups.classic import ClassicProtocol
 from ottla.coordinator.groups.classic_group import ClassicGroup
 from ottla.coordinator.groups.cleanup import Cleanup
+from ottla.coordinator.groups.consumer import ConsumerProtocol
 from ottla.coordinator.groups.offset_records import OffsetRecord
 from ottla.coordinator.groups.offsets import Offsets
 from ottla.coordinator.result import Record, Reply, Result
@@ -48,8 +49,6 @@ class GroupShard:
     def __init__(
         self, *, index: int, image: ClusterImage, clock: Clock, random: Random, settings: GroupSettings
     ) -> None:
-        from ottla.coordinator.groups.consumer import ConsumerProtocol
-
         self.index = index
         self.image = image
         self.clock = clock

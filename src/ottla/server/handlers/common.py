@@ -32,6 +32,7 @@ OPERATIONS_NOT_ASKED_FOR = -(1 << 31)
 # Kafka's codes of operations, as bits: read 3, write 4, create 5, delete 6, alter 7, describe 8,
 # cluster action 9, describe configs 10, alter configs 11, idempotent write 12.
 TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
 

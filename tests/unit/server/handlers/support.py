@@ -23,6 +23,7 @@ from ottla.server.fetch_sessions import FetchSessions
 from ottla.server.handlers import HANDLERS
 from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
 from ottla.server.partitions import Partition
+from ottla.server.waiting import Answer
 from ottla.testing.broker import make_node
 from ottla.wire import apis, codec, uuid
 from ottla.wire.message import Message
@@ -128,7 +129,17 @@ def start(broker: Broker, request: Message, version: int, listener: str) -> Any:
 
 
 async def finish(outcome: Any, request: Message, version: int | None) -> Any:
+    if isinstance(outcome, Answer):
+        outcome = await _settled(outcome)
     return _sent(await outcome if inspect.isawaitable(outcome) else outcome, request, version)
+
+
+async def _settled(answer: Answer) -> Any:
+    if not answer.is_settled:
+        settled = asyncio.Event()
+        answer.on_settled = settled.set
+        await settled.wait()
+    return answer.response
 
 
 def _sent(response: Message, request: Message, version: int | None) -> Any:

@@ -1,0 +1,52 @@
+"""DescribeGroups (15), versions 0 to 6.
+
+State and members of groups of the classic protocol. A group that is not there, or of another kind, is Dead;
+from v6 on it has the error GROUP_ID_NOT_FOUND as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.result import Result
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import GROUP_OPERATIONS
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.shard import GroupShard
+    from ottla.coordinator.result import Reply
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+    from ottla.wire.errors import KafkaError
+
+KEY = 15
+
+_Described = DescribeGroupsResponse.DescribedGroup
+
+
+def handle(
+    broker: Broker, request: DescribeGroupsRequest, context: RequestContext
+) -> DescribeGroupsResponse | Answer:
+    def decide(group_id: str, shard: GroupShard) -> Result[_Described]:
+        described = shard.describe_classic(group_id, context.version)
+        if request.include_authorized_operations and not described.error_code:
+            described.authorized_operations = GROUP_OPERATIONS
+        return Result(described)
+
+    def ask(
+        group_id: str,
+    ) -> tuple[str, Callable[[GroupShard, Reply], Result[_Described]], Callable[[KafkaError], _Described]]:
+        return (
+            group_id,
+            lambda shard, _reply: decide(group_id, shard),
+            lambda error: _Described(group_id=group_id, error_code=error.code),
+        )
+
+    return broker.groups.ask_many(
+        map(ask, request.groups), lambda groups: DescribeGroupsResponse(groups=groups)
+    )
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,102 @@
+"""OffsetCommit (8), versions 2 to 10.
+
+Keeps how far a group has read. Topics come by name, from v10 on by id. Partitions that do not exist are
+answered here (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID); the others are for the group's coordinator.
+v2 to v4 may say how long the offset is kept, v6 adds leader epochs, v7 static members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.server.coordination import caller_of
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.offset_common import merged, split
+from ottla.wire.error_codes import ErrorCode
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.uuid import ZERO
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.shard import GroupShard
+    from ottla.coordinator.result import Reply, Result
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+    from ottla.wire.errors import KafkaError
+
+KEY = 8
+
+_TOPIC_IDS_FROM = 10
+
+_AskedTopic = OffsetCommitRequest.OffsetCommitRequestTopic
+_Topic = OffsetCommitResponse.OffsetCommitResponseTopic
+_Partition = OffsetCommitResponse.OffsetCommitResponsePartition
+_Key = Callable[[_Topic], str | bytes]
+
+
+def handle(
+    broker: Broker, request: OffsetCommitRequest, context: RequestContext
+) -> OffsetCommitResponse | Answer:
+    refused: list[_Topic] = []
+    by_id = context.version >= _TOPIC_IDS_FROM
+    key: _Key = _id_of if by_id else _name_of
+    request.topics = [
+        known for topic in request.topics if (known := _known_part(broker, topic, by_id, refused)) is not None
+    ]
+    if not request.topics:
+        return OffsetCommitResponse(topics=merged(refused, [], key))
+    caller = caller_of(context)
+
+    def decide(shard: GroupShard, _reply: Reply) -> Result[OffsetCommitResponse]:
+        result = shard.offsets.commit(request, caller)
+        if refused and isinstance(result.response, OffsetCommitResponse):
+            result.response.topics = merged(refused, result.response.topics, key)
+        return result
+
+    def failed(error: KafkaError) -> OffsetCommitResponse:
+        topics = [_refused(topic, topic.partitions, error.code) for topic in request.topics]
+        return OffsetCommitResponse(topics=merged(refused, topics, key))
+
+    return broker.groups.ask(request.group_id, decide, failed)
+
+
+def _known_part(broker: Broker, topic: _AskedTopic, by_id: bool, refused: list[_Topic]) -> _AskedTopic | None:
+    """The partitions of a topic that exist, with its name and its id; the others are refused."""
+    if by_id:
+        known = broker.image.topics.get(topic.topic_id)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        known = broker.image.topics_by_name.get(topic.name)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic.topic_id = ZERO
+    if known is None:
+        refused.append(_refused(topic, topic.partitions, missing))
+        return None
+    topic.name, topic.topic_id = known.name, known.id
+    topic.partitions, unknown = split(topic.partitions, known.partitions)
+    if unknown:
+        refused.append(_refused(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    return topic if topic.partitions else None
+
+
+def _refused(
+    topic: _AskedTopic, partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition], code: int
+) -> _Topic:
+    return _Topic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            _Partition(partition_index=asked.partition_index, error_code=code) for asked in partitions
+        ],
+    )
+
+
+def _id_of(topic: _Topic) -> bytes:
+    return topic.topic_id
+
+
+def _name_of(topic: _Topic) -> str:
+    return topic.name
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,66 @@
+"""OffsetDelete (47), version 0.
+
+Forgets committed offsets of a group, except those of topics that its members read
+(GROUP_SUBSCRIBED_TO_TOPIC). Partitions that do not exist are answered here (UNKNOWN_TOPIC_OR_PARTITION); an
+error of the whole group is the only thing in its answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.offset_common import merged, split
+from ottla.wire.error_codes import ErrorCode
+from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.shard import GroupShard
+    from ottla.coordinator.result import Reply, Result
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+
+KEY = 47
+
+_AskedTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+_Topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
+_Partition = OffsetDeleteResponse.OffsetDeleteResponsePartition
+
+
+def handle(
+    broker: Broker, request: OffsetDeleteRequest, context: RequestContext
+) -> OffsetDeleteResponse | Answer:
+    if not request.group_id:
+        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    refused: list[_Topic] = []
+    request.topics = [
+        known for topic in request.topics if (known := _known_part(broker, topic, refused)) is not None
+    ]
+
+    def decide(shard: GroupShard, _reply: Reply) -> Result[OffsetDeleteResponse]:
+        result = shard.offsets.delete(request)
+        if refused and isinstance(result.response, OffsetDeleteResponse):
+            result.response.topics = merged(refused, result.response.topics, _name_of)
+        return result
+
+    return broker.groups.ask(
+        request.group_id, decide, lambda error: OffsetDeleteResponse(error_code=error.code)
+    )
+
+
+def _known_part(broker: Broker, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:
+    """The partitions of a topic that exist; the others are refused."""
+    known = broker.image.topics_by_name.get(topic.name)
+    topic.partitions, unknown = split(topic.partitions, () if known is None else known.partitions)
+    if unknown or known is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partitions = [_Partition(partition_index=asked.partition_index, error_code=code) for asked in unknown]
+        refused.append(_Topic(name=topic.name, partitions=partitions))
+    return topic if topic.partitions else None
+
+
+def _name_of(topic: _Topic) -> str:
+    return topic.name
+
+
+API = Api(KEY, handle)

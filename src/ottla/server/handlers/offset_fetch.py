@@ -1,0 +1,155 @@
+"""OffsetFetch (9), versions 1 to 10.
+
+How far groups have read: some partitions, or all that have an offset (v2: no topics named). v8 asks for
+several groups at once, v7 for stable offsets only, v9 as a member with its epoch, v10 by topic id. A
+partition without an offset has -1 and no error, as has every partition of a group that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.result import Result
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.error_codes import ErrorCode
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.wire.uuid import ZERO
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.shard import GroupShard
+    from ottla.coordinator.result import Reply
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+    from ottla.wire.errors import KafkaError
+
+KEY = 9
+
+_GROUP_ERRORS_FROM = 2
+_SEVERAL_GROUPS_FROM = 8
+_TOPIC_IDS_FROM = 10
+
+_NO_OFFSET = -1
+
+_AskedGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+_AskedTopic = OffsetFetchRequest.OffsetFetchRequestTopics
+_Group = OffsetFetchResponse.OffsetFetchResponseGroup
+_Topic = OffsetFetchResponse.OffsetFetchResponseTopics
+_Partition = OffsetFetchResponse.OffsetFetchResponsePartitions
+
+_Asked = tuple[str, "Callable[[GroupShard, Reply], Result[_Group]]", "Callable[[KafkaError], _Group]"]
+
+
+def handle(
+    broker: Broker, request: OffsetFetchRequest, context: RequestContext
+) -> OffsetFetchResponse | Answer:
+    version = context.version
+    asked = [
+        _fetch(broker, group, version, require_stable=request.require_stable)
+        for group in _groups_of(request, version)
+    ]
+    if version >= _SEVERAL_GROUPS_FROM:
+        return broker.groups.ask_many(asked, lambda groups: OffsetFetchResponse(groups=groups))
+    return broker.groups.ask_many(asked, _of_one_group)
+
+
+def _groups_of(request: OffsetFetchRequest, version: int) -> list[_AskedGroup]:
+    if version >= _SEVERAL_GROUPS_FROM:
+        return request.groups
+    topics = None
+    if request.topics is not None:
+        topics = [
+            _AskedTopic(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return [_AskedGroup(group_id=request.group_id, topics=topics)]
+
+
+def _fetch(broker: Broker, group: _AskedGroup, version: int, *, require_stable: bool) -> _Asked:
+    by_id = version >= _TOPIC_IDS_FROM
+    refused: list[_Topic] = []
+    asked = group
+    if by_id and group.topics is not None:
+        asked = _AskedGroup(
+            group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch
+        )
+        asked.topics = _named(broker, group.topics, refused)
+
+    def decide(shard: GroupShard, _reply: Reply) -> Result[_Group]:
+        fetched = shard.offsets.fetch(asked, require_stable=require_stable)
+        if by_id and asked.topics is None:
+            fetched.topics = _identified(broker, fetched.topics)
+        fetched.topics += refused
+        return Result(fetched)
+
+    return group.group_id, decide, lambda error: _failed(group, error.code, version)
+
+
+def _named(broker: Broker, topics: list[_AskedTopic], refused: list[_Topic]) -> list[_AskedTopic]:
+    """Topics that are known by their ids, with their names."""
+    named = []
+    for topic in topics:
+        known = broker.image.topics.get(topic.topic_id)
+        if known is None:
+            refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            topic.name = known.name
+            named.append(topic)
+    return named
+
+
+def _identified(broker: Broker, topics: list[_Topic]) -> list[_Topic]:
+    """With their ids: a topic that is gone has none, and cannot be in the answer."""
+    identified = []
+    for topic in topics:
+        known = broker.image.topics_by_name.get(topic.name)
+        if known is not None:
+            topic.topic_id = known.id
+            identified.append(topic)
+    return identified
+
+
+def _failed(group: _AskedGroup, code: int, version: int) -> _Group:
+    if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        code = ErrorCode.NOT_COORDINATOR  # consumers before 3.9 only retry that
+    if version >= _GROUP_ERRORS_FROM:
+        return _Group(group_id=group.group_id, error_code=code)
+    return _Group(group_id=group.group_id, topics=[_refused(topic, code) for topic in group.topics or ()])
+
+
+def _refused(topic: _AskedTopic, code: int) -> _Topic:
+    return _Topic(
+        name=topic.name,
+        topic_id=topic.topic_id or ZERO,
+        partitions=[
+            _Partition(partition_index=index, committed_offset=_NO_OFFSET, metadata="", error_code=code)
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _of_one_group(groups: list[_Group]) -> OffsetFetchResponse:
+    """The form of the versions that know one group."""
+    (group,) = groups
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponse.OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,97 @@
+"""TxnOffsetCommit (28), versions 0 to 5.
+
+Keeps how far a group has read as part of a producer's transaction: the offsets hold once it is committed.
+v3 adds the member and its generation, v5 transactions of version 2. Partitions that do not exist are answered
+here (UNKNOWN_TOPIC_OR_PARTITION). Clients before v2 do not know that a coordinator may be loading, and are
+told COORDINATOR_NOT_AVAILABLE instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.result import TransactionalWrite
+from ottla.server.coordination import caller_of
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.offset_common import merged, split
+from ottla.wire.error_codes import ErrorCode
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.shard import GroupShard
+    from ottla.coordinator.result import Reply, Result
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+    from ottla.wire.errors import KafkaError
+
+KEY = 28
+
+_KNOWS_LOADING_FROM = 2
+
+_AskedTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+_Topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+_Partition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+
+
+def handle(
+    broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
+) -> TxnOffsetCommitResponse | Answer:
+    refused: list[_Topic] = []
+    request.topics = [
+        known for topic in request.topics if (known := _known_part(broker, topic, refused)) is not None
+    ]
+    if not request.topics:
+        return TxnOffsetCommitResponse(topics=merged(refused, [], _name_of))
+    if not request.group_id:
+        return _refuse_all(request, ErrorCode.INVALID_GROUP_ID, refused)
+    caller = caller_of(context)
+    write = TransactionalWrite(request.producer_id, request.producer_epoch)
+
+    def decide(shard: GroupShard, _reply: Reply) -> Result[TxnOffsetCommitResponse]:
+        result = shard.offsets.commit_in_transaction(request, caller, write)
+        if refused and isinstance(result.response, TxnOffsetCommitResponse):
+            result.response.topics = merged(refused, result.response.topics, _name_of)
+        return result
+
+    def failed(error: KafkaError) -> TxnOffsetCommitResponse:
+        code = error.code
+        if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < _KNOWS_LOADING_FROM:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return _refuse_all(request, code, refused)
+
+    return broker.groups.ask(request.group_id, decide, failed)
+
+
+def _known_part(broker: Broker, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:
+    """The partitions of a topic that exist; the others are refused."""
+    known = broker.image.topics_by_name.get(topic.name)
+    if known is None:
+        refused.append(_refused(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return None
+    topic.partitions, unknown = split(topic.partitions, known.partitions)
+    if unknown:
+        refused.append(_refused(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    return topic if topic.partitions else None
+
+
+def _refuse_all(request: TxnOffsetCommitRequest, code: int, refused: list[_Topic]) -> TxnOffsetCommitResponse:
+    topics = [_refused(topic, topic.partitions, code) for topic in request.topics]
+    return TxnOffsetCommitResponse(topics=merged(refused, topics, _name_of))
+
+
+def _refused(
+    topic: _AskedTopic, partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition], code: int
+) -> _Topic:
+    return _Topic(
+        name=topic.name,
+        partitions=[
+            _Partition(partition_index=asked.partition_index, error_code=code) for asked in partitions
+        ],
+    )
+
+
+def _name_of(topic: _Topic) -> str:
+    return topic.name
+
+
+API = Api(KEY, handle)

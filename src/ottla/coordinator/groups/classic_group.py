@@ -138,13 +138,13 @@ class ClassicGroup:
     @classmethod
     def of_value(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         """The group that a record has kept. Of each member's protocols it has the chosen one alone."""
-        protocol = value.protocol or ""
+        protocol = value.protocol or ("" if value.members else None)
         group = cls(
             group_id,
             state=ClassicState.STABLE if value.members else ClassicState.EMPTY,
             generation=value.generation,
             protocol_type=value.protocol_type,
-            protocol_name=value.protocol,
+            protocol_name=protocol,
             leader_id=value.leader,
             state_since_ms=None if value.current_state_timestamp == -1 else value.current_state_timestamp,
             members=(
@@ -157,7 +157,7 @@ class ClassicGroup:
                         kept.session_timeout if kept.rebalance_timeout == -1 else kept.rebalance_timeout
                     ),
                     session_timeout_ms=kept.session_timeout,
-                    protocols=((protocol, kept.subscription),),
+                    protocols=((protocol or "", kept.subscription),),
                     assignment=kept.assignment,
                 )
                 for kept in value.members
@@ -331,7 +331,7 @@ class ClassicGroup:
             self._count(member.protocols, -1)
             if member.join is not None:
                 self.joined_count -= 1
-            if member.instance_id is not None:
+            if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
                 del self.static_ids[member.instance_id]
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)

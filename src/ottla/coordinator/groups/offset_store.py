@@ -23,6 +23,9 @@ from ottla.wire.uuid import ZERO
 Partitions = dict[int, bytes]
 """Partition -> the value of its commit record."""
 
+Pair = tuple[bytes | None, bytes | None]
+"""The key and the value of a record."""
+
 _Place = tuple[str, str, int]
 """Group id, topic, partition."""
 
@@ -151,33 +154,39 @@ class OffsetStore:
 
     # Loading
 
-    def load(self, records: Iterable[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
+    def load(self, records: Iterable[Pair]) -> list[Pair]:
         """Take in commits that are not part of a transaction, as bytes; the records of other types come back.
 
         All keys of a group's topic share what stands before the partition, so a prefix that was seen before
         needs no decoding. `end_load` afterwards.
         """
-        others = []
+        others: list[Pair] = []
         known = self._known_prefixes
         is_any_open = bool(self._open)
         for record in records:
             key, value = record
+            if key is None:
+                others.append(record)
+                continue
             partitions = known.get(key[:-PARTITION_BYTES])
             if partitions is None or value is None or is_any_open or value[:2] not in VERSIONS:
-                if key[:2] != KEY_TYPE:
+                if key[:2] == KEY_TYPE:
+                    self._load_one(key, value)
+                else:
                     others.append(record)
-                    continue
-                group_id, topic, partition = read_key(key)
-                if value is None:
-                    self.remove(group_id, topic, partition)
-                    continue
-                if value[:2] not in VERSIONS:
-                    read_value(value)  # says what is wrong
-                self.put(group_id, topic, partition, value)
-                known[key[:-PARTITION_BYTES]] = self.committed[group_id][topic]
             else:
                 partitions[int.from_bytes(key[-PARTITION_BYTES:], "big", signed=True)] = value
         return others
+
+    def _load_one(self, key: bytes, value: bytes | None) -> None:
+        group_id, topic, partition = read_key(key)
+        if value is None:
+            self.remove(group_id, topic, partition)
+            return
+        if value[:2] not in VERSIONS:
+            read_value(value)  # says what is wrong
+        self.put(group_id, topic, partition, value)
+        self._known_prefixes[key[:-PARTITION_BYTES]] = self.committed[group_id][topic]
 
     def end_load(self) -> None:
         """Everything is loaded: forget what made it fast."""

@@ -15,6 +15,7 @@ from ottla.coordinator.groups.classic_group import ClassicGroup
 from ottla.coordinator.groups.cleanup import Cleanup
 from ottla.coordinator.groups.consumer import ConsumerProtocol
 from ottla.coordinator.groups.offset_records import OffsetRecord
+from ottla.coordinator.groups.offset_store import Pair
 from ottla.coordinator.groups.offsets import Offsets
 from ottla.coordinator.result import Record, Reply, Result
 from ottla.wire.error_codes import ErrorCode
@@ -108,14 +109,14 @@ class GroupShard:
         """The pending offsets of a producer take effect, or go."""
         self.offsets.store.end_transaction(producer_id, is_commit=is_commit)
 
-    def load(self, batch: Iterable[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
-        """Replay the records of a batch that is not transactional, as bytes. What comes back is for `replay`.
+    def load(self, pairs: Iterable[Pair]) -> list[Pair]:
+        """Replay records that are not of a transaction, as bytes. What comes back is for `replay`.
 
         Only commits of offsets are taken, many times faster than by `replay`. They may go before the other
-        records of their batch: no other record says anything of offsets, and groups that have only offsets
-        are made at the end of the load.
+        records: no other record says anything of offsets, and groups that have only offsets are made at the
+        end of the load.
         """
-        return self.offsets.store.load(batch)
+        return self.offsets.store.load(pairs)
 
     # The runtime's calls
 

@@ -139,7 +139,7 @@ class ShardOfTests:
                 other.shard.replay_end_transaction(entry[0], 0, entry[1])
                 continue
             producer_id, key, value = entry
-            rest = [(key, value)]
+            rest: list[tuple[bytes | None, bytes | None]] = [(key, value)]
             if fast and producer_id < 0:
                 rest = other.shard.load(rest)
             for left in rest:

@@ -378,6 +378,13 @@ def test_a_broken_key_stops_the_load(tests: ShardOfTests, key: bytes) -> None:
         tests.shard.load([(key, b"\0\4")])
 
 
+def test_records_that_are_not_offsets_come_back_from_the_load(tests: ShardOfTests) -> None:
+    others = [(None, b"v"), (b"", None), (b"\0\2\0\1g", None), (b"\0\1", b"")]
+    assert tests.shard.load(others[:3]) == others[:3]
+    with pytest.raises(MalformedMessage):
+        tests.shard.load(others)
+
+
 def test_groups_of_other_kinds_are_left_alone(tests: ShardOfTests) -> None:
     tests.replay(Record(ShareGroupMetadataKey(group_id="s"), ShareGroupMetadataValue(epoch=1)))
     assert tests.listed() == []

@@ -1,0 +1,68 @@
+"""ConsumerGroupDescribe (69), versions 0 and 1.
+
+State, epochs, members and assignments of consumer groups (KIP-848). A group of another kind is not found. v1
+says of each member which protocol it speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.result import Result
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.common import GROUP_OPERATIONS
+from ottla.server.handlers.consumer_group_heartbeat import is_enabled
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.shard import GroupShard
+    from ottla.coordinator.result import Reply
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+    from ottla.wire.errors import KafkaError
+
+KEY = 69
+
+_Described = ConsumerGroupDescribeResponse.DescribedGroup
+
+
+def handle(
+    broker: Broker, request: ConsumerGroupDescribeRequest, context: RequestContext
+) -> ConsumerGroupDescribeResponse | Answer:
+    if not is_enabled(broker):
+        return ConsumerGroupDescribeResponse(
+            groups=[_refused(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in request.group_ids]
+        )
+
+    def decide(group_id: str, shard: GroupShard) -> Result[_Described]:
+        described = shard.consumer.describe(group_id)
+        if request.include_authorized_operations and not described.error_code:
+            described.authorized_operations = GROUP_OPERATIONS
+        return Result(described)
+
+    def ask(
+        group_id: str,
+    ) -> tuple[str, Callable[[GroupShard, Reply], Result[_Described]], Callable[[KafkaError], _Described]]:
+        return (
+            group_id,
+            lambda shard, _reply: decide(group_id, shard),
+            lambda error: _refused(group_id, error.code),
+        )
+
+    nameless = [_refused("", ErrorCode.INVALID_GROUP_ID) for group_id in request.group_ids if not group_id]
+    return broker.groups.ask_many(
+        map(ask, filter(None, request.group_ids)),
+        lambda groups: ConsumerGroupDescribeResponse(groups=nameless + groups),
+    )
+
+
+def _refused(group_id: str, code: ErrorCode) -> _Described:
+    return _Described(group_id=group_id, error_code=code)
+
+
+API = Api(KEY, handle)

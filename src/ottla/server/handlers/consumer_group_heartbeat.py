@@ -1,0 +1,90 @@
+"""ConsumerGroupHeartbeat (68), versions 0 and 1.
+
+A member of a consumer group (KIP-848) joins, lives, reconciles and leaves. From v1 on members make their own
+id and may subscribe to a regular expression. An answer waits only for a large assignment that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.groups.consumer_member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from ottla.server.coordination import caller_of
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import InvalidRequest, KafkaError, UnsupportedAssignor, UnsupportedVersion
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+
+KEY = 68
+
+_OWN_ID_FROM = 1
+
+
+def handle(
+    broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse | Answer:
+    try:
+        if not is_enabled(broker):
+            raise UnsupportedVersion
+        _check(request, context.version, broker.config.list_of("group.consumer.assignors"))
+    except KafkaError as error:
+        return _failed(error)
+    caller = caller_of(context)
+    return broker.groups.ask(
+        request.group_id, lambda shard, reply: shard.consumer.heartbeat(request, caller, reply), _failed
+    )
+
+
+def is_enabled(broker: Broker) -> bool:
+    """It can be switched off on a node, and is off in a cluster whose features are older."""
+    return (
+        "consumer" in broker.config.list_of("group.coordinator.rebalance.protocols")
+        and broker.image.features.get("group.version", 0) >= 1
+    )
+
+
+def _failed(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+
+
+def _check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]) -> None:
+    epoch = request.member_epoch
+    if version >= _OWN_ID_FROM or epoch > 0 or epoch == LEAVE_EPOCH:
+        _check_text(request.member_id, "MemberId can't be empty.")
+    _check_text(request.group_id, "GroupId can't be empty.")
+    _check_text(request.instance_id, "InstanceId can't be empty.")
+    _check_text(request.rack_id, "RackId can't be empty.")
+    if epoch == 0:
+        if request.rebalance_timeout_ms == -1:
+            raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
+        if request.topic_partitions is None or request.topic_partitions:
+            raise InvalidRequest("TopicPartitions must be empty when (re-)joining.")
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            raise InvalidRequest(
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+            )
+    elif epoch == LEAVE_STATIC_EPOCH:
+        if request.instance_id is None:
+            raise InvalidRequest("InstanceId can't be null.")
+    elif epoch < LEAVE_STATIC_EPOCH:
+        raise InvalidRequest("MemberEpoch is invalid.")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise UnsupportedAssignor(
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: "
+            f"{', '.join(assignors)}."
+        )
+
+
+def _check_text(text: str | None, complaint: str) -> None:
+    if text is not None and not text.strip():
+        raise InvalidRequest(complaint)
+
+
+API = Api(KEY, handle)

@@ -22,7 +22,7 @@ from ottla.coordinator.result import Record
 from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 
 GROUPS = ("g", "h")
-PLACES = [(topic, partition) for topic in ("a", "b") for partition in (0, 1)]
+PLACES = [("a", 0), ("a", 1), ("b", 0)]
 PRODUCERS = (7, 8)
 
 
@@ -78,7 +78,7 @@ STEPS = st.lists(
         st.tuples(st.just("delete"), ONE_GROUP, ONE_PLACE),
         st.tuples(st.just("delete_group"), ONE_GROUP),
     ),
-    max_size=30,
+    max_size=40,
 )
 
 

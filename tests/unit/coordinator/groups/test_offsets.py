@@ -201,6 +201,16 @@ def test_a_later_commit_outside_wins_over_the_transaction(tests: ShardOfTests) -
     assert tests.fetch("g", A0, A1, stable=True) == {A0: 9, A1: 6}
 
 
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_load_knows_which_commit_came_later(tests: ShardOfTests, fast: bool) -> None:
+    tests.commit("g", {A0: 1, A1: 1})
+    tests.commit_in_transaction(7, "g", {A0: 5, A1: 6})
+    tests.commit("g", {A0: 9})
+    loaded = tests.reload(fast=fast)
+    loaded.end_transaction(7, is_commit=True)
+    assert loaded.fetch("g", stable=True) == {A0: 9, A1: 6}
+
+
 def test_of_two_transactions_the_later_commit_wins_whichever_ends_first(tests: ShardOfTests) -> None:
     tests.commit_in_transaction(7, "g", {A0: 5, A1: 5})
     tests.commit_in_transaction(8, "g", {A0: 6, A1: 6})
@@ -487,6 +497,36 @@ def test_a_sweep_over_many_offsets_is_cut_into_slices(monkeypatch: pytest.Monkey
     assert tests.listed() == []
 
 
+def test_a_group_goes_with_its_last_offset_also_where_a_slice_ends_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ottla.coordinator.groups import cleanup
+
+    monkeypatch.setattr(cleanup, "OFFSETS_PER_SLICE", 5)
+    tests = ShardOfTests(a=5)
+    tests.commit("g", {("a", index): index for index in range(5)})
+    tests.clock.value_ms += WEEK_MS
+    tests.sweep()
+    assert tests.listed() == []
+
+
+def test_a_sweep_bears_what_is_deleted_between_its_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ottla.coordinator.groups import cleanup
+
+    monkeypatch.setattr(cleanup, "OFFSETS_PER_SLICE", 2)
+    monkeypatch.setattr(cleanup, "_OFFSETS_PER_STEP", 2)
+    tests = ShardOfTests(a=6)
+    tests.commit("g", {("a", index): index for index in range(6)})
+    tests.commit("h", {A0: 1})
+    tests.clock.value_ms += WEEK_MS
+    tests.fire("offset-expiry")
+    tests.delete_offsets("g", ("a", 4))
+    tests.fire("offset-expiry")
+    tests.delete_groups("h")
+    tests.sweep()
+    assert tests.listed() == []
+
+
 # Deleted topics
 
 
@@ -499,6 +539,14 @@ def test_offsets_of_a_deleted_topic_go(tests: ShardOfTests) -> None:
     assert tests.fetch("g") == {B0: 3}
     assert tests.fetch("h") == {}
     assert tests.fetch("i") == {B0: 6}
+
+
+def test_an_offset_with_a_pending_one_is_deleted_once(tests: ShardOfTests) -> None:
+    tests.commit("g", {A0: 1})
+    tests.commit_in_transaction(7, "g", {A0: 5})
+    written = len(tests.log)
+    tests.delete_topic("a")
+    assert len(tests.log) == written + 1
 
 
 def test_offsets_of_a_later_topic_of_the_same_name_stay_when_the_earlier_goes(tests: ShardOfTests) -> None:

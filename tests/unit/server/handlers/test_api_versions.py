@@ -46,8 +46,10 @@ def test_a_controller_listener_advertises_what_controllers_serve() -> None:
     assert 3 not in ranges(response)
 
 
-def test_groups_are_not_advertised() -> None:
-    assert not {10, 11, 12, 14, 68} & set(ranges(ask(broker_of(image_of()), ASKED)))
+def test_groups_of_consumers_are_advertised_and_share_groups_are_not() -> None:
+    advertised = set(ranges(ask(broker_of(image_of()), ASKED)))
+    assert {8, 9, 10, 11, 12, 13, 14, 15, 16, 28, 42, 47, 68, 69} <= advertised
+    assert not {76, 77, 78, 79} & advertised
 
 
 def test_features_come_with_their_levels_and_the_offset_that_they_are_from() -> None:

@@ -15,7 +15,7 @@ BENCH_STAMP := .venv/.set-up-bench
 help:
 	@echo "make setup    a virtual environment in .venv with Ottla and everything its tests use"
 	@echo "make run      a broker on localhost:9092 that keeps its data in ./data"
-	@echo "make test     all tests, those with real peers too (Java and Maven, kcat)"
+	@echo "make test     all tests, those with real peers too (Java and Maven, Go, kcat)"
 	@echo "make unit     the tests that need Python alone"
 	@echo "make check    style, types, layers and generated files"
 	@echo "make format   put the style right"

@@ -1,4 +1,4 @@
-"""Real peers for tests and benchmarks: Kafka's jars, a Java compiler, kcat, and brokers as processes.
+"""Real peers for tests and benchmarks: Kafka's jars, Java and Go compilers, kcat, and brokers as processes.
 
 Peers are fetched once into `.peers/` and shared by every run: each is built under a temporary name while a
 lock is held and then renamed, so a run that breaks off leaves nothing half done. A missing tool skips the
@@ -77,8 +77,10 @@ def _build_once(target: Path, build: Callable[[Path], None]) -> Path:
     return target
 
 
-def _run_checked(command: Sequence[str], what: str) -> None:
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+def _run_checked(
+    command: Sequence[str], what: str, *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env)
     if result.returncode:
         raise PeerMissing(f"{what} failed (exit {result.returncode}):\n{result.stdout}{result.stderr}")
 
@@ -180,6 +182,58 @@ def kcat() -> str:
         if apt is not None:
             _run_checked([apt, "install", "-y", "-qq", "kcat"], "installing kcat")
     return _tool("kcat", "kcat")
+
+
+# --- Go -----------------------------------------------------------------------------------------------
+
+
+def go_build(module: Path) -> Path:
+    """Build the Go program in `module`, whose go.mod and go.sum pin what it uses; the path of the program."""
+    compiler = _go()
+    digest = hashlib.sha256()
+    sources = sorted(path for path in module.iterdir() if path.suffix in (".go", ".mod", ".sum"))
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    wanted = next(
+        line.split()[1] for line in (module / "go.mod").read_text().splitlines() if line[:3] == "go "
+    )
+
+    def build(directory: Path) -> None:
+        command = [_newer_go(compiler, wanted), "build", "-trimpath", "-o", str(directory / "program"), "."]
+        environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+        _run_checked(command, f"building {module.name} with Go", cwd=module, env=environment)
+
+    return _build_once(PEERS / "go" / digest.hexdigest()[:20], build) / "program"
+
+
+def _go() -> str:
+    return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin") or _tool("go", "golang-go")
+
+
+def _newer_go(compiler: str, wanted: str) -> str:
+    """The compiler, or where it is older than `wanted` one of that version, fetched as a module.
+
+    A system's package may be years behind what a client's module asks for.
+    """
+
+    def numbers(version: str) -> list[int]:
+        return [int(part) for part in version.removeprefix("go").split(".") if part.isdigit()]
+
+    def asked(*names: str) -> list[str]:
+        answer = subprocess.run([compiler, "env", *names], capture_output=True, text=True, check=True)
+        return answer.stdout.split()
+
+    version, system, machine = asked("GOVERSION", "GOOS", "GOARCH")
+    if numbers(version) >= numbers(wanted):
+        return compiler
+    toolchain = f"golang.org/toolchain@v0.0.1-go{wanted}.{system}-{machine}"
+    with tempfile.TemporaryDirectory() as elsewhere:
+        _run_checked([compiler, "mod", "download", toolchain], f"fetching Go {wanted}", cwd=Path(elsewhere))
+    directory = Path(asked("GOMODCACHE")[0]) / toolchain
+    programs = [directory / "bin" / "go", *directory.glob("pkg/tool/*/*")]
+    for program in programs:  # files of a module come without the right to be run
+        program.chmod(program.stat().st_mode | 0o111)
+    return str(programs[0])
 
 
 # --- processes ----------------------------------------------------------------------------------------

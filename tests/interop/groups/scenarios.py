@@ -1,0 +1,202 @@
+"""What happens to a group, and what must be seen of it. Each scenario runs for every client that can do it.
+
+Beyond what a scenario asserts itself, `Group.finish` judges the merged logs of all members: one owner at a
+time, every record delivered, no record skipped, every owner started exactly at the group's commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.interop.groups.harness import CLIENTS, Client, Group, World, group
+from tests.interop.groups.ledger import At
+
+_PAUSE_MS = 8000
+_SHORT_POLL_MS = 3000
+
+
+def scale(world: World, client: Client) -> str:
+    """1 -> 5 -> 2 members while records come in."""
+    with group(world, client, "scale") as here:
+        here.add_topic(partitions=7)
+        here.start("1")
+        here.wait_shared_out()
+        here.wait_records("1", 3)
+        here.start("2", "3", "4", "5")
+        here.wait_shared_out()
+        here.wait_records("5", 3)
+        here.close("1", "3", "4")
+        here.wait_shared_out()
+        here.wait_records("2", 3)
+        here.finish()
+        return here.ledger.figures()
+
+
+def static_restart(world: World, client: Client) -> str:
+    """A static member that comes back in time has its partitions again, and nobody else hears of it."""
+    with group(world, client, "static", session_ms=15_000) as here:
+        here.add_topic(partitions=6)
+        here.start("1", instance="one")
+        here.start("2", instance="two")
+        here.start("3", instance="three")
+        here.wait_shared_out()
+        here.wait_records("2")
+        owned = here.owned("2")
+        before = len(_moves(here))
+        here.close("2")
+        here.start("2 again", instance="two")
+        here.wait_shared_out()
+        here.wait_records("2 again", 3)
+        assert here.owned("2 again") == owned
+        others = [move for move in _moves(here)[before:] if not move["member"].endswith(("/2", "/2 again"))]
+        assert not others, f"the others were moved: {others}"
+        here.finish()
+        return here.ledger.figures()
+
+
+def cooperative(world: World, client: Client) -> str:
+    """Only partitions that change hands are revoked."""
+    with group(world, client, "cooperative", assignor=client.cooperative_assignor) as here:
+        here.add_topic(partitions=6)
+        here.start("1")
+        here.wait_shared_out()
+        here.start("2")
+        here.wait_shared_out()
+        kept = here.owned("1")
+        assert len(kept) == 3
+        here.start("3")
+        here.wait_shared_out()
+        assert len(here.owned("1") & kept) == 2
+        here.wait_records("3", 2)
+        here.close("2")
+        here.wait_shared_out()
+        _assert_nothing_moved_in_vain(here)
+        here.finish()
+        return here.ledger.figures()
+
+
+def regex(world: World, client: Client) -> str:
+    """A pattern takes in what matches, also a topic that is made later, and nothing else."""
+    base = world.new_name(f"pattern-{client.name}")
+    with group(world, client, "regex", pattern=f"^{base}[.](red|green)$") as here:
+        here.add_topic(f"{base}.red", partitions=3)
+        here.add_topic(f"{base}.blue", partitions=1, is_consumed=False)
+        here.start("1", "2")
+        here.wait_shared_out()
+        here.add_topic(f"{base}.green", partitions=3)
+        here.wait_shared_out()
+        here.wait_records("1", 2)
+        here.finish()
+        return here.ledger.figures()
+
+
+def kill(world: World, client: Client) -> str:
+    """kill -9 of a member: its partitions go to the others once its session is over."""
+    with group(world, client, "kill") as here:
+        here.add_topic(partitions=6)
+        here.start("1")
+        victim = here.start_victim("2")
+        here.wait_shared_out()
+        here.wait_records("2", 5)
+        assert here.owned("2")
+        victim.kill()
+        here.wait_shared_out()
+        here.wait_records("1", 3)
+        here.finish()
+        return here.ledger.figures()
+
+
+def pause(world: World, client: Client) -> str:
+    """A member that stops polling for too long loses its place, cannot commit any more, and may come back."""
+    given = {"max_poll_ms": _SHORT_POLL_MS, "session_ms": _SHORT_POLL_MS}
+    with group(world, client, "pause", **given) as here:
+        here.add_topic(partitions=6)
+        here.start("1", "2")
+        here.wait_shared_out()
+        here.pause("1", _PAUSE_MS)
+        here.wait(lambda: here.ledger.events("paused"), "the pause")
+        here.start(
+            "3"
+        )  # a member that joins is what makes a client without a poll interval of its own miss something
+        here.wait_shared_out(leaving_out=("1",))
+        assert not here.ledger.events("resumed"), (
+            "the others had everything before the paused member came back"
+        )
+        here.wait(lambda: here.ledger.events("resumed"), "the end of the pause")
+        here.wait_shared_out()
+        here.wait_records("1", 2)
+        here.finish()
+        return here.ledger.figures()
+
+
+def everyone(world: World, protocol: str) -> str:
+    """Members of all clients in one group."""
+    clients = [client for client in CLIENTS if client.protocol == protocol]
+    with group(world, clients[0], f"everyone-{protocol}", assignor="range") as here:
+        here.add_topic(partitions=2 * len(clients))
+        for client in clients:
+            here.start(client.name, client=client)
+        here.wait_shared_out()
+        for client in clients:
+            here.wait_records(client.name)
+        here.close(clients[0].name)
+        here.wait_shared_out()
+        here.finish()
+        return here.ledger.figures()
+
+
+def upgrade(world: World, assignor: str | None) -> str:
+    """A live group goes from the classic protocol to the consumer protocol and back, a member at a time."""
+    java = {client.protocol: client for client in CLIENTS if client.host == "java"}
+    given: dict[str, Any] = {"assignor": assignor} if assignor else {}
+    with group(world, java["classic"], f"upgrade-{assignor or 'default'}") as here:
+        here.add_topic(partitions=6)
+        here.start("1", "2", "3", **given)
+        here.wait_shared_out()
+        assert _type_of(here) == "CLASSIC"
+        for name in ("1", "2", "3"):
+            here.close(name)
+            here.start(f"{name} upgraded", client=java["consumer"])
+            here.wait_shared_out()
+            here.wait_records(f"{name} upgraded")
+            assert _type_of(here) == "CONSUMER"
+        for name in ("1", "2", "3"):
+            here.close(f"{name} upgraded")
+            here.start(f"{name} again", client=java["classic"], **given)
+            here.wait_shared_out()
+            here.wait_records(f"{name} again")
+        assert _type_of(here) == "CLASSIC"
+        # A classic member can be an epoch behind its consumer group: when that becomes a classic group again,
+        # its next heartbeat carries a generation that is over.
+        here.finish(may_lose=True)
+        return here.ledger.figures()
+
+
+SCENARIOS: dict[str, Callable[[World, Client], str]] = {
+    each.__name__: each for each in (regex, pause, kill, scale, static_restart, cooperative)
+}
+
+
+def takes_part(scenario: str, client: Client) -> bool:
+    if scenario == "static_restart" and client.name == "franz-go-consumer":
+        return False  # it leaves its instance id out of its last heartbeat, which a broker must refuse
+    return scenario != "cooperative" or client.is_cooperative
+
+
+def _moves(here: Group) -> list[dict[str, Any]]:
+    return [event for event in here.ledger.events("assigned", "revoked", "lost") if event["partitions"]]
+
+
+def _type_of(here: Group) -> str:
+    listed = here.world.admin.list_consumer_groups().result(30).valid
+    return next(str(each.type.name) for each in listed if each.group_id == here.name)
+
+
+def _assert_nothing_moved_in_vain(here: Group) -> None:
+    last_owner: dict[At, object] = {}
+    for event in here.ledger.events("assigned"):
+        for topic, partition in event["partitions"]:
+            at = (topic, partition)
+            assert last_owner.get(at) != event["member"], f"{at} was taken from {event['member']} in vain"
+            last_owner[at] = event["member"]

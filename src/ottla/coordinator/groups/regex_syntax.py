@@ -5,7 +5,7 @@ checked and dropped. Topic names are ASCII, so a set of characters is a number w
 128; what lies beyond counts where case is ignored (U+017F is an s and U+212A a k) and matches nothing else.
 
 What is accepted and refused is the same as there, also where that is odd: after a `{` that stands for itself
-no repetition may follow.
+no repetition may follow, and of the capital letters (?i)\\p{Ll} takes in K and S alone.
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ _SCRIPT_NAMES: Final = """
     Ugaritic Unknown Vai Yi
 """
 _SCRIPTS: Final = frozenset(_SCRIPT_NAMES.split())
+_OTHER_CASE: Final = {"Lu": _LOWER, "Ll": _bits("KS")}
 _ESCAPED: Final = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _ALPHANUMERIC: Final = frozenset(string.ascii_letters + string.digits)
 _NAME: Final = _ALPHANUMERIC | {"_"}
@@ -400,8 +401,8 @@ class _Parser:
             raise InvalidExpression(
                 "after \\p stands a general category or a script of Unicode, as in \\p{Lu}"
             )
-        if self.flags.ignores_case and name in ("Lu", "Ll"):
-            mask = _fold(mask)
+        if self.flags.ignores_case:
+            mask |= _OTHER_CASE.get(name, 0)
         return _ALL & ~mask if is_negated else mask
 
     def _escaped(self) -> int:

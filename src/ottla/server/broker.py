@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from ottla.controller.image import ClusterImage
     from ottla.coordinator.slices import Slices
     from ottla.log.directories import LogDirectories
-    from ottla.ports import Clock, Disk, Random
+    from ottla.ports import Clock, Disk, Network, Random
     from ottla.server.committed import CommittedMetadata
     from ottla.server.coordination import Groups
     from ottla.server.dispatch import Dispatcher
     from ottla.server.fetch_sessions import FetchSessions
     from ottla.server.producer_ids import ProducerIds
+    from ottla.server.transactions import Transactions
 
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -43,6 +44,7 @@ class Broker:
     directories: LogDirectories
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
+    network: Network | None = None  # the way to other brokers
     partitions: Partitions = field(default_factory=Partitions)
     api_keys: list[int] = field(
         default_factory=list
@@ -50,6 +52,7 @@ class Broker:
     dispatchers: dict[str, Dispatcher] = field(default_factory=dict)  # by listener, for embedded requests
     _slices: Slices | None = None
     _groups: Groups | None = None
+    _transactions: Transactions | None = None
 
     @property
     def slices(self) -> Slices:
@@ -69,17 +72,32 @@ class Broker:
             self._groups = Groups(self)
         return self._groups
 
+    @property
+    def transactions(self) -> Transactions:
+        """The transaction coordinator, made when the first transaction is asked for."""
+        if self._transactions is None:
+            from ottla.server.transactions import Transactions
+
+            self._transactions = Transactions(self)
+        return self._transactions
+
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Tell the coordinators what changed, once the partitions are as the image says."""
         if self._groups is not None or GROUPS_TOPIC in image.topics_by_name:
             self.groups.on_metadata(image, delta)
+        if self._transactions is not None or TRANSACTIONS_TOPIC in image.topics_by_name:
+            self.transactions.on_metadata(image, delta)
 
     def start_coordinators(self) -> None:
         """Load what this node leads."""
         if GROUPS_TOPIC in self.image.topics_by_name:
             self.groups.start()
+        if TRANSACTIONS_TOPIC in self.image.topics_by_name:
+            self.transactions.start()
 
     def stop_coordinators(self) -> None:
         """Answer whoever still waits: another node, or this one after its start, will know."""
         if self._groups is not None:
             self._groups.close()
+        if self._transactions is not None:
+            self._transactions.close()

@@ -145,6 +145,7 @@ class Node:
                 self._clock, self._random, config.int_of("max.incremental.fetch.session.cache.slots")
             ),
             producer_ids=ProducerIds(quorum, config.node_id),
+            network=self._network,
         )
         self._take_dynamic_config()
         if config.is_broker:
@@ -319,6 +320,8 @@ class Node:
         partition = self.broker.partitions.get(*key)
         if partition is not None:
             partition.log = log
+            if self._replicas is not None:
+                self._replicas.take_verification(log)
             partition.growth.notify()
             if self._placements is not None:
                 directory_id = self.broker.directories.directory_id_of(log)

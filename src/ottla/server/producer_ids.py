@@ -36,10 +36,11 @@ class ProducerIds:
         self._fetching: asyncio.Task[None] | None = None
 
     def take(self) -> int | None:
-        """An id, or None where a block must come first: then `wait`."""
+        """An id, or None where a block must come first: it is on its way then, see `wait`."""
         if self._next == self._end:
             following, self._following = self._following, None
             if following is None:
+                self._fetch()
                 return None
             self._use(following)
         taken = self._next
@@ -47,6 +48,11 @@ class ProducerIds:
         if self._next >= self._prefetch_at and self._following is None:
             self._fetch()
         return taken
+
+    def prepare(self) -> None:
+        """Have a block fetched, so that the first one who asks need not wait for it."""
+        if self._next == self._end and self._following is None:
+            self._fetch()
 
     async def wait(self) -> int:
         """An id, once there is one. CoordinatorLoadInProgress, which producers retry: there is none now."""

@@ -58,6 +58,14 @@ class Replicas:
         """The node's own settings changed, which are the defaults of every topic's."""
         for name in list(self._broker.partitions.by_name):
             self._apply_topic_config(name)
+        for partition in self._broker.partitions:
+            if partition.log is not None:
+                self.take_verification(partition.log)
+
+    def take_verification(self, log: Log) -> None:
+        """Whether a transaction's first write needs its coordinator's word."""
+        verify = self._broker.config.bool_of("transaction.partition.verification.enable")
+        log.producers.verify = verify
 
     def why_stray(self, log: Log) -> str | None:
         """Why a log found on disk does not belong here; None where it does."""
@@ -130,6 +138,8 @@ class Replicas:
         except KafkaError as error:
             logger.error("%s-%d cannot be served: %s", topic.name, index, error)
             log = None
+        if log is not None:
+            self.take_verification(log)
         partition = Partition(topic.name, topic.id, index, log)
         partition.min_insync_replicas = self._min_insync_replicas(topic.name)
         broker.partitions.add(partition)

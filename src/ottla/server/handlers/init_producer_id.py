@@ -1,8 +1,10 @@
 """InitProducerId (22), versions 0 to 6 (6 is not stable).
 
-Gives an idempotent producer a fresh id with epoch 0. A producer that names its old id and epoch (v3) gets a
-fresh id as well; naming only one of them is INVALID_REQUEST. A transactional id needs the transaction
-coordinator: COORDINATOR_NOT_AVAILABLE while this node has none, which producers try again.
+Gives an idempotent producer a fresh id with epoch 0. A transactional producer asks the coordinator of its
+transactional id: it gets a new epoch, which fences whoever had the id before; while a transaction of that one
+is being aborted the answer is CONCURRENT_TRANSACTIONS, ask again. v3: a producer that goes on after an error
+names its id and epoch; naming only one of them is INVALID_REQUEST. Before v4 a fenced producer is told
+INVALID_PRODUCER_EPOCH. v6 has two-phase commit: no timeout, and a prepared transaction that is kept.
 """
 
 from __future__ import annotations
@@ -11,27 +13,34 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.transaction_common import fenced_code
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
 
 KEY = 22
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
+_KNOWS_FENCED_FROM = 4
 
 
 def handle(
     broker: Broker, request: InitProducerIdRequest, context: RequestContext
-) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse]:
+) -> InitProducerIdResponse | Answer | Coroutine[Any, Any, InitProducerIdResponse]:
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return broker.transactions.ask(
+            request.transactional_id,
+            lambda shard, _reply: shard.init_producer_id(request),
+            lambda error: _refused(fenced_code(error, context.version, _KNOWS_FENCED_FROM)),
+        )
     producer_id = broker.producer_ids.take()
     return _wait(broker) if producer_id is None else _given(producer_id)
 

@@ -5,14 +5,16 @@ the connection so that the producer notices; acks=1: once it is in this leader's
 in-sync replicas have it. A topic with `flush.messages` is flushed before anybody is told.
 
 v13 names topics by id; v10 adds the current leader to NOT_LEADER_OR_FOLLOWER; v8 record errors; v7 zstd.
-The records of the request may lie in a buffer that is used again after `handle` returns: they are written
-to the log before that.
+What is written in a transaction is verified with its coordinator first: see `produce_transactional`. The
+records of the request may lie in a buffer that is used again after `handle` returns: they are written to the
+log before that, or copied.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ottla.log.log import Appended
 from ottla.records.batch import ATTRIBUTES_POSITION, MAGIC_POSITION, TRANSACTIONAL_BIT
@@ -35,13 +37,17 @@ from ottla.wire.errors import (
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
+    from ottla.log.producers import VerificationGuard
     from ottla.server.broker import Broker
+    from ottla.server.verification import Guards, Refusals
 
 KEY = 0
 LEADER_HINT_VERSION = 10
 
 _FLAGS_AT = ATTRIBUTES_POSITION + 1
 _WITHOUT_LOG_START = (CorruptMessage, KafkaStorageError, MessageTooLarge, NotLeaderOrFollower)
+
+_NONE: Mapping[tuple[str, int], Any] = {}
 
 _PartitionResponse = ProduceResponse.PartitionProduceResponse
 _TopicResponse = ProduceResponse.TopicProduceResponse
@@ -61,6 +67,24 @@ class _Written:
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Answer | None:
+    refusal = _refusal_of_all(request)
+    if request.transactional_id is not None and refusal is None:
+        from ottla.server.handlers.produce_transactional import verify_and_append
+
+        return verify_and_append(broker, request, context)
+    return append_all(broker, request, context, refusal=refusal)
+
+
+def append_all(
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    *,
+    refusal: KafkaError | None = None,
+    refusals: Refusals = _NONE,
+    guards: Guards = _NONE,
+) -> ProduceResponse | Answer | None:
+    """Append each partition's batch. `refusal` stands for all of them; `refusals` for some."""
     acks = request.acks
     version = context.version
     now_ms = broker.clock.now_ms()
@@ -68,7 +92,6 @@ def handle(
     waiting: list[_Written] = []
     first_error: KafkaError | None = None
     topics: list[_TopicResponse] = []
-    refusal = _refusal_of_all(request)
     for topic in request.topic_data:
         if version >= 13:
             hosted = partitions.by_id.get(topic.topic_id)
@@ -85,8 +108,14 @@ def handle(
                     raise _refusal(broker, topic, data.index, version)
                 check_request(data.records, version)
                 assert data.records is not None  # check_request refuses it
+                guard = None
+                if refusals or guards:
+                    key = (partition.topic, data.index)
+                    if key in refusals:
+                        raise refusals[key]
+                    guard = guards.get(key)
                 asked = partition
-                appended = _append(broker, partition, data.records, acks, now_ms)
+                appended = _append(broker, partition, data.records, acks, now_ms, guard)
             except KafkaError as error:
                 first_error = first_error or error
                 answers.append(_failed(broker, topic, data.index, asked, error, version))
@@ -149,9 +178,16 @@ def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
     return None
 
 
-def _append(broker: Broker, partition: Partition, records: memoryview, acks: int, now_ms: int) -> Appended:
+def _append(
+    broker: Broker,
+    partition: Partition,
+    records: memoryview,
+    acks: int,
+    now_ms: int,
+    guard: VerificationGuard | None,
+) -> Appended:
     try:
-        return partition.append(records, acks=acks, now_ms=now_ms)
+        return partition.append(records, acks=acks, now_ms=now_ms, guard=guard)
     except OSError as error:
         assert partition.log is not None
         raise broker.directories.storage_error(partition.log, error) from error

@@ -2,8 +2,9 @@
 
 Keeps how far a group has read as part of a producer's transaction: the offsets hold once it is committed.
 v3 adds the member and its generation, v5 transactions of version 2. Partitions that do not exist are answered
-here (UNKNOWN_TOPIC_OR_PARTITION). Clients before v2 do not know that a coordinator may be loading, and are
-told COORDINATOR_NOT_AVAILABLE instead.
+here (UNKNOWN_TOPIC_OR_PARTITION). The transaction coordinator is asked first whether the partition of the
+group's offsets is part of the transaction; from v5 on it is added to it. Clients before v2 do not know that a
+coordinator may be loading, and are told COORDINATOR_NOT_AVAILABLE instead.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.result import TransactionalWrite
+from ottla.coordinator.runtime import shown
+from ottla.records.batch import NO_SEQUENCE
+from ottla.server.broker import GROUPS_TOPIC
 from ottla.server.coordination import caller_of
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.offset_common import merged, split
+from ottla.server.verification import Guards, Refusals, Writing, answer_when_verified
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Reply, Result
+    from ottla.log.producers import VerificationGuard
     from ottla.server.broker import Broker
     from ottla.server.waiting import Answer
     from ottla.wire.errors import KafkaError
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
 KEY = 28
 
 _KNOWS_LOADING_FROM = 2
+_KNOWS_ABORTABLE_FROM = 4
+_ADDS_FROM = 5
 
 _AskedTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 _Topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
@@ -45,9 +53,11 @@ def handle(
     if not request.group_id:
         return _refuse_all(request, ErrorCode.INVALID_GROUP_ID, refused)
     caller = caller_of(context)
-    write = TransactionalWrite(request.producer_id, request.producer_epoch)
+    key = (GROUPS_TOPIC, broker.groups.coordinator.partition_for(request.group_id))
+    guard: VerificationGuard | None = None
 
     def decide(shard: GroupShard, _reply: Reply) -> Result[TxnOffsetCommitResponse]:
+        write = TransactionalWrite(request.producer_id, request.producer_epoch, guard=guard)
         result = shard.offsets.commit_in_transaction(request, caller, write)
         if refused and isinstance(result.response, TxnOffsetCommitResponse):
             result.response.topics = merged(refused, result.response.topics, _name_of)
@@ -59,7 +69,22 @@ def handle(
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _refuse_all(request, code, refused)
 
-    return broker.groups.ask(request.group_id, decide, failed)
+    def verified(refusals: Refusals, guards: Guards) -> TxnOffsetCommitResponse | Answer:
+        nonlocal guard
+        if key in refusals:
+            return failed(shown(refusals[key]))
+        guard = guards.get(key)
+        return broker.groups.ask(request.group_id, decide, failed)
+
+    writing = Writing(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        sequences={key: NO_SEQUENCE},
+        adds=context.version >= _ADDS_FROM,
+        knows_abortable=context.version >= _KNOWS_ABORTABLE_FROM,
+    )
+    return answer_when_verified(broker.transactions.verification, writing, verified)
 
 
 def _known_part(broker: Broker, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:

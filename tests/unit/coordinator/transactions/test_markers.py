@@ -32,7 +32,7 @@ def _without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Cluster:
-    """Fills both ports of a sender. `scripted`: what a partition answers in turn, before it takes a marker."""
+    """Fills both ports of a sender. `scripted`: what a partition answers before it takes a marker."""
 
     node_id = HERE
 

@@ -36,5 +36,5 @@ def test_half_an_identity_is_refused(node: RunningNode, fields: dict[str, Any]) 
     assert ask(node, **fields) == (ErrorCode.INVALID_REQUEST, -1, -1)
 
 
-def test_a_transactional_producer_is_asked_to_come_again(node: RunningNode) -> None:
-    assert ask(node, transactional_id="t") == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+def test_a_transactional_producer_is_sent_to_its_coordinator(node: RunningNode) -> None:
+    assert ask(node, transactional_id="t") == (ErrorCode.NOT_COORDINATOR, -1, -1)

@@ -10,7 +10,17 @@ from pathlib import Path
 from ottla.server import handlers
 from ottla.server.handlers import HANDLERS, LATER
 
-_HELPERS = {"__init__", "auto_create", "common", "loggers", "offset_common", "produce_single", "raft_common"}
+_HELPERS = {
+    "__init__",
+    "auto_create",
+    "common",
+    "loggers",
+    "offset_common",
+    "produce_single",
+    "produce_transactional",
+    "raft_common",
+    "transaction_common",
+}
 
 
 def test_every_module_of_an_api_is_in_the_table_under_its_key() -> None:

@@ -1,0 +1,76 @@
+"""Connections from this broker to others, on the listener between brokers: made on demand, one for each.
+
+A request goes out once. Whether it is sent again after a failure is for the caller to say: what it asks for
+may have been done already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from ottla.server.channel import Channel
+from ottla.wire.message import Message
+
+if TYPE_CHECKING:
+    from ottla.ports import Network
+    from ottla.server.broker import Broker
+
+_Address = tuple[str, int]
+
+
+class BrokerUnknown(ConnectionError):
+    """The cluster knows no such broker, or none that is alive."""
+
+
+class BrokerLinks:
+    """Asks other brokers."""
+
+    def __init__(self, broker: Broker, network: Network) -> None:
+        self._broker = broker
+        self._network = network
+        self._channels: dict[int, tuple[_Address, Channel]] = {}
+        self._opening: dict[int, asyncio.Lock] = {}
+
+    def address_of(self, broker_id: int) -> _Address | None:
+        """Where a broker that is alive is reached by other brokers."""
+        registration = self._broker.image.brokers.get(broker_id)
+        if registration is None or registration.fenced:
+            return None
+        endpoint = registration.endpoint(self._broker.config.inter_broker_listener_name)
+        return None if endpoint is None else (endpoint.host, endpoint.port)
+
+    async def ask(self, broker_id: int, request: Message) -> Any:
+        """The answer of one broker. OSError (a timeout too) where there is none."""
+        try:
+            async with asyncio.timeout(self._broker.config.int_of("request.timeout.ms") / 1000):
+                channel = await self._channel(broker_id)
+                return await channel.ask(request)
+        except TimeoutError:
+            self._drop(broker_id)
+            raise
+
+    def close(self) -> None:
+        for broker_id in list(self._channels):
+            self._drop(broker_id)
+
+    async def _channel(self, broker_id: int) -> Channel:
+        lock = self._opening.setdefault(broker_id, asyncio.Lock())
+        async with lock:
+            address = self.address_of(broker_id)
+            if address is None:
+                raise BrokerUnknown(f"Broker {broker_id} is not alive.")
+            known = self._channels.get(broker_id)
+            if known is not None and known[0] == address and not known[1].is_closed:
+                return known[1]
+            self._drop(broker_id)
+            channel = await Channel.open(
+                self._network, *address, client_id=f"broker-{self._broker.node_id}-txn-marker-sender"
+            )
+            self._channels[broker_id] = (address, channel)
+            return channel
+
+    def _drop(self, broker_id: int) -> None:
+        known = self._channels.pop(broker_id, None)
+        if known is not None:
+            known[1].close()

@@ -1,0 +1,60 @@
+"""AddOffsetsToTxn (25), versions 0 to 4.
+
+Makes the partition that keeps a group's offsets part of a producer's transaction. Before v2 a fenced producer
+is told INVALID_PRODUCER_EPOCH. Producers of protocol 2 do not send this: TxnOffsetCommit adds the partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.hashing import partition_for
+from ottla.coordinator.result import Reply, Result
+from ottla.server.broker import GROUPS_TOPIC
+from ottla.server.coordination import internal_partition_count
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.transaction_common import fenced_code
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from ottla.coordinator.transactions.shard import TransactionShard
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+
+KEY = 25
+
+_KNOWS_FENCED_FROM = 2
+
+
+def handle(
+    broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
+) -> AddOffsetsToTxnResponse | Answer:
+    if not request.transactional_id:
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
+    count = internal_partition_count(broker, GROUPS_TOPIC, "offsets.topic.num.partitions")
+    partition = (GROUPS_TOPIC, partition_for(request.group_id, count))
+
+    def decide(shard: TransactionShard, _reply: Reply) -> Result[AddOffsetsToTxnResponse]:
+        result = Result(AddOffsetsToTxnResponse())
+        result.add(
+            shard.add_partitions(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                frozenset({partition}),
+                client_version=0,
+            )
+        )
+        return result
+
+    return broker.transactions.ask(
+        request.transactional_id,
+        decide,
+        lambda error: AddOffsetsToTxnResponse(
+            error_code=fenced_code(error, context.version, _KNOWS_FENCED_FROM)
+        ),
+    )
+
+
+API = Api(KEY, handle)

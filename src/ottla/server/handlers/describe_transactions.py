@@ -1,0 +1,56 @@
+"""DescribeTransactions (65), version 0.
+
+How the newest transaction of each transactional id stands: its state, producer, timeout, start, and the
+partitions that are part of it (while it ends: those that still lack their marker). An id that is not known is
+TRANSACTIONAL_ID_NOT_FOUND; one whose coordinator is another node, NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.result import Reply, Result
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import ErrorCode, InvalidRequest, KafkaError
+from ottla.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.transactions.shard import TransactionShard
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+
+KEY = 65
+
+_State = DescribeTransactionsResponse.TransactionState
+_Question = tuple[str, Callable[["TransactionShard", Reply], Result[_State]], Callable[[KafkaError], _State]]
+
+
+def handle(
+    broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
+) -> DescribeTransactionsResponse | Answer:
+    if not request.transactional_ids:
+        return DescribeTransactionsResponse()
+    return broker.transactions.ask_many(
+        [_question(transactional_id) for transactional_id in request.transactional_ids],
+        lambda states: DescribeTransactionsResponse(transaction_states=states),
+    )
+
+
+def _question(transactional_id: str) -> _Question:
+    def decide(shard: TransactionShard, _reply: Reply) -> Result[_State]:
+        if not transactional_id:
+            raise InvalidRequest("The transactional id is empty.")
+        return Result(shard.describe(transactional_id))
+
+    def failed(error: KafkaError) -> _State:
+        code = error.code if transactional_id else ErrorCode.INVALID_REQUEST
+        return _State(transactional_id=transactional_id, error_code=code)
+
+    return transactional_id, decide, failed
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,38 @@
+"""EndTxn (26), versions 0 to 5.
+
+Commits or aborts a producer's transaction: answered once that is decided and committed, while its partitions
+get their markers. v5 is protocol 2: the answer names the id and epoch that the producer goes on with, and an
+end that is asked for twice is answered alike. Before v2 a fenced producer is told INVALID_PRODUCER_EPOCH.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.transaction_common import ADDING_VERSION, fenced_code
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+
+KEY = 26
+
+_KNOWS_FENCED_FROM = 2
+_PROTOCOL_2_FROM = 5
+
+
+def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse | Answer:
+    if not request.transactional_id:
+        return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
+    client_version = ADDING_VERSION if context.version >= _PROTOCOL_2_FROM else 0
+    return broker.transactions.ask(
+        request.transactional_id,
+        lambda shard, _reply: shard.end_transaction(request, client_version=client_version),
+        lambda error: EndTxnResponse(error_code=fenced_code(error, context.version, _KNOWS_FENCED_FROM)),
+    )
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,58 @@
+"""ListTransactions (66), versions 0 to 2.
+
+The transactional ids whose coordinator is this node. They can be chosen by state and producer id, from v1 on
+by how long their transaction runs, from v2 on by an expression over the id. States that do not exist are
+named in the answer. While a partition is being loaded: COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.transactions.shard import Filter
+from ottla.coordinator.transactions.states import STATE_OF_LABEL
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.waiting import Answer
+
+KEY = 66
+
+
+def handle(
+    broker: Broker, request: ListTransactionsRequest, context: RequestContext
+) -> ListTransactionsResponse | Answer:
+    from ottla.coordinator.groups import regex
+
+    names = dict.fromkeys(request.state_filters)
+    unknown = [name for name in names if name not in STATE_OF_LABEL]
+    states = frozenset(STATE_OF_LABEL[name] for name in names if name in STATE_OF_LABEL) if names else None
+    matches = None
+    if request.transactional_id_pattern:
+        try:
+            matches = regex.compile(request.transactional_id_pattern).matches
+        except regex.InvalidExpression:
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    wanted = Filter(
+        states=states,
+        producer_ids=frozenset(request.producer_id_filters),
+        duration_ms=request.duration_filter,
+        matches=matches,
+    )
+
+    def join(
+        found: list[list[ListTransactionsResponse.TransactionState]], is_any_loading: bool
+    ) -> ListTransactionsResponse:
+        if is_any_loading:
+            return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return ListTransactionsResponse(
+            unknown_state_filters=unknown, transaction_states=[one for states in found for one in states]
+        )
+
+    return broker.transactions.ask_every(lambda shard: shard.list(wanted), join)
+
+
+API = Api(KEY, handle)

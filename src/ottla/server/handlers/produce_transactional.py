@@ -1,0 +1,118 @@
+"""Produce with a transactional id: the coordinator has its say before anything is appended.
+
+Up to v11 producers add partitions to their transaction themselves, and the first batch for each is verified;
+from v12 on this broker adds them. A partition that may not be written to gets an error that its client knows
+how to take: what may pass is NOT_ENOUGH_REPLICAS (it sends the batch again, without asking for metadata). v11
+knows TRANSACTION_ABORTABLE. A transaction that is open in its partition already is not asked about again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.transactions.states import TopicPartition
+from ottla.records.batch import read_header
+from ottla.records.validate import check_request
+from ottla.server.dispatch import RequestContext
+from ottla.server.handlers import produce
+from ottla.server.verification import Guards, Refusals, Writing, answer_when_verified
+from ottla.server.waiting import Answer
+from ottla.wire.errors import (
+    ConcurrentTransactions,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaError,
+    NetworkException,
+    NotCoordinator,
+    NotEnoughReplicas,
+)
+from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+_ADDS_FROM = 12
+_KNOWS_ABORTABLE_FROM = 11
+
+_PASSING = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NetworkException, NotCoordinator)
+
+
+def verify_and_append(
+    broker: Broker, request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | Answer | None:
+    """The response, now or later. What is answered later is copied: its buffer is used again."""
+    try:
+        writing = _writing(broker, request, context.version)
+    except InvalidProducerIdMapping as error:
+        return produce.append_all(broker, request, context, refusal=error)
+    if writing is None:
+        return produce.append_all(broker, request, context)
+
+    def append(refusals: Refusals, guards: Guards) -> ProduceResponse | Answer | None:
+        shown = {key: _shown(error, adds=writing.adds) for key, error in refusals.items()}
+        return produce.append_all(broker, request, context, refusals=shown, guards=guards)
+
+    def keep_records() -> None:
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                if data.records is not None:
+                    data.records = memoryview(bytearray(data.records))
+
+    answer = answer_when_verified(
+        broker.transactions.verification, writing, append, before_waiting=keep_records
+    )
+    return answer if request.acks != 0 else None
+
+
+def _writing(broker: Broker, request: ProduceRequest, version: int) -> Writing | None:
+    """What is to be written in a transaction; None where nothing is.
+
+    InvalidProducerIdMapping: by more than one producer.
+    """
+    sequences: dict[TopicPartition, int] = {}
+    producers: set[tuple[int, int]] = set()
+    for topic in request.topic_data:
+        hosted = (
+            broker.partitions.by_id.get(topic.topic_id)
+            if version >= 13
+            else broker.partitions.by_name.get(topic.name)
+        )
+        for data in topic.partition_data:
+            partition = hosted.get(data.index) if hosted is not None else None
+            if partition is None or data.records is None:
+                continue
+            try:
+                check_request(data.records, version)
+                header = read_header(data.records)
+            except KafkaError:
+                continue  # it is refused when it is appended
+            if header.is_transactional and header.producer_id >= 0:
+                producers.add((header.producer_id, header.producer_epoch))
+                sequences[partition.topic, data.index] = header.base_sequence
+    if not producers:
+        return None
+    if len(producers) > 1:
+        raise InvalidProducerIdMapping("Transactional records contained more than one producer ID")
+    ((producer_id, producer_epoch),) = producers
+    assert request.transactional_id is not None
+    return Writing(
+        transactional_id=request.transactional_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        sequences=sequences,
+        adds=version >= _ADDS_FROM,
+        knows_abortable=version >= _KNOWS_ABORTABLE_FROM,
+    )
+
+
+def _shown(error: KafkaError, *, adds: bool) -> KafkaError:
+    if isinstance(error, InvalidTxnState):
+        return InvalidTxnState("Partition was not added to the transaction")
+    if isinstance(error, _PASSING) or (isinstance(error, ConcurrentTransactions) and not adds):
+        return NotEnoughReplicas(
+            f"Unable to verify the partition has been added to the transaction. Underlying error: "
+            f"{error.code.name}"
+        )
+    return error

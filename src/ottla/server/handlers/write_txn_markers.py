@@ -1,0 +1,71 @@
+"""WriteTxnMarkers (27), versions 1 and 2.
+
+A transaction coordinator, or an admin who aborts a hanging transaction, has the ends of transactions written
+into partitions that this node leads. Answered once they are committed, each partition for itself: stale
+epochs are INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED. v2 names the version of the transaction,
+by which the epoch is judged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.transactions.markers import Outcomes
+from ottla.coordinator.transactions.states import TopicPartition
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.marker_writes import write_marker
+from ottla.server.waiting import Answer
+from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 27
+
+
+def handle(
+    broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
+) -> WriteTxnMarkersResponse | Answer:
+    outcomes: dict[int, dict[TopicPartition, int]] = {}
+    open_count = len(request.markers)
+    answer: Answer | None = None
+
+    def finish(producer_id: int, found: Outcomes) -> None:
+        nonlocal open_count
+        outcomes.setdefault(producer_id, {}).update(found)
+        open_count -= 1
+        if open_count == 0 and answer is not None:
+            answer.settle(_response(outcomes))
+
+    for marker in request.markers:
+        producer_id = marker.producer_id
+        write_marker(broker, marker, lambda found, producer_id=producer_id: finish(producer_id, found))  # type: ignore[misc]
+    if open_count == 0:
+        return _response(outcomes)
+    answer = Answer()
+    return answer
+
+
+def _response(outcomes: dict[int, dict[TopicPartition, int]]) -> WriteTxnMarkersResponse:
+    response = WriteTxnMarkersResponse()
+    for producer_id, found in outcomes.items():
+        topics: dict[str, list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}
+        for (topic, index), code in found.items():
+            topics.setdefault(topic, []).append(
+                WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult(
+                    partition_index=index, error_code=code
+                )
+            )
+        response.markers.append(
+            WriteTxnMarkersResponse.WritableTxnMarkerResult(
+                producer_id=producer_id,
+                topics=[
+                    WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(name=name, partitions=results)
+                    for name, results in topics.items()
+                ],
+            )
+        )
+    return response
+
+
+API = Api(KEY, handle)

@@ -14,10 +14,13 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fastcrc.crc32 import iscsi as crc32c
+
 from ottla.coordinator.active import Shard
 from ottla.coordinator.records import Kinds, decode
 from ottla.log.recovery import marker_of
-from ottla.records.batch import iterate_headers
+from ottla.records import kernel
+from ottla.records.batch import BatchHeader, iterate_headers
 from ottla.records.record import Pair, read_pairs
 
 if TYPE_CHECKING:
@@ -49,42 +52,50 @@ def load_steps(log: Log, shard: Shard, kinds: Kinds, progress: Progress) -> Gene
         if not data:
             break
         yield
-        reached = yield from _replay(shard, kinds, memoryview(data), offset, progress)
+        reached = yield from _replay(shard, kinds, bytes(data), offset, progress)
         if reached == offset:
             break
         progress.next_offset = reached
 
 
 def _replay(
-    shard: Shard, kinds: Kinds, view: memoryview, offset: int, progress: Progress
+    shard: Shard, kinds: Kinds, data: bytes, offset: int, progress: Progress
 ) -> Generator[None, None, int]:
-    """Replay the batches in `view` from `offset` on; the offset after the last of them."""
-    waiting: list[Pair] = []
+    """Replay the batches in `data` from `offset` on; the offset after the last of them."""
+    view = memoryview(data)
     reached = offset
-    for position, header in iterate_headers(view):
-        reached = header.next_offset
-        progress.bytes_read += header.length_bytes
-        if reached <= offset:
-            continue
-        if header.is_control:
-            yield from _replay_pairs(shard, kinds, waiting, progress)
-            waiting = []
-            marker = marker_of(view, position, header)
-            if marker is not None:
-                shard.replay_end_transaction(header.producer_id, header.producer_epoch, not marker.is_abort)
-        elif header.is_transactional:
-            yield from _replay_pairs(shard, kinds, waiting, progress)
-            waiting = []
-            pairs = read_pairs(view, position, header)
-            producer = header.producer_id, header.producer_epoch
-            yield from _replay_pairs(shard, kinds, pairs, progress, producer)
+    position = 0
+    while position < len(data):
+        start = position
+        pairs, position, next_offset = kernel.plain_pairs(
+            data, start, len(data), offset, QUICK_RECORDS_PER_STEP, crc32c
+        )
+        if position > start:
+            reached = next_offset
+            yield from _replay_pairs(shard, kinds, pairs, progress)
         else:
-            waiting += read_pairs(view, position, header)
-            if len(waiting) >= QUICK_RECORDS_PER_STEP:
-                yield from _replay_pairs(shard, kinds, waiting, progress)
-                waiting = []
-    yield from _replay_pairs(shard, kinds, waiting, progress)
+            header = next((header for _, header in iterate_headers(view, start)), None)
+            if header is None:
+                break  # the rest is the cut-off start of a batch
+            position = start + header.length_bytes
+            reached = header.next_offset
+            if reached > offset:
+                yield from _replay_batch(shard, kinds, view, start, header, progress)
+        progress.bytes_read += position - start
     return reached
+
+
+def _replay_batch(
+    shard: Shard, kinds: Kinds, view: memoryview, position: int, header: BatchHeader, progress: Progress
+) -> Generator[None, None, None]:
+    """Replay a batch that is not plain: of a transaction, its end, compressed, or of an old format."""
+    if header.is_control:
+        marker = marker_of(view, position, header)
+        if marker is not None:
+            shard.replay_end_transaction(header.producer_id, header.producer_epoch, not marker.is_abort)
+        return
+    producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
+    yield from _replay_pairs(shard, kinds, read_pairs(view, position, header), progress, producer)
 
 
 def _replay_pairs(

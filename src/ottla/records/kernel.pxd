@@ -6,6 +6,7 @@ cdef long long _MASK_32
 cdef long long _LOWER_BITS
 cdef long long _UPPER_BIT
 cdef Py_ssize_t _PROBLEMS_MAX
+cdef Py_ssize_t _HEADER_BYTES
 
 cdef long long _wrap(long long value) noexcept
 
@@ -86,6 +87,42 @@ cpdef list spans(const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t 
 cpdef list decode(
     bytes data, Py_ssize_t position, Py_ssize_t end, long long count, long long base_offset, long long base_timestamp
 )
+
+@cython.locals(
+    result=list,
+    span=tuple,
+    key_start=Py_ssize_t,
+    key_end=Py_ssize_t,
+    value_start=Py_ssize_t,
+    value_end=Py_ssize_t,
+)
+cpdef list pairs(bytes data, Py_ssize_t position, Py_ssize_t end, long long count)
+
+@cython.locals(
+    raw="const unsigned char *",
+    result=list,
+    next_offset=cython.longlong,
+    next_of_batch=cython.longlong,
+    stop=Py_ssize_t,
+    taken=Py_ssize_t,
+    count=cython.longlong,
+)
+cpdef tuple plain_pairs(
+    bytes data, Py_ssize_t position, Py_ssize_t end, long long start_offset, Py_ssize_t most, checksum
+)
+
+@cython.locals(
+    raw="const unsigned char *",
+    packed=cython.longlong,
+    length=cython.longlong,
+    stop=Py_ssize_t,
+    key=bytes,
+    value=bytes,
+)
+cdef bint _append_pairs(bytes data, Py_ssize_t position, Py_ssize_t end, long long count, list result) except -1
+
+@cython.locals(result=cython.longlong)
+cdef long long _number(const unsigned char *data, Py_ssize_t position, int count) noexcept
 
 @cython.locals(
     raw="const unsigned char *",

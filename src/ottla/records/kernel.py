@@ -20,7 +20,7 @@ else:
     cython = SimpleNamespace(compiled=False)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
 
     Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     EncodedRecord: TypeAlias = tuple[
         int, int, Buffer | None, Buffer | None, Sequence[tuple[str | bytes, Buffer | None]]
     ]
+    Pair: TypeAlias = tuple[bytes, bytes | None]
     Span: TypeAlias = tuple[int, int, int, int, int, int, int, int]
     Problem: TypeAlias = tuple[int, int, int]
     Walk: TypeAlias = tuple[int, int, int, int, int, list[Problem] | None]
@@ -56,6 +57,7 @@ _PROBLEMS_MAX = PROBLEMS_MAX
 _MASK_32 = 0xFFFF_FFFF
 _LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
 _UPPER_BIT = -_LOWER_BITS - 1
+_HEADER_BYTES = 61
 
 
 def _wrap(value: int) -> int:
@@ -335,6 +337,124 @@ def decode(
                 () if stop - value_end == 1 else _decode_headers(data, value_end, stop),
             )
         )
+    return result
+
+
+def pairs(data: bytes, position: int, end: int, count: int) -> list[tuple[bytes, bytes | None]]:
+    """The records of a batch of a compacted topic as (key, value). ValueError if it is not sound.
+
+    It is not if a record has no key.
+    """
+    result: list[tuple[bytes, bytes | None]] = []
+    for span in spans(data, position, end, count):
+        key_start = span[2]
+        value_start = span[4]
+        if key_start < 0:
+            raise ValueError(f"record {len(result)} has no key")
+        key_end = span[3]
+        value_end = span[5]
+        result.append(
+            (data[key_start:key_end], None if value_start < 0 else data[value_start:value_end]),
+        )
+    return result
+
+
+def plain_pairs(
+    data: bytes, position: int, end: int, start_offset: int, most: int, checksum: Callable[[bytes], int]
+) -> tuple[list[Pair], int, int]:
+    """What `pairs` gives for the batches from `position` on, as long as they are plain and sound.
+
+    Plain is version 2, not compressed, neither transactional nor control. Batches that end before
+    `start_offset` are passed over; no batch is begun once there are `most` pairs. `checksum` is CRC-32C.
+    Gives (pairs, where it stopped, the offset after the last batch or -1). It only knows success: the batch
+    at which it stopped, whatever is about it, is for `read_batch` to judge.
+    """
+    _check_range(len(data), position, end)
+    if cython.compiled:
+        raw = cython.cast("const unsigned char *", data)
+    else:
+        raw = data
+    result: list[Pair] = []
+    next_offset = -1
+    while end - position >= _HEADER_BYTES and len(result) < most:
+        stop = position + 12 + _number(raw, position + 8, 4)
+        if (
+            raw[position + 16] != 2
+            or raw[position + 22] & 0x37
+            or (raw[position] | raw[position + 8] | raw[position + 23] | raw[position + 57]) & 0x80
+            or stop > end
+            or stop - position < _HEADER_BYTES
+            or checksum(data[position + 21 : stop]) != _number(raw, position + 17, 4)
+        ):
+            break
+        next_of_batch = _number(raw, position, 8) + _number(raw, position + 23, 4) + 1
+        if next_of_batch > start_offset:
+            taken = len(result)
+            count = _number(raw, position + 57, 4)
+            if not _append_pairs(data, position + _HEADER_BYTES, stop, count, result):
+                del result[taken:]
+                break
+        next_offset = next_of_batch
+        position = stop
+    return result, position, next_offset
+
+
+def _append_pairs(data: bytes, position: int, end: int, count: int, result: list[Pair]) -> bool:
+    """Add the records of a batch; False if it is not sound (no key: it is not), some of them added."""
+    if cython.compiled:
+        raw = cython.cast("const unsigned char *", data)
+    else:
+        raw = data
+    while count > 0:
+        count -= 1
+        packed = _varint(raw, position, end)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length < 0 or length > end - position:
+            return False
+        stop = position + length
+        position = _varlong_end(raw, position + 1, stop)
+        if position < 0:
+            return False
+        packed = _varint(raw, position, stop)
+        position += packed & 7
+        if packed == 0:
+            return False
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length < 0 or length > stop - position:
+            return False
+        key = data[position : position + length]
+        position += length
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length > stop - position:
+            return False
+        value = None
+        if length >= 0:
+            value = data[position : position + length]
+            position += length
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length < 0 or length > stop - position:
+            return False
+        if _headers_end(raw, position, stop, length) != stop:
+            return False
+        result.append((key, value))
+        position = stop
+    return position == end
+
+
+def _number(data: Bytes, position: int, count: int) -> int:
+    """The unsigned big-endian number in `count` bytes, of which the uppermost bit of eight is not set."""
+    result = 0
+    while count > 0:
+        result = (result << 8) | data[position]
+        position += 1
+        count -= 1
     return result
 
 

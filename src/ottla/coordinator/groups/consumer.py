@@ -117,10 +117,20 @@ class ConsumerProtocol(ConsumerReplay):
         request: ConsumerGroupHeartbeatRequest,
         result: Result[Any],
     ) -> ConsumerGroupHeartbeatResponse:
-        """Reconcile a member and answer it. It is told its assignment if that changed or if it must ask."""
+        """Reconcile a member and answer it."""
         member = self.reconcile(
             group, member, target_epoch, target, has_subscription_changed, request.topic_partitions, result
         )
+        return self.answer(group, before, member, request)
+
+    def answer(
+        self,
+        group: ConsumerGroup,
+        before: ConsumerMember,
+        member: ConsumerMember,
+        request: ConsumerGroupHeartbeatRequest,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """A member is told its assignment if that is not what it was before, or if it asks for all."""
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,

@@ -160,6 +160,11 @@ class Assigning:
                 result,
             )
             return
+        if member.epoch != held.before.epoch or member.assigned != held.before.assigned:
+            # It did not wait, and has been answered since then.
+            response = self._protocol.answer(group, held.before, member, held.request)
+            result.replies.append((held.reply, response))
+            return
         target = group.target_of(member)
         if target_epoch == work.taken.epoch:
             target = assignment.get(member.id, NOTHING)

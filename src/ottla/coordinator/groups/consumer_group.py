@@ -76,7 +76,7 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.target: dict[str, MemberAssignment] = {}
-        self.target_epoch = 0
+        self.target_epoch = 1
         self.target_timestamp_ms = 0
         self.partition_epochs: dict[bytes, dict[int, int]] = {}  # of partitions that a member may own
         self.names: dict[str, int] = {}  # topic -> members that are subscribed to it by name

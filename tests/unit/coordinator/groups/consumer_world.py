@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tests.unit.coordinator.groups.shards import ShardOfTests, topic_id_of
+
 from ottla.controller.delta import ImageDelta
 from ottla.coordinator.groups.consumer_group import ConsumerGroup
 from ottla.coordinator.result import HELD, Caller, Reply, Result, Task
@@ -14,9 +16,9 @@ from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from ottla.wire.messages.metadata_records import PartitionRecord
-from tests.unit.coordinator.groups.shards import ShardOfTests, topic_id_of
 
 CALLER = Caller(1, "client", "/127.0.0.1")
+NO_ANSWER = -1  # as the code of an answer that does not come
 Pair = tuple[str, int]
 
 
@@ -59,6 +61,12 @@ class World(ShardOfTests):
         assert isinstance(group, ConsumerGroup)
         return group
 
+    def restart(self) -> None:
+        """Go on with what the log has: timers begin anew, tasks are gone."""
+        loaded = self.reload(fast=False)
+        self.shard, self.timers = loaded.shard, loaded.timers
+        self.tasks.clear()
+
     def grow_topic(self, name: str, partitions: int) -> None:
         delta = ImageDelta()
         for index in range(len(self.image.topics_by_name[name].partitions), partitions):
@@ -100,7 +108,7 @@ class World(ShardOfTests):
         except KafkaError as error:
             return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
         if response is HELD:
-            return answers[0] if answers else ConsumerGroupHeartbeatResponse(error_code=-1)
+            return answers[0] if answers else ConsumerGroupHeartbeatResponse(error_code=NO_ANSWER)
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return response
 
@@ -118,7 +126,7 @@ class World(ShardOfTests):
 
 
 class Consumer:
-    """A client: it owns what it was told to, and gives up what it is not told any more, when it gets to it."""
+    """A client: it owns what it was told to, and gives up what it is not told any more, in its own time."""
 
     def __init__(
         self,
@@ -137,31 +145,41 @@ class Consumer:
         self.epoch = 0
         self.owned: dict[bytes, set[int]] = {}
         self.told: dict[bytes, set[int]] = {}
+        self.is_unanswered = False  # the last answer did not come
         self.has_news = False  # it has not said yet what it owns now
+        self.has_new_topics = False  # nor what it is subscribed to
+        self.must_acknowledge = False  # an assignment came: once it is carried out it says what it owns
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        self.topics = list(topics)
+        self.has_new_topics = True
+
+    def subscribe_to(self, regex: str) -> None:
+        self.regex = regex
+        self.has_new_topics = True
 
     def beat(self, *, answer_is_lost: bool = False) -> int:
         """One heartbeat; the error code."""
         fields: dict[str, Any] = {"member_id": self.id, "member_epoch": self.epoch}
         if self.instance_id is not None:
             fields["instance_id"] = self.instance_id
-        if self.epoch == 0:
-            fields |= {
-                "rebalance_timeout_ms": 60_000,
-                "subscribed_topic_names": self.topics,
-                "topic_partitions": [],
-            }
+        is_full = self.epoch == 0 or self.is_unanswered
+        if is_full:
+            fields["rebalance_timeout_ms"] = 60_000
+        if is_full or self.has_new_topics:
             if self.regex is not None:
                 fields["subscribed_topic_regex"] = self.regex
-        elif self.has_news:
+            fields["subscribed_topic_names"] = self.topics
+        if is_full or self.has_news:
             fields["topic_partitions"] = [
                 ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=topic_id, partitions=sorted(owned))
                 for topic_id, owned in self.owned.items()
             ]
         response = self.world.heartbeat(**fields)
-        if answer_is_lost:
-            # It asks again with all that it knows, and still owns what it did.
-            self.has_news = True
+        if answer_is_lost or response.error_code == NO_ANSWER:
+            self.is_unanswered = True  # it says all again, and owns what it did
             return response.error_code
+        self.is_unanswered = False
         return self._take(response)
 
     def _take(self, response: ConsumerGroupHeartbeatResponse) -> int:
@@ -169,20 +187,25 @@ class Consumer:
         if code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
             self.owned, self.told, self.epoch, self.has_news = {}, {}, 0, False
         elif code == 0:
+            self.has_new_topics = False
             assert response.member_epoch >= self.epoch
             self.epoch = response.member_epoch
             self.has_news = False
             if response.assignment is not None:
+                self.must_acknowledge = True
                 self.told = {
                     topic.topic_id: set(topic.partitions) for topic in response.assignment.topic_partitions
                 }
+                if all(owned <= self.told.get(topic_id, set()) for topic_id, owned in self.owned.items()):
+                    self.reconcile()  # nothing to give up
         return code
 
     def reconcile(self) -> None:
         """Give up what it is not to own any more; only then take on what is new."""
-        if self.owned != self.told:
+        if self.must_acknowledge:
             self.owned = {topic_id: set(partitions) for topic_id, partitions in self.told.items()}
             self.has_news = True
+            self.must_acknowledge = False
 
     def revoke(self) -> None:
         """Give up what it is not to own any more, and nothing else yet."""

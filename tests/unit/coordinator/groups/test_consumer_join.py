@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.unit.coordinator.groups.consumer_world import Consumer, World, settle
+from tests.unit.coordinator.groups.shards import topic_id_of
 
 from ottla.coordinator.groups.consumer_member import MemberState
 from ottla.coordinator.result import Caller
@@ -13,8 +15,6 @@ from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from tests.unit.coordinator.groups.consumer_world import Consumer, World, settle
-from tests.unit.coordinator.groups.shards import topic_id_of
 
 
 def assigned(response: ConsumerGroupHeartbeatResponse) -> dict[bytes, list[int]] | None:
@@ -306,7 +306,7 @@ def test_an_assignor_that_a_loaded_group_asks_for_and_this_node_lacks_is_replace
 
 def test_group_settings_override_those_of_the_node() -> None:
     world = World(a=1)
-    world.settings._group_texts = {"g": {"consumer.session.timeout.ms": "50000"}}
-    world.settings._group_texts["g"]["consumer.heartbeat.interval.ms"] = "7000"
+    texts = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
+    world.settings._group_texts = {"g": texts}
     assert world.join("m1", "a").heartbeat_interval_ms == 7000
     assert world.timers["consumer-session", "g", "m1"].delay_ms == 50_000

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.groups.consumer_member import LEAVE_STATIC_EPOCH
-from ottla.wire.errors import ErrorCode
 from tests.unit.coordinator.groups.consumer_world import Consumer, World, settle
 from tests.unit.coordinator.groups.shards import topic_id_of
+
+from ottla.coordinator.groups.consumer_member import LEAVE_STATIC_EPOCH
+from ottla.wire.errors import ErrorCode
 
 
 def joined(world: World, member_id: str, instance_id: str) -> Consumer:

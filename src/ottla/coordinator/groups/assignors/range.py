@@ -15,7 +15,7 @@ from ottla.coordinator.groups.assignors.spec import (
     GroupSpec,
     MemberSpec,
     Steps,
-    partition_count,
+    find_subscribers,
     subscribed_in_order,
 )
 
@@ -27,28 +27,23 @@ class RangeAssignor:
         shares: dict[str, dict[bytes, tuple[int, ...]]] = {
             member_id: {} for member_id in _in_order(spec.members)
         }
+        everyone = list(shares.values())
+        if spec.is_homogeneous and shares:
+            wanted = spec.members[next(iter(shares))].topic_ids
+            all_positions = list(range(len(shares)))
+            subscribers = dict.fromkeys(subscribed_in_order(spec, wanted), all_positions)
+        else:
+            wishes = [spec.members[member_id].topic_ids for member_id in shares]
+            subscribers = yield from find_subscribers(spec, wishes)
         cuts: dict[tuple[int, int], list[tuple[int, ...]]] = {}
         work = len(shares)
-        subscribers: dict[bytes, list[dict[bytes, tuple[int, ...]]]] = {}
-        if spec.is_homogeneous and shares:
-            everyone = list(shares.values())
-            wanted = spec.members[next(iter(shares))].topic_ids
-            subscribers = dict.fromkeys(subscribed_in_order(spec, wanted), everyone)
-        else:
-            for member_id, share in shares.items():
-                for topic_id in spec.members[member_id].topic_ids:
-                    subscribers.setdefault(topic_id, []).append(share)
-                    work += 1
-                if work >= STEP:
-                    work = 0
-                    yield
-        for topic_id, sharing in subscribers.items():
-            shape = (partition_count(spec, topic_id), len(sharing))
+        for topic_id, positions in subscribers.items():
+            shape = (spec.topics[topic_id].partition_count, len(positions))
             ranges = cuts.get(shape)
             if ranges is None:
                 ranges = cuts[shape] = _cut(*shape)
-            for share, partitions in zip(sharing, ranges, strict=False):  # the last members may get none
-                share[topic_id] = partitions
+            for position, partitions in zip(positions, ranges, strict=False):  # the last may get none
+                everyone[position][topic_id] = partitions
             work += len(ranges)
             if work >= STEP:
                 work = 0

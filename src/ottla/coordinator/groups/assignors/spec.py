@@ -9,8 +9,9 @@ decides, so the same spec always gives the same assignment.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, Protocol
 
 MemberAssignment = Mapping[bytes, tuple[int, ...]]
@@ -86,3 +87,44 @@ def subscribed_in_order(spec: GroupSpec, topic_ids: frozenset[bytes]) -> list[by
         for topic_id in topic_ids:
             partition_count(spec, topic_id)
     return ordered
+
+
+def find_subscribers(
+    spec: GroupSpec, wishes: Sequence[frozenset[bytes]]
+) -> Generator[None, None, dict[bytes, list[int]]]:
+    """Topic id -> who wants it, as positions in `wishes`, ascending; one list for topics with the same ones.
+
+    Members with the same wishes are gathered first: most groups have few different ones.
+    """
+    alike: dict[frozenset[bytes], list[int]] = {}
+    work = 0
+    for position, topic_ids in enumerate(wishes):
+        alike.setdefault(topic_ids, []).append(position)
+        work += 3
+        if work >= STEP:
+            work = 0
+            yield
+    positions = list(alike.values())
+    kinds_of: dict[bytes, list[int]] = {}
+    for kind, topic_ids in enumerate(alike):
+        for topic_id in topic_ids:
+            kinds_of.setdefault(topic_id, []).append(kind)
+        work += len(topic_ids)
+        if work >= STEP:
+            work = 0
+            yield
+    merged: dict[tuple[int, ...], list[int]] = {}
+    subscribers: dict[bytes, list[int]] = {}
+    for topic_id, kinds in kinds_of.items():
+        partition_count(spec, topic_id)
+        key = tuple(kinds)
+        found = merged.get(key)
+        if found is None:
+            found = merged[key] = sorted(chain.from_iterable(positions[kind] for kind in kinds))
+            work += len(found)
+        subscribers[topic_id] = found
+        work += 3
+        if work >= STEP:
+            work = 0
+            yield
+    return subscribers

@@ -19,7 +19,7 @@ from ottla.coordinator.groups.assignors.spec import (
     Assignment,
     GroupSpec,
     Steps,
-    partition_count,
+    find_subscribers,
 )
 
 _ROUNDS_MAX: Final = 16
@@ -29,7 +29,7 @@ _signed_halves = struct.Struct(">qq").unpack  # Kafka orders topic ids as two si
 
 def assign_mixed(spec: GroupSpec) -> Steps:
     mix = _Mix(spec)
-    yield from mix.find_subscribers()
+    yield from mix.find_topics()
     yield from mix.keep_owned()
     yield from mix.assign_unowned()
     yield from mix.level()
@@ -67,36 +67,15 @@ class _Mix:
         self.touched: set[int] = set()  # members that gained or lost a partition
         self.moves = 0
 
-    def find_subscribers(self) -> Generator[None, None, None]:
-        """Members with the same wishes are gathered first: most groups have few different ones."""
-        alike: dict[frozenset[bytes], list[int]] = {}
-        work = 0
-        for number, member in enumerate(self.members):
-            alike.setdefault(member.topic_ids, []).append(number)
-            work += 5
-            if work >= STEP:
-                work = 0
-                yield
-        wishes: dict[bytes, list[int]] = {}
-        classes = list(alike.values())
-        for kind, topic_ids in enumerate(alike):
-            for topic_id in topic_ids:
-                wishes.setdefault(topic_id, []).append(kind)
-            work += len(topic_ids)
-            if work >= STEP:
-                work = 0
-                yield
-        merged: dict[tuple[int, ...], list[int]] = {}
+    def find_topics(self) -> Generator[None, None, None]:
+        wishes = [member.topic_ids for member in self.members]
+        subscribers = yield from find_subscribers(self.spec, wishes)
         ranked: dict[tuple[float, int], list[_Topic]] = {}
-        for topic_id, kinds in wishes.items():
-            key = tuple(kinds)
-            subscribers = merged.get(key)
-            if subscribers is None:
-                subscribers = merged[key] = sorted(number for kind in kinds for number in classes[kind])
-                work += len(subscribers)
-            topic = _Topic(topic_id, partition_count(self.spec, topic_id), subscribers)
+        work = 0
+        for topic_id, numbers in subscribers.items():
+            topic = _Topic(topic_id, self.spec.topics[topic_id].partition_count, numbers)
             ranked.setdefault(topic.rank(), []).append(topic)
-            work += 5
+            work += 2 + len(topic.owners) // 100
             if work >= STEP:
                 work = 0
                 yield
@@ -109,7 +88,8 @@ class _Mix:
 
     def keep_owned(self) -> Generator[None, None, None]:
         """Every member keeps what it has of the topics that it wants."""
-        topics = {topic.id: topic for topic in self.topics}
+        owners_of = {topic.id: topic.owners for topic in self.topics}
+        changed: set[bytes] = set()
         sizes = self.sizes
         work = 0
         for number, member in enumerate(self.members):
@@ -117,22 +97,29 @@ class _Mix:
                 if topic_id not in member.topic_ids:
                     self.loses.add(number)
                     continue
-                owners = topics[topic_id].owners
-                if max(partitions, default=0) >= len(owners):  # this node has yet to hear that it grew
+                owners = owners_of[topic_id]
+                try:
+                    for partition in partitions:
+                        owners[partition] = number
+                except IndexError:  # the topic has grown, and this node has yet to hear of it
                     partitions = tuple(partition for partition in partitions if partition < len(owners))
-                    topics[topic_id].is_changed = True
+                    for partition in partitions:
+                        owners[partition] = number
+                    changed.add(topic_id)
                     self.touched.add(number)
                 sizes[number] += len(partitions)
-                for partition in partitions:
-                    owners[partition] = number
                 work += len(partitions)
             work += 1
             if work >= STEP:
                 work = 0
                 yield
+        for topic in self.topics:
+            topic.is_changed = topic.id in changed
 
     def assign_unowned(self) -> Generator[None, None, None]:
         sizes, touched = self.sizes, self.touched
+        lowest: list[int] = []  # the members of `last` that own least, by number
+        last: list[int] = []
         work = 0
         for topic in self.topics:
             owners = topic.owners
@@ -141,20 +128,25 @@ class _Mix:
                 continue
             topic.is_changed = True
             free = [partition for partition, owner in enumerate(owners) if owner == _NOBODY]
+            if topic.subscribers is not last or len(free) > len(lowest):
+                lowest = []
+                last = topic.subscribers
+                work += len(last)
+            rounds = iter((lowest,)) if lowest else _lowest_first(last, sizes)
             given = 0
-            work += len(topic.subscribers)
-            for takers in _lowest_first(topic.subscribers, sizes):
+            while given < len(free):
+                takers = next(rounds)
                 for number, partition in zip(takers, free[given : given + len(takers)], strict=False):
                     owners[partition] = number
                     sizes[number] += 1
-                    touched.add(number)
                 given += len(takers)
+                touched.update(takers[: len(takers) - max(given - len(free), 0)])
                 work += len(takers)
                 if work >= STEP:
                     work = 0
                     yield
-                if given >= len(free):
-                    break
+            left = given - len(free)
+            lowest = sorted(takers[len(takers) - left :])
 
     def level(self) -> Generator[None, None, None]:
         topics = [topic for topic in self.topics if len(topic.subscribers) > 1]

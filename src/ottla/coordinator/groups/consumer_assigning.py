@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.coordinator.groups import consumer_subscriptions, consumer_target
+from ottla.coordinator.groups import consumer_records, consumer_subscriptions, consumer_target
 from ottla.coordinator.groups.assignors import ASSIGNORS
 from ottla.coordinator.groups.assignors.spec import Assignment, AssignmentFailed, Assignor, MemberAssignment
 from ottla.coordinator.groups.consumer_group import NOTHING, ConsumerGroup, count, most_wanted
 from ottla.coordinator.groups.consumer_member import ConsumerMember
+from ottla.coordinator.groups.consumer_records import TargetRecord
 from ottla.coordinator.groups.consumer_subscriptions import Subscriptions
 from ottla.coordinator.groups.consumer_target import Snapshot
 from ottla.coordinator.groups.consumer_timers import when_refused
@@ -30,8 +31,8 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 if TYPE_CHECKING:
     from ottla.coordinator.groups.consumer import ConsumerProtocol
 
-_Outcome = tuple[Assignment, dict[str, MemberAssignment]] | AssignmentFailed
-"""The whole assignment and what is new in it, or why there is none."""
+_Outcome = tuple[Assignment, dict[str, TargetRecord]] | AssignmentFailed
+"""The whole assignment and the records of what is new in it, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Assigning:
         taken = consumer_target.snapshot(group, epoch, updated, subscriptions, image)
         if not taken.is_small:
             work = self._under_way[group.id] = _Work(taken, updated.id, held)
-            steps = _steps(taken, assignor)
+            steps = _steps(group.id, taken, assignor)
             decision = partial(self._made, group.id, work)
             when_refused(result, partial(self._under_way.pop, group.id))
             result.tasks.append(Task(("consumer-assignment", group.id), steps, decision))
@@ -89,7 +90,11 @@ class Assigning:
             outcome = consumer_target.at_once(consumer_target.steps(taken, assignor))
         except AssignmentFailed as error:
             raise errors.UnknownServerError(_failure(epoch, error)) from error
-        self._write(group, epoch, consumer_target.changes(taken, outcome), result)
+        result.records += [
+            consumer_records.target(group.id, member_id, assignment)
+            for member_id, assignment in consumer_target.changes(taken, outcome).items()
+        ]
+        self._write_epoch(group, epoch, result)
         return epoch, outcome.get(updated.id, NOTHING), False
 
     def _is_due(self, group: ConsumerGroup) -> bool:
@@ -111,15 +116,9 @@ class Assigning:
         name = most_wanted(counts)
         return ASSIGNORS[name if name in ASSIGNORS and name in allowed else allowed[0]]
 
-    def _write(
-        self,
-        group: ConsumerGroup,
-        epoch: int,
-        changed: dict[str, MemberAssignment],
-        result: Result[Any],
-    ) -> None:
+    def _write_epoch(self, group: ConsumerGroup, epoch: int, result: Result[Any]) -> None:
         now_ms = self._protocol.shard.clock.now_ms()
-        result.records += consumer_target.records(group.id, changed, epoch, now_ms)
+        result.records.append(consumer_records.target_epoch(group.id, epoch, now_ms))
 
     def _made(self, group_id: str, work: _Work, outcome: _Outcome) -> Result[None]:
         """A task is done: keep what it found, and answer the heartbeat that waited for it."""
@@ -133,11 +132,11 @@ class Assigning:
             self._refuse(work, errors.UnknownServerError(_failure(work.taken.epoch, outcome)), result)
         else:
             target_epoch = group.target_epoch
-            assignment, changed = outcome
+            assignment, made = outcome
             if work.taken.epoch > group.target_epoch:
                 target_epoch = work.taken.epoch
-                changed = consumer_target.still_wanted(group, work.taken, changed)
-                self._write(group, target_epoch, changed, result)
+                result.records += consumer_target.still_wanted(group, work.taken, made)
+                self._write_epoch(group, target_epoch, result)
             self._answer(group, work, target_epoch, assignment, result)
         return result
 
@@ -199,13 +198,16 @@ class Assigning:
         return [work.held.reply for work in self._under_way.values() if work.held is not None]
 
 
-def _steps(taken: Snapshot, assignor: Assignor) -> Generator[None, None, _Outcome]:
+def _steps(group_id: str, taken: Snapshot, assignor: Assignor) -> Generator[None, None, _Outcome]:
     try:
         outcome = yield from consumer_target.steps(taken, assignor)
     except AssignmentFailed as error:
         return error
     yield
-    return outcome, consumer_target.changes(taken, outcome)
+    changed = consumer_target.changes(taken, outcome)
+    yield
+    made = yield from consumer_target.records_of(group_id, changed)
+    return outcome, made
 
 
 def _failure(epoch: int, error: AssignmentFailed) -> str:

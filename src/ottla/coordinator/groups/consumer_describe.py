@@ -16,18 +16,25 @@ _CLASSIC, _CONSUMER = 0, 1
 def described(
     group: ConsumerGroup, default_assignor: str, image: ClusterImage
 ) -> ConsumerGroupDescribeResponse.DescribedGroup:
+    names: dict[frozenset[str], list[str]] = {}  # in order, once for all who are subscribed to the same
+    for member in group.members.values():
+        if member.topic_names not in names:
+            names[member.topic_names] = sorted(member.topic_names)
     return ConsumerGroupDescribeResponse.DescribedGroup(
         group_id=group.id,
         group_state=group.state_name,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor_name=group.preferred_assignor() or default_assignor,
-        members=[_member(group, member, image) for member in group.members.values()],
+        members=[_member(group, member, names, image) for member in group.members.values()],
     )
 
 
 def _member(
-    group: ConsumerGroup, member: ConsumerMember, image: ClusterImage
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    names: dict[frozenset[str], list[str]],
+    image: ClusterImage,
 ) -> ConsumerGroupDescribeResponse.Member:
     # What it is still giving up it owns, too.
     owned: dict[bytes, list[int]] = {}
@@ -41,7 +48,7 @@ def _member(
         member_epoch=member.epoch,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=sorted(member.topic_names),
+        subscribed_topic_names=names[member.topic_names],
         subscribed_topic_regex=member.topic_regex,
         assignment=_assignment(owned, image),
         target_assignment=_assignment(group.target.get(member.id, NOTHING), image),

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from ottla.coordinator.groups.assignors.spec import MemberAssignment
 from ottla.coordinator.groups.consumer_member import ConsumerMember, to_listed
+from ottla.coordinator.packed import PackedRecord
+from ottla.coordinator.records import encode
 from ottla.coordinator.result import Record
 from ottla.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -66,6 +68,29 @@ def target(group_id: str, member_id: str, assignment: MemberAssignment) -> Recor
     ]
     value = ConsumerGroupTargetAssignmentMemberValue(topic_partitions=listed)
     return Record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+
+
+class KnownTarget(ConsumerGroupTargetAssignmentMemberValue):
+    """The value of a record that was made here, with the assignment that it was made of."""
+
+    __slots__ = ("assignment",)
+
+    assignment: MemberAssignment
+
+
+class TargetRecord(PackedRecord):
+    """A target assignment that is ready to be written and replayed: a task makes many of them, bit by bit."""
+
+    __slots__ = ("assignment",)
+
+    def __init__(self, group_id: str, member_id: str, assignment: MemberAssignment) -> None:
+        record = target(group_id, member_id, assignment)
+        assert isinstance(record.value, ConsumerGroupTargetAssignmentMemberValue)
+        value = KnownTarget(topic_partitions=record.value.topic_partitions)
+        value.assignment = assignment
+        super().__init__(record.key, value)
+        self.key_bytes, self.value_bytes = encode(record)
+        self.assignment = assignment
 
 
 def no_target(group_id: str, member_id: str) -> Record:

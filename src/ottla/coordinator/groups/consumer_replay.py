@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.consumer_group import ConsumerGroup, ResolvedRegex, TopicIndex
 from ottla.coordinator.groups.consumer_member import ConsumerMember
+from ottla.coordinator.groups.consumer_records import KnownTarget
 from ottla.wire.messages.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -105,6 +106,9 @@ class ConsumerReplay:
         key: ConsumerGroupTargetAssignmentMemberKey,
         value: ConsumerGroupTargetAssignmentMemberValue | None,
     ) -> None:
+        if type(value) is KnownTarget:
+            self._made(key.group_id).target[key.member_id] = value.assignment
+            return
         if value is not None:
             self._made(key.group_id).target[key.member_id] = {
                 topic.topic_id: tuple(topic.partitions) for topic in value.topic_partitions

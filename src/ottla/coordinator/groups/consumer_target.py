@@ -22,6 +22,7 @@ from ottla.coordinator.groups.assignors.spec import (
 )
 from ottla.coordinator.groups.consumer_group import NOTHING, ConsumerGroup, ResolvedRegex
 from ottla.coordinator.groups.consumer_member import ConsumerMember
+from ottla.coordinator.groups.consumer_records import TargetRecord
 from ottla.coordinator.groups.consumer_subscriptions import Subscriptions
 from ottla.coordinator.result import Record
 
@@ -29,6 +30,7 @@ INLINE_WORK = 400
 """Members and partitions up to which an assignment is made at once, within the heartbeat that needs it."""
 
 _MEMBERS_IN_A_STEP = 200
+_RECORDS_IN_A_STEP = 50
 
 Steps = Generator[None, None, Assignment]
 
@@ -126,29 +128,27 @@ def is_same(one: MemberAssignment, other: MemberAssignment) -> bool:
     )
 
 
-def records(
-    group_id: str, changed: Mapping[str, MemberAssignment], epoch: int, timestamp_ms: int
-) -> list[Record]:
-    return [
-        *(
-            consumer_records.target(group_id, member_id, assignment)
-            for member_id, assignment in changed.items()
-        ),
-        consumer_records.target_epoch(group_id, epoch, timestamp_ms),
-    ]
+def records_of(
+    group_id: str, changed: Mapping[str, MemberAssignment]
+) -> Generator[None, None, dict[str, TargetRecord]]:
+    """The records of the changes by member."""
+    made: dict[str, TargetRecord] = {}
+    for position, (member_id, assignment) in enumerate(changed.items()):
+        made[member_id] = TargetRecord(group_id, member_id, assignment)
+        if position % _RECORDS_IN_A_STEP == 0:
+            yield
+    return made
 
 
-def still_wanted(
-    group: ConsumerGroup, taken: Snapshot, changed: Mapping[str, MemberAssignment]
-) -> dict[str, MemberAssignment]:
-    """The changes for the group as it is by now."""
-    wanted: dict[str, MemberAssignment] = {}
-    for member_id, assignment in changed.items():
-        if member_id not in group.members:
-            instance_id = taken.members[member_id].instance_id
-            successor = group.static_members.get(instance_id) if instance_id is not None else None
-            if successor is None:
-                continue
-            member_id = successor
-        wanted[member_id] = assignment
+def still_wanted(group: ConsumerGroup, taken: Snapshot, made: Mapping[str, TargetRecord]) -> list[Record]:
+    """The records for the group as it is by now."""
+    wanted: list[Record] = []
+    for member_id, record in made.items():
+        if member_id in group.members:
+            wanted.append(record)
+            continue
+        instance_id = taken.members[member_id].instance_id
+        successor = group.static_members.get(instance_id) if instance_id is not None else None
+        if successor is not None:
+            wanted.append(consumer_records.target(group.id, successor, record.assignment))
     return wanted

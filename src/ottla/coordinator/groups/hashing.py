@@ -33,12 +33,9 @@ _BLOCK_BYTES = 1024  # 16 stripes: then the secret is used up, and the lanes are
 _LANES = range(8)
 
 
-def _secret(position: int) -> int:
-    return int.from_bytes(_SECRET[position : position + 8], "little")
-
-
+_SECRETS: Final = [int.from_bytes(_SECRET[position : position + 8], "little") for position in range(185)]
 _BLOCK_KEYS = int.from_bytes(b"".join(_SECRET[8 * i : 8 * i + 64] for i in range(16)), "little")
-_SCRAMBLE_KEYS = [_secret(128 + 8 * lane) for lane in _LANES]
+_SCRAMBLE_KEYS = [_SECRETS[128 + 8 * lane] for lane in _LANES]
 _LAST_KEYS = int.from_bytes(_SECRET[121:185], "little")
 
 
@@ -52,13 +49,13 @@ def xxh3(data: bytes) -> int:
     if size > 16:
         return _hash_up_to_128(data)
     if size > 8:
-        low = _word(data, 0) ^ _secret(24) ^ _secret(32)
-        high = _word(data, size - 8) ^ _secret(40) ^ _secret(48)
+        low = _word(data, 0) ^ _SECRETS[24] ^ _SECRETS[32]
+        high = _word(data, size - 8) ^ _SECRETS[40] ^ _SECRETS[48]
         swapped = int.from_bytes(low.to_bytes(8, "little"), "big")
         return _avalanche(size + swapped + high + _fold(low, high))
     if size > 3:
         first, last = int.from_bytes(data[:4], "little"), int.from_bytes(data[-4:], "little")
-        hashed = (last + (first << 32)) ^ _secret(8) ^ _secret(16)
+        hashed = (last + (first << 32)) ^ _SECRETS[8] ^ _SECRETS[16]
         hashed ^= _rotate(hashed, 49) ^ _rotate(hashed, 24)
         hashed = hashed * _SHORT & _MASK
         hashed ^= (hashed >> 35) + size
@@ -67,7 +64,7 @@ def xxh3(data: bytes) -> int:
     if size > 0:
         flip = int.from_bytes(_SECRET[:4], "little") ^ int.from_bytes(_SECRET[4:8], "little")
         return _avalanche_64((data[0] << 16 | data[size >> 1] << 24 | data[-1] | size << 8) ^ flip)
-    return _avalanche_64(_secret(56) ^ _secret(64))
+    return _avalanche_64(_SECRETS[56] ^ _SECRETS[64])
 
 
 def _word(data: bytes, position: int) -> int:
@@ -99,7 +96,7 @@ def _avalanche_64(hashed: int) -> int:
 
 
 def _mix(data: bytes, position: int, key: int) -> int:
-    return _fold(_word(data, position) ^ _secret(key), _word(data, position + 8) ^ _secret(key + 8))
+    return _fold(_word(data, position) ^ _SECRETS[key], _word(data, position + 8) ^ _SECRETS[key + 8])
 
 
 def _hash_up_to_128(data: bytes) -> int:
@@ -136,7 +133,7 @@ def _hash_long(data: bytes) -> int:
     hashed = size * _PRIME64_1
     for i in range(4):
         low, high = lanes[2 * i] & _MASK, lanes[2 * i + 1] & _MASK
-        hashed += _fold(low ^ _secret(11 + 16 * i), high ^ _secret(19 + 16 * i))
+        hashed += _fold(low ^ _SECRETS[11 + 16 * i], high ^ _SECRETS[19 + 16 * i])
     return _avalanche(hashed)
 
 

@@ -271,7 +271,8 @@ class Dispatcher:
                 f"it sent API key {key} ({name}), which listener {self._listener_name} does not serve"
             )
             return None
-        versions = apis.API_BY_KEY[key].stable_versions
+        unstable = self._broker.config.bool_of("unstable.api.versions.enable")
+        versions = apis.API_BY_KEY[key].served_versions(unstable=unstable)
         if version in versions:
             if self._forward is not None and self._forwarding.get(key) is Forwarding.WHOLE:
                 route: _Route = _ForwardingRoute(handle, key, version, self._forward)

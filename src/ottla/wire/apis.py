@@ -31,11 +31,15 @@ class ApiEntry:
         """The versions that a broker offers unless it enables unstable ones."""
         return self.versions[:-1] if self.latest_unstable else self.versions
 
-    @property
-    def advertised_versions(self) -> range:
+    def served_versions(self, *, unstable: bool) -> range:
+        """The versions that a broker serves; `unstable`: also one that is still being worked on."""
+        return self.versions if unstable else self.stable_versions
+
+    def advertised_versions(self, *, unstable: bool = False) -> range:
         """The versions that ApiVersions shows. Produce is shown from 0 and refused below 3, as Kafka does:
         librdkafka takes a broker without Produce v0 for one that has no message format it knows."""
-        return range(self.stable_versions.stop) if self.key == PRODUCE else self.stable_versions
+        versions = self.served_versions(unstable=unstable)
+        return range(versions.stop) if self.key == PRODUCE else versions
 
     def request_class(self) -> type[Message]:
         return self._class("Request")

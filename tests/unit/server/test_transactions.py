@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.server.asking import Asking
@@ -18,7 +19,9 @@ from tests.unit.server.transacting import (
 from ottla.testing import Broker
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
 
 OK = ErrorCode.NONE
@@ -423,3 +426,57 @@ def test_old_clients_know_a_fenced_producer_by_another_code(broker: Broker) -> N
     assert producer.add(("a", 0), version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert producer.add(("a", 0), version=2) == ErrorCode.PRODUCER_FENCED
     producer.close()
+
+
+# ---- two-phase commit
+
+
+def init_two_phase(asking: Asking, *, keep: bool = False) -> Any:
+    request = InitProducerIdRequest(transactional_id="t", enable2_pc=True, keep_prepared_txn=keep)
+    for _ in tries():
+        response = asking.ask(request, 6)
+        if response.error_code not in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+            return response
+    raise AssertionError("the producer is never initialised")
+
+
+def test_two_phase_commit_is_not_offered_unless_it_is_turned_on(broker: Broker) -> None:
+    with Asking(broker.port) as asking:
+        offered = {one.api_key: one.max_version for one in asking.ask(ApiVersionsRequest(), 0).api_keys}
+        assert offered[22] == 5
+        asking.send(InitProducerIdRequest(transactional_id="t"), 6)
+        with pytest.raises(EOFError):
+            asking.receive_frame()
+
+
+def test_a_prepared_transaction_outlives_its_producer_and_the_node(tmp_path: Path) -> None:
+    settings = {
+        **SETTINGS,
+        "unstable.api.versions.enable": "true",
+        "transaction.two.phase.commit.enable": "true",
+    }
+    with Broker(settings, data_directory=tmp_path) as broker:
+        writer = TransactingProducer(broker.port)
+        writer.asking.create_topic("a")
+        writer.find_coordinator()
+        given = init_two_phase(writer.asking)
+        writer.producer_id, writer.epoch = given.producer_id, given.producer_epoch
+        begin(writer, b"1")
+        writer.close()
+        broker.stop()
+        broker.start()
+        successor = TransactingProducer(broker.port)
+        successor.find_coordinator()
+        given = init_two_phase(successor.asking, keep=True)
+        assert given.error_code == 0
+        assert (given.ongoing_txn_producer_id, given.ongoing_txn_producer_epoch) == writer.identity
+        assert seen(broker) == []
+        successor.producer_id, successor.epoch = given.producer_id, given.producer_epoch
+        assert successor.end(commit=True) == OK
+        wait_for_state(broker, "CompleteCommit")
+        assert seen(broker) == [b"1"]
+        begin(successor, b"2")
+        assert successor.end(commit=True) == OK
+        wait_for_state(broker, "CompleteCommit")
+        assert seen(broker) == [b"1", b"2"]
+        successor.close()

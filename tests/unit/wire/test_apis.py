@@ -19,14 +19,15 @@ def test_the_table_agrees_with_the_classes() -> None:
 def test_produce_is_advertised_from_version_0_and_served_from_3() -> None:
     produce = API_BY_NAME["Produce"]
     assert produce.versions == range(3, 14)
-    assert produce.advertised_versions == range(14)
-    assert API_BY_NAME["Fetch"].advertised_versions == range(4, 19)
+    assert produce.advertised_versions() == range(14)
+    assert API_BY_NAME["Fetch"].advertised_versions() == range(4, 19)
 
 
 def test_an_unstable_last_version_is_not_advertised() -> None:
     entry = API_BY_NAME["InitProducerId"]
     assert entry.versions == range(7)
-    assert entry.stable_versions == entry.advertised_versions == range(6)
+    assert entry.stable_versions == entry.advertised_versions() == range(6)
+    assert entry.served_versions(unstable=True) == entry.advertised_versions(unstable=True) == range(7)
 
 
 def test_headers_follow_the_flexible_versions() -> None:

@@ -1,8 +1,9 @@
 """ApiVersions (18), versions 0 to 4.
 
 Answers which APIs this listener serves, in which versions, and the levels of the cluster's features. It is
-derived from the table of handlers, so what is advertised is served. Produce is advertised from version 0
-although it is served from 3: librdkafka takes a higher first version for a broker without produce.
+derived from the table of handlers, so what is advertised is served; with `unstable.api.versions.enable` that
+includes versions that are still being worked on. Produce is advertised from version 0 although it is served
+from 3: librdkafka takes a higher first version for a broker without produce.
 
 v3 flexible (the response header stays at version 0), names the client's software, which is remembered with
 the connection; a name or version that is not plain text of that form is INVALID_REQUEST. v4 tells of
@@ -46,12 +47,13 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
 
 def unsupported_version_response(broker: Broker) -> ApiVersionsResponse:
     """The answer, in version 0, to a client that speaks a newer ApiVersions than we do."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(KEY)])
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(KEY, False)])
 
 
 def _served(broker: Broker, *, for_controllers: bool) -> list[ApiVersionsResponse.ApiVersion]:
     keys = _controller_keys() if for_controllers else broker.api_keys
-    return [_range(key) for key in keys]
+    unstable = broker.config.bool_of("unstable.api.versions.enable")
+    return [_range(key, unstable) for key in keys]
 
 
 def _controller_keys() -> list[int]:
@@ -60,8 +62,8 @@ def _controller_keys() -> list[int]:
     return sorted(api.key for api in HANDLERS if "controller" in apis.API_BY_KEY[api.key].listeners)
 
 
-def _range(key: int) -> ApiVersionsResponse.ApiVersion:
-    versions = apis.API_BY_KEY[key].advertised_versions
+def _range(key: int, unstable: bool) -> ApiVersionsResponse.ApiVersion:
+    versions = apis.API_BY_KEY[key].advertised_versions(unstable=unstable)
     return ApiVersionsResponse.ApiVersion(
         api_key=key, min_version=versions.start, max_version=versions.stop - 1
     )

@@ -1,0 +1,1 @@
+"""Scripts of raw group requests, put to Kafka and to Ottla in every version and compared field by field."""

@@ -31,6 +31,7 @@ _HERE = Path(__file__).parent
 _WAIT_S = 45.0
 _WRITE_EVERY_S = 0.02
 MAX_POLL_MS = 60_000
+_LOG_LINES = 25 if "OTTLA_TEST_CLIENT_LOG" not in os.environ else 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Host:
 
     def log_tail(self) -> str:
         self._log.seek(0)
-        return "\n".join(self._log.read().decode(errors="replace").splitlines()[-25:])
+        return "\n".join(self._log.read().decode(errors="replace").splitlines()[-_LOG_LINES:])
 
     def close(self) -> None:
         peers.end_process(self._process)
@@ -319,7 +320,7 @@ class Group:
 
     def told(self) -> str:
         logs = [f"--- {host.kind}\n{host.log_tail()}" for host in {*self._hosts.values(), *self._victims}]
-        return "\n".join([f"events of {self.name} (without records):", self.ledger.told(), *logs])
+        return "\n".join([f"events of {self.name} (without records and commits):", self.ledger.told(), *logs])
 
 
 @contextmanager

@@ -106,7 +106,8 @@ class Ledger:
 
     def told(self, last: int = 60) -> str:
         lines = []
-        for event in [each for each in self.events() if each["event"] != "records"][-last:]:
+        steady = ("records", "committing", "committed")
+        for event in [each for each in self.events() if each["event"] not in steady][-last:]:
             rest = {key: value for key, value in event.items() if key not in ("at", "member", "event")}
             lines.append(f"  {event['at'] / 1e6:.6f} {event['member']} {event['event']} {rest or ''}")
         return "\n".join(lines)

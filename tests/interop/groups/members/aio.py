@@ -17,7 +17,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from tests.interop.groups.members.lines import At, Pending, emit, emit_offsets, emit_partitions
+from tests.interop.groups.members.lines import At, Pending, emit, emit_offsets, emit_partitions, log_to_stderr
 
 _ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -139,6 +139,7 @@ def _ats(partitions: set[TopicPartition]) -> set[At]:
 
 
 async def _obey() -> None:
+    log_to_stderr()
     members: dict[str, AioMember] = {}
     lines = asyncio.StreamReader()
     loop = asyncio.get_running_loop()

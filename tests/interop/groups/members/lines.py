@@ -7,6 +7,8 @@ partitions are released, `records` before their commit. So merged logs say who o
 from __future__ import annotations
 
 import json
+import logging
+import os
 import queue
 import sys
 import threading
@@ -40,6 +42,12 @@ def emit_offsets(member: str, event: str, offsets: dict[At, int], **fields: Any)
     emit(
         member, event, offsets=[[at.topic, at.partition, offset] for at, offset in offsets.items()], **fields
     )
+
+
+def log_to_stderr() -> None:
+    """What the client says of itself, when OTTLA_TEST_CLIENT_LOG asks for it (warn unless told)."""
+    level = os.environ.get("OTTLA_TEST_CLIENT_LOG", "warn").upper()
+    logging.basicConfig(level=level, format="%(asctime)s %(threadName)s %(name)s %(message)s")
 
 
 def commands() -> Iterator[dict[str, Any]]:
@@ -145,6 +153,7 @@ class ThreadMember:
 
 def serve_threads(make: Callable[[dict[str, Any]], ThreadMember]) -> None:
     """Obey stdin until it ends; the process then ends without a word to the broker."""
+    log_to_stderr()
     members: dict[str, ThreadMember] = {}
     for command in commands():
         if command["op"] == "start":

@@ -1,0 +1,68 @@
+"""Kafka's tools in one JVM, by the Java program beside this file."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tests.interop import peers
+
+CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+GROUPS = "org.apache.kafka.tools.GroupsCommand"
+_LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d[.,]\d+ |^\[\d{4}-|^\[main\]|^SLF4J|^log4j")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a tool left behind."""
+
+    exit: int
+    out: str
+    err: str
+
+    def lines(self, masks: Mapping[str, str]) -> list[str]:
+        """The output without what differs between runs: masked texts, widths, the order of rows, logs."""
+        shown = [f"exit {self.exit}"]
+        for stream in (self.out, self.err):
+            rows = []
+            for line in stream.splitlines():
+                if line.startswith(("\tat ", "\t...")) or _LOG_LINE.match(line):
+                    continue
+                for found, name in sorted(masks.items(), key=lambda pair: -len(pair[0])):
+                    line = line.replace(found, name)
+                rows.append(" ".join(line.split()))
+            shown += ["---", *sorted(filter(None, rows))]
+        return shown
+
+
+class Tools:
+    """The running JVM."""
+
+    def __init__(self) -> None:
+        classes = peers.javac_compile([Path(__file__).with_name("ToolRunner.java")])
+        self._process = peers.start_process(
+            peers.java_command("ToolRunner", classes=classes, log_level="error"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        peers.end_process(self._process)
+
+    def run(self, main_class: str, *arguments: str) -> Ran:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([main_class, *arguments]).encode() + b"\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the tools' JVM ended while it ran {main_class} {arguments}"
+        return Ran(**json.loads(line))

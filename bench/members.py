@@ -16,16 +16,19 @@ from contextlib import closing
 from statistics import median
 
 from bench.plain_client import CLIENT_ID, Client, Fleet, NotAnswered, ask_until
+from ottla.wire import codec
 from ottla.wire.errors import ErrorCode
 from ottla.wire.frame import read_response, request_frame
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from ottla.wire.messages.describe_groups import DescribeGroupsRequest
-from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.wire.messages.protocol_data import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from ottla.wire.messages.sync_group import SyncGroupRequest
 
 FIND_VERSION = 4
@@ -34,6 +37,9 @@ SYNC_VERSION = 5
 LEAVE_VERSION = 5
 DESCRIBE_VERSION = 5
 HEARTBEAT_VERSION = 1
+FETCH_VERSION = 9
+PROTOCOL_VERSION = 1
+"""Of what members and leader of a classic group tell each other."""
 
 HEARTBEAT_PAUSE_S = 0.1
 """How often a member of the consumer protocol that has nothing to say asks for news."""
@@ -49,16 +55,23 @@ _ERROR_AND_GENERATION = struct.Struct(">hi")
 
 
 def find_coordinator(port: int, group: str, timeout_s: float) -> None:
-    """Wait until the group has a coordinator that is there for it."""
-    request = FindCoordinatorRequest(coordinator_keys=[group])
+    """Wait until the group has a coordinator, and that answers for it."""
+    find = FindCoordinatorRequest(coordinator_keys=[group])
+    topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] = []
+    fetch = OffsetFetchRequest(
+        groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=topics)]
+    )
     with Client(port) as client:
-        ask_until(
-            client,
-            request,
-            FIND_VERSION,
-            timeout_s,
-            error_of=lambda response: response.coordinators[0].error_code,
-        )
+        ask_until(client, find, FIND_VERSION, timeout_s, _error_found)
+        ask_until(client, fetch, FETCH_VERSION, timeout_s, _error_fetched)
+
+
+def _error_found(response: FindCoordinatorResponse) -> int:
+    return response.coordinators[0].error_code
+
+
+def _error_fetched(response: OffsetFetchResponse) -> int:
+    return response.groups[0].error_code
 
 
 class ClassicMembers:
@@ -83,15 +96,13 @@ class ClassicMembers:
         leader, others = self._places[0], self._places[1:]
         self._generation = 1
         self._join_with_new_ids([leader])
-        self._take_joined([leader])
-        self._sync([leader], self._sync_frames([leader]))
+        self._join_and_sync([leader], self._sync_frames([leader]))
         self._join_with_new_ids(others)
         self._generation = 2
         syncs = self._sync_frames(self._places)
         self._wait_for_members()
         self._fleet.send(leader, self._join_frame(leader))
-        self._take_joined(self._places)
-        self._sync(self._places, syncs)
+        self._join_and_sync(self._places, syncs)
         return time.perf_counter() - started
 
     def rebalance(self) -> float:
@@ -109,8 +120,7 @@ class ClassicMembers:
             _check(answer, "leave")
         for place, frame in zip(self._places, joins, strict=True):
             self._fleet.send(place, frame)
-        self._take_joined(self._places)
-        self._sync(self._places, syncs)
+        self._join_and_sync(self._places, syncs)
         return time.perf_counter() - started
 
     def close(self) -> None:
@@ -131,28 +141,25 @@ class ClassicMembers:
         """Until every join has reached the group, for else the rebalance would leave some out."""
         request = DescribeGroupsRequest(groups=[self._group])
         with Client(self._port) as client:
-            ask_until(
-                client,
-                request,
-                DESCRIBE_VERSION,
-                self._timeout_s,
-                error_of=lambda response: len(self._places) - len(response.groups[0].members),
-            )
+            ask_until(client, request, DESCRIBE_VERSION, self._timeout_s, self._missing)
 
-    def _take_joined(self, places: list[int]) -> None:
-        for _place, answer in self._fleet.collect(len(places)):
+    def _missing(self, response: DescribeGroupsResponse) -> int:
+        return len(self._places) - len(response.groups[0].members)
+
+    def _join_and_sync(self, places: list[int], frames: list[bytes]) -> None:
+        """Each member fetches its assignment when its join is answered; the leader brings all of them."""
+        waiting = dict(zip(places, frames, strict=True))  # those whose join is not answered yet
+        for place, answer in self._fleet.collect(2 * len(places)):
+            frame = waiting.pop(place, None)
+            if frame is None:
+                _check(answer, "sync")
+                continue
             error, generation = _ERROR_AND_GENERATION.unpack_from(answer, _ERROR_AT)
             if error or generation != self._generation:
                 raise NotAnswered(
                     f"A join got error {error} and generation {generation}, not {self._generation}."
                 )
-
-    def _sync(self, places: list[int], frames: list[bytes]) -> None:
-        """The members fetch their assignments; the leader comes last and brings them."""
-        for place, frame in zip(reversed(places), reversed(frames), strict=True):
             self._fleet.send(place, frame)
-        for _place, answer in self._fleet.collect(len(places)):
-            _check(answer, "sync")
 
     def _join_frame(self, place: int) -> bytes:
         member_id = self._ids[place]
@@ -164,7 +171,7 @@ class ClassicMembers:
                 rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
                 member_id=_stand_in(member_id),
                 protocol_type="consumer",
-                protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=PROTOCOL, metadata=b"s" * 40)],
+                protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription())],
             )
             template = self._joins[len(member_id)] = request_frame(request, JOIN_VERSION, 1, CLIENT_ID)
         return _filled_in(template, member_id)
@@ -183,6 +190,7 @@ class ClassicMembers:
         return frames
 
     def _sync_frame(self, member_id: str, assigned: list[str]) -> bytes:
+        share = assignment()
         request = SyncGroupRequest(
             group_id=self._group,
             generation_id=self._generation,
@@ -190,11 +198,24 @@ class ClassicMembers:
             protocol_type="consumer",
             protocol_name=PROTOCOL,
             assignments=[
-                SyncGroupRequest.SyncGroupRequestAssignment(member_id=one, assignment=b"a" * 40)
+                SyncGroupRequest.SyncGroupRequestAssignment(member_id=one, assignment=share)
                 for one in assigned
             ],
         )
         return request_frame(request, SYNC_VERSION, 1, CLIENT_ID)
+
+
+def subscription() -> bytes:
+    """What a member tells of itself when it joins."""
+    message = ConsumerProtocolSubscription(topics=["topic-of-the-members"])
+    return PROTOCOL_VERSION.to_bytes(2, "big") + codec.encode(message, PROTOCOL_VERSION)
+
+
+def assignment() -> bytes:
+    """What the leader gives to a member."""
+    share = ConsumerProtocolAssignment.TopicPartition(topic="topic-of-the-members", partitions=[0])
+    message = ConsumerProtocolAssignment(assigned_partitions=[share])
+    return PROTOCOL_VERSION.to_bytes(2, "big") + codec.encode(message, PROTOCOL_VERSION)
 
 
 def _stand_in(member_id: str) -> str:

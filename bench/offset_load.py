@@ -33,6 +33,8 @@ from ottla.wire.messages.produce import ProduceRequest
 TOPIC = "__consumer_offsets"
 COMMITTED_TOPIC = "orders"
 PARTITIONS = 1000
+RECORDS_OF_A_BATCH = 100
+"""What a consumer of so many partitions commits at once."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client that Kafka lets write to internal topics."""
 
@@ -120,28 +122,23 @@ def _fill(records: int, directory: Path, stack: ExitStack) -> dict[str, _Stopped
 
 
 def commit_batches(records: int, now_ms: int) -> Iterator[tuple[str, bytes]]:
-    """Batches with so many commits, no two for the same place: (group, its commits). Offsets count up."""
+    """Batches with so many commits, no two for the same place: (group, some commits). Offsets count up."""
     value = _with_number(VALUE_VERSION, OffsetCommitValue(commit_timestamp=now_ms, topic_id=b"o" * 16))
     before, after = value[:_OFFSET_AT], value[_OFFSET_AT + _OFFSET_BYTES :]
-    for first in range(0, records, PARTITIONS):
+    for first in range(0, records, RECORDS_OF_A_BATCH):
         group = f"group-{first // PARTITIONS:05}"
-        prefix = _with_number(KEY_TYPE, OffsetCommitKey(group=group, topic=COMMITTED_TOPIC))[
-            :-_PARTITION_BYTES
-        ]
-        yield (
-            group,
-            bytes(
-                build_batch(
-                    Record(
-                        0,
-                        now_ms,
-                        prefix + partition.to_bytes(_PARTITION_BYTES, "big"),
-                        before + (first + partition).to_bytes(_OFFSET_BYTES, "big") + after,
-                    )
-                    for partition in range(min(PARTITIONS, records - first))
-                )
-            ),
+        key = OffsetCommitKey(group=group, topic=COMMITTED_TOPIC)
+        prefix = _with_number(KEY_TYPE, key)[:-_PARTITION_BYTES]
+        batch = build_batch(
+            Record(
+                0,
+                now_ms,
+                prefix + (number % PARTITIONS).to_bytes(_PARTITION_BYTES, "big"),
+                before + number.to_bytes(_OFFSET_BYTES, "big") + after,
+            )
+            for number in range(first, min(first + RECORDS_OF_A_BATCH, records))
         )
+        yield group, bytes(batch)
 
 
 def _with_number(number: int, message: Message) -> bytes:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from ottla.wire.frame import FrameReader, read_response, request_frame
 from ottla.wire.message import Message
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 
 CLIENT_ID = "bench"
 RECEIVE_BYTES = 1 << 18
+CONNECTIONS_AT_ONCE = 25
+"""Half of what a broker's queue of new connections takes by default."""
 _RETRY_PAUSE_S = 0.02
 
 
@@ -62,14 +65,24 @@ class Fleet:
         self._deadline = time.monotonic() + timeout_s
         self._poll = select.epoll()
         self._sockets: list[socket.socket] = []
-        self._readers = [FrameReader() for _ in range(count)]
+        self._readers: list[FrameReader] = []
         self._places: dict[int, int] = {}
-        for place in range(count):
+        for first in range(0, count, CONNECTIONS_AT_ONCE):
+            self._connect(port, min(CONNECTIONS_AT_ONCE, count - first))
+
+    def _connect(self, port: int, count: int) -> None:
+        """Some connections more, with the first question that every client asks answered on each."""
+        frame = request_frame(ApiVersionsRequest(), 0, 1, CLIENT_ID)
+        for _ in range(count):
             connection = socket.create_connection(("127.0.0.1", port))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._places[connection.fileno()] = len(self._sockets)
             self._sockets.append(connection)
-            self._places[connection.fileno()] = place
+            self._readers.append(FrameReader())
             self._poll.register(connection.fileno(), select.EPOLLIN)
+            connection.sendall(frame)
+        for _answer in self.collect(count):
+            pass
 
     def send(self, place: int, frame: bytes) -> None:
         self._sockets[place].sendall(frame)
@@ -94,14 +107,15 @@ class Fleet:
             connection.close()
 
 
-def ask_until(client: Client, request: Message, version: int, timeout_s: float, *, error_of: Any) -> Any:
+def ask_until(
+    client: Client, request: Message, version: int, timeout_s: float, error_of: Callable[[Any], int]
+) -> None:
     """Ask again until `error_of` finds no error in the response."""
     deadline = time.monotonic() + timeout_s
     while True:
-        response = client.ask(request, version)
-        error = error_of(response)
+        error = error_of(client.ask(request, version))
         if not error:
-            return response
+            return
         if time.monotonic() > deadline:
             raise NotAnswered(f"{request.NAME} still gets error {error} after {timeout_s:g} s.")
         time.sleep(_RETRY_PAUSE_S)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+REMEMBERED = 10_000
+"""Of so many keys the partition is remembered: each of a group's requests asks for it."""
+
 
 def text_hash(text: str) -> int:
     """Java's hash of a string: 31 to the n over its UTF-16 units, as a signed 32 bit number."""
@@ -12,6 +17,7 @@ def text_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x8000_0000 else value
 
 
+@lru_cache(REMEMBERED)
 def partition_for(key: str, partition_count: int) -> int:
     value = text_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partition_count

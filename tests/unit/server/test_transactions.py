@@ -18,6 +18,7 @@ from tests.unit.server.transacting import (
 
 from ottla.testing import Broker
 from ottla.wire.errors import ErrorCode
+from ottla.wire.message import Message
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
@@ -289,6 +290,53 @@ def test_nothing_is_told_to_be_an_unknown_error_while_a_transaction_ends(broker:
         assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes
         producer.init()
     producer.close()
+
+
+# ---- lost answers
+
+
+class LosingAsking(Asking):
+    """Loses the answer to one request, and asks again on a new connection, as clients do."""
+
+    def __init__(self, port: int, lost: int) -> None:
+        super().__init__(port)
+        self._port = port
+        self._lost = lost
+        self.count = 0
+
+    def ask(self, message: Message, version: int) -> Any:
+        self.count += 1
+        if self.count == self._lost:
+            self.send(message, version)
+            self.socket.close()
+            self.socket = Asking(self._port).socket
+        return super().ask(message, version)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_lost_answer_at_any_step_changes_nothing(broker: Broker, version: int, commit: bool) -> None:
+    producer_of(broker).close()  # so that the coordinators are there, and the steps are the same each time
+    expected: list[bytes | None] = []
+    lost = count = 1
+    while lost <= count:
+        producer = TransactingProducer(broker.port, f"t{lost}", version=version)
+        producer.asking.socket.close()
+        producer.asking = asking = LosingAsking(broker.port, lost)
+        producer.init()
+        value = b"%d" % lost
+        begin(producer, value)
+        assert producer.commit_offset("g", "a", lost) == OK
+        assert producer.end(commit=commit) == OK
+        begin(producer, value + b"+")
+        assert producer.end(commit=True) == OK
+        expected += [value, value + b"+"] if commit else [value + b"+"]
+        wait_for_state(broker, "CompleteCommit", f"t{lost}")
+        producer.close()
+        count = max(count, asking.count)
+        lost += 1
+    assert count >= 7
+    assert seen(broker) == expected
 
 
 # ---- restarts

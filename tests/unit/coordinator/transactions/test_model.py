@@ -30,7 +30,7 @@ LATER = ErrorCode.CONCURRENT_TRANSACTIONS
 WRONG_STATE = ErrorCode.INVALID_TXN_STATE
 
 Identity = tuple[int, int]
-names = st.sampled_from(["x", "y"])
+names = st.sampled_from(["x", "x", "x", "y"])
 partition_sets = st.frozensets(
     st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 2)), min_size=1, max_size=3
 )
@@ -59,8 +59,12 @@ class Promised:
 
 
 class TransactionModel(RuleBasedStateMachine):
-    @initialize(version=versions, two_phase=st.booleans(), nearly_exhausted=st.booleans())
-    def start(self, version: int, two_phase: bool, nearly_exhausted: bool) -> None:
+    @initialize(
+        version=st.sampled_from([0, 2, 2]),
+        two_phase=st.booleans(),
+        epoch=st.sampled_from([None, EPOCH_MAX - 4, EPOCH_MAX - 2, EPOCH_MAX - 1]),
+    )
+    def start(self, version: int, two_phase: bool, epoch: int | None) -> None:
         self.version = version
         self.coordinator = Coordinator(
             version=version, settings=TransactionSettings(is_two_phase_commit_enabled=two_phase)
@@ -70,8 +74,8 @@ class TransactionModel(RuleBasedStateMachine):
         self.reports: list[SendMarkers] = []  # every order to write markers that was ever given
         self.decided: dict[tuple[str, Identity, int], bool] = {}
         self.end_count = {"x": 0, "y": 0}
-        if nearly_exhausted:
-            owner = (5, EPOCH_MAX - 4)
+        if epoch is not None:
+            owner = (5, epoch)
             self.coordinator.run_records(
                 [
                     Transaction(
@@ -90,13 +94,17 @@ class TransactionModel(RuleBasedStateMachine):
         return owner[0], owner[1] + 1
 
     def identity(self, data: Any, name: str) -> Identity:
-        """Somebody who asks: the owner, a former owner, or one that never was."""
-        known = self.promised[name].known
-        strangers = [(1, 0), (5, EPOCH_MAX), *((one[0], one[1] + 1) for one in known[-2:])]
+        """Somebody who asks: mostly the owner, else one that is near it, was one, or never was."""
+        promised = self.promised[name]
+        owner = promised.owner or (1, 0)
+        kind = data.draw(st.integers(0, 9))
         asking: Identity
-        if known and data.draw(st.integers(0, 3)):
-            asking = known[-1] if data.draw(st.booleans()) else data.draw(st.sampled_from(known))
+        if kind < 6:
+            asking = owner
+        elif kind < 8:
+            asking = (owner[0], max(owner[1] - 1, 0))
         else:
+            strangers = [(1, 0), (owner[0], owner[1] + 1), (5, EPOCH_MAX), *promised.known]
             asking = data.draw(st.sampled_from(strangers))
         return asking
 

@@ -1,0 +1,1 @@
+"""`__consumer_offsets` on disk: what one broker wrote about groups the other reads and continues."""

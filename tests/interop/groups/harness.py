@@ -30,6 +30,7 @@ from tests.interop.groups.ledger import At, Ledger
 _HERE = Path(__file__).parent
 _WAIT_S = 45.0
 _WRITE_EVERY_S = 0.02
+_WRITE_AT_ONCE = 3
 MAX_POLL_MS = 60_000
 _LOG_LINES = 25 if "OTTLA_TEST_CLIENT_LOG" not in os.environ else 100_000
 
@@ -135,7 +136,7 @@ def _now_us() -> int:
 
 
 class Writer:
-    """Writes to every topic it is told of, a record at a time, each partition in turn, until told to stop."""
+    """Writes to every topic it is told of, a few records at a time, until it is told to stop."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
@@ -151,7 +152,8 @@ class Writer:
         while not self._is_over.wait(_WRITE_EVERY_S):
             with self._lock:
                 for topic, turns in self._turns.items():
-                    self._producer.produce(topic, b"record", partition=next(turns), on_delivery=self._heard)
+                    for partition in itertools.islice(turns, _WRITE_AT_ONCE):
+                        self._producer.produce(topic, b"record", partition=partition, on_delivery=self._heard)
                 self._producer.poll(0)
 
     def _heard(self, error: object, message: Any) -> None:
@@ -199,6 +201,11 @@ class World:
                 self._hosts[kind] = Host(kind)
             return self._hosts[kind]
 
+    def has_leaders(self, topic: str, count: int) -> bool:
+        """Whether the broker tells of a topic's partitions; members that join before rebalance once more."""
+        partitions = self.admin.list_topics(topic, timeout=_WAIT_S).topics[topic].partitions
+        return len(partitions) == count and all(each.leader >= 0 for each in partitions.values())
+
     def new_name(self, what: str) -> str:
         return f"{what}-{os.getpid()}-{next(self._numbers)}"
 
@@ -234,6 +241,7 @@ class Group:
     def add_topic(self, name: str | None = None, *, partitions: int = 6, is_consumed: bool = True) -> str:
         topic = name or self.name
         _done(self.world.admin.create_topics([NewTopic(topic, partitions, 1)]))
+        self.wait(lambda: self.world.has_leaders(topic, partitions), f"the leaders of {topic}")
         if is_consumed:
             self.topics.append(topic)
             self.partitions |= {(topic, index) for index in range(partitions)}
@@ -284,6 +292,16 @@ class Group:
             return bool(condition())
 
         peers.wait_until(holds, _WAIT_S, f"{what} in {self.name}", pause_s=0.05)
+
+    def wait_shared_out_evenly(self) -> None:
+        """Until no member has two partitions more than another: a sticky assignor is done then."""
+        self.wait_shared_out()
+
+        def are_even() -> bool:
+            counts = [len(self.ledger.owned(member)) for member in self.ledger.live()]
+            return self.ledger.is_shared_out(self.partitions) and max(counts) - min(counts) < 2
+
+        self.wait(are_even, "an even assignment")
 
     def wait_shared_out(self, *, leaving_out: tuple[str, ...] = ()) -> None:
         """Until every partition has an owner and every member a partition."""

@@ -170,7 +170,7 @@ class _Judge:
             state = self._partitions[at]
             if state.owner == member:
                 state.owner = None
-            elif not self._has_given_up(member, event["at"]):
+            elif state.owner is not None and not self._has_given_up(member, event["at"]):
                 self._say(f"{member} gave up {at}, which {state.owner} owned", event)
 
     def _on_lost(self, member: str, event: dict[str, Any]) -> None:

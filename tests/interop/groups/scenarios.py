@@ -7,6 +7,7 @@ time, every record delivered, no record skipped, every owner started exactly at 
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from tests.interop.groups.harness import CLIENTS, Client, Group, World, group
@@ -17,7 +18,7 @@ _SHORT_POLL_MS = 3000
 
 
 def scale(world: World, client: Client) -> str:
-    """1 -> 5 -> 2 members while records come in."""
+    """1 -> 5 -> 2 members while records come in, then nobody for a while, then somebody else."""
     with group(world, client, "scale") as here:
         here.add_topic(partitions=7)
         here.start("1")
@@ -29,6 +30,10 @@ def scale(world: World, client: Client) -> str:
         here.close("1", "3", "4")
         here.wait_shared_out()
         here.wait_records("2", 3)
+        here.close("2", "5")
+        here.start("6")
+        here.wait_shared_out()
+        here.wait_records("6", 3)
         here.finish()
         return here.ledger.figures()
 
@@ -40,13 +45,13 @@ def static_restart(world: World, client: Client) -> str:
         here.start("1", instance="one")
         here.start("2", instance="two")
         here.start("3", instance="three")
-        here.wait_shared_out()
+        here.wait_shared_out_evenly()
         here.wait_records("2")
         owned = here.owned("2")
         before = len(_moves(here))
         here.close("2")
         here.start("2 again", instance="two")
-        here.wait_shared_out()
+        here.wait_shared_out_evenly()
         here.wait_records("2 again", 3)
         assert here.owned("2 again") == owned
         others = [move for move in _moves(here)[before:] if not move["member"].endswith(("/2", "/2 again"))]
@@ -60,17 +65,17 @@ def cooperative(world: World, client: Client) -> str:
     with group(world, client, "cooperative", assignor=client.cooperative_assignor) as here:
         here.add_topic(partitions=6)
         here.start("1")
-        here.wait_shared_out()
+        here.wait_shared_out_evenly()
         here.start("2")
-        here.wait_shared_out()
+        here.wait_shared_out_evenly()
         kept = here.owned("1")
         assert len(kept) == 3
         here.start("3")
-        here.wait_shared_out()
+        here.wait_shared_out_evenly()
         assert len(here.owned("1") & kept) == 2
         here.wait_records("3", 2)
         here.close("2")
-        here.wait_shared_out()
+        here.wait_shared_out_evenly()
         _assert_nothing_moved_in_vain(here)
         here.finish()
         return here.ledger.figures()
@@ -130,6 +135,25 @@ def pause(world: World, client: Client) -> str:
         return here.ledger.figures()
 
 
+def churn(world: World, client: Client) -> str:
+    """Members come and go while others still do: nobody waits for an assignment."""
+    with group(world, client, "churn") as here:
+        here.add_topic(partitions=8)
+        choose = Random(client.name)
+        staying: list[str] = []
+        for step in range(14):
+            if len(staying) < 2 or (len(staying) < 6 and choose.random() < 0.6):
+                here.start(str(step))
+                staying.append(str(step))
+                here.wait(lambda: here.owned(staying[-1]), "the first partition")
+            else:
+                here.close(staying.pop(choose.randrange(len(staying))))
+        here.wait_shared_out()
+        here.wait_records(staying[0], 2)
+        here.finish()
+        return here.ledger.figures()
+
+
 def everyone(world: World, protocol: str) -> str:
     """Members of all clients in one group."""
     clients = [client for client in CLIENTS if client.protocol == protocol]
@@ -146,24 +170,24 @@ def everyone(world: World, protocol: str) -> str:
         return here.ledger.figures()
 
 
-def upgrade(world: World, assignor: str | None) -> str:
+def upgrade(world: World, host: str, assignor: str | None = None) -> str:
     """A live group goes from the classic protocol to the consumer protocol and back, a member at a time."""
-    java = {client.protocol: client for client in CLIENTS if client.host == "java"}
+    speaking = {client.protocol: client for client in CLIENTS if client.host == host}
     given: dict[str, Any] = {"assignor": assignor} if assignor else {}
-    with group(world, java["classic"], f"upgrade-{assignor or 'default'}") as here:
+    with group(world, speaking["classic"], f"upgrade-{assignor or 'default'}") as here:
         here.add_topic(partitions=6)
         here.start("1", "2", "3", **given)
         here.wait_shared_out()
         assert _type_of(here) == "CLASSIC"
         for name in ("1", "2", "3"):
             here.close(name)
-            here.start(f"{name} upgraded", client=java["consumer"])
+            here.start(f"{name} upgraded", client=speaking["consumer"])
             here.wait_shared_out()
             here.wait_records(f"{name} upgraded")
             assert _type_of(here) == "CONSUMER"
         for name in ("1", "2", "3"):
             here.close(f"{name} upgraded")
-            here.start(f"{name} again", client=java["classic"], **given)
+            here.start(f"{name} again", client=speaking["classic"], **given)
             here.wait_shared_out()
             here.wait_records(f"{name} again")
         assert _type_of(here) == "CLASSIC"
@@ -174,7 +198,7 @@ def upgrade(world: World, assignor: str | None) -> str:
 
 
 SCENARIOS: dict[str, Callable[[World, Client], str]] = {
-    each.__name__: each for each in (regex, pause, kill, scale, static_restart, cooperative)
+    each.__name__: each for each in (regex, pause, kill, churn, scale, static_restart, cooperative)
 }
 
 

@@ -100,8 +100,12 @@ def test_members_of_all_clients_share_one_group(runs: Runs, run: str) -> None:
 @pytest.mark.parametrize(
     "run",
     [
-        _name(lambda world: scenarios.upgrade(world, None), "upgrade-default"),
-        _name(lambda world: scenarios.upgrade(world, "cooperative-sticky"), "upgrade-cooperative-sticky"),
+        _name(lambda world: scenarios.upgrade(world, "java"), "upgrade-java"),
+        _name(
+            lambda world: scenarios.upgrade(world, "java", "cooperative-sticky"), "upgrade-java-cooperative"
+        ),
+        _name(lambda world: scenarios.upgrade(world, "confluent"), "upgrade-confluent"),
+        _name(lambda world: scenarios.upgrade(world, "go"), "upgrade-franz-go"),
     ],
 )
 def test_a_live_group_moves_to_the_consumer_protocol_and_back(runs: Runs, run: str) -> None:

@@ -1,6 +1,7 @@
 """Members on aiokafka, which speaks the classic protocol and rebalances eagerly.
 
-It calls nobody back when it is stopped, so a closing member says itself that it gives its partitions up.
+It calls nobody back when it is stopped, so a closing member says itself that it gives its partitions up. Its
+callbacks run beside the member's own loop, so a commit that is under way is waited for before partitions go.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class AioMember(ConsumerRebalanceListener):  # type: ignore[misc]
         self._pending = Pending(self.name)
         self._owned: set[At] = set()
         self._is_closing = False
+        self._committing = asyncio.Lock()
 
     async def run(self) -> None:
         try:
@@ -91,7 +93,8 @@ class AioMember(ConsumerRebalanceListener):  # type: ignore[misc]
                 uncommitted = commit_every
             if uncommitted >= commit_every:
                 uncommitted = 0
-                await self._commit(None)
+                async with self._committing:
+                    await self._commit(None)
         await self._close()
 
     async def _poll(self) -> int:
@@ -115,9 +118,10 @@ class AioMember(ConsumerRebalanceListener):  # type: ignore[misc]
             self._pending.committed(offsets)
 
     async def _close(self) -> None:
-        await self._commit(None)
-        self._is_closing = True
-        emit_partitions(self.name, "revoked", self._owned)
+        async with self._committing:
+            await self._commit(None)
+            self._is_closing = True
+            emit_partitions(self.name, "revoked", self._owned)
         await self._consumer.stop()
         emit(self.name, "closed")
 
@@ -127,11 +131,12 @@ class AioMember(ConsumerRebalanceListener):  # type: ignore[misc]
             emit_partitions(self.name, "assigned", self._owned)
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        if not self._is_closing:
-            await self._commit(list(_ats(revoked)))
-            self._pending.forget(_ats(revoked))
-            self._owned = set()
-            emit_partitions(self.name, "revoked", _ats(revoked))
+        async with self._committing:
+            if not self._is_closing:
+                await self._commit(list(_ats(revoked)))
+                self._pending.forget(_ats(revoked))
+                self._owned = set()
+                emit_partitions(self.name, "revoked", _ats(revoked))
 
 
 def _ats(partitions: set[TopicPartition]) -> set[At]:

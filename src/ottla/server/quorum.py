@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from ottla.config import BrokerConfig, Endpoint
+from ottla.controller.alter_partition import alter_partition
 from ottla.controller.bootstrap import (
     BOOTSTRAP_FILE,
     activation_records,
@@ -54,6 +55,7 @@ from ottla.wire.errors import (
 )
 from ottla.wire.message import Message
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -72,6 +74,7 @@ _T = TypeVar("_T")
 
 _DECISIONS: dict[type[Message], Callable[[ControllerState, Any], Result[Any]]] = {
     AllocateProducerIdsRequest: allocate_producer_ids,
+    AlterPartitionRequest: lambda state, request: alter_partition(state, request, 3),
     AssignReplicasToDirsRequest: assign_replicas_to_dirs,
     BrokerHeartbeatRequest: broker_heartbeat,
     BrokerRegistrationRequest: lambda state, request: register_broker(state, request, 4, is_local=True),

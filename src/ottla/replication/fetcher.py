@@ -1,0 +1,477 @@
+"""The loops that follow other brokers: fetch, append, cut, again.
+
+One loop for each leader (or `num.replica.fetchers` of them); what to do is decided in `follower.py`. Rule: a
+log is only touched while its partition is followed in the leader epoch that the answer was asked for, and no
+wait lies between that check and the write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ottla.log.log import Log, OffsetsOutOfOrder, UnexpectedAppendOffset
+from ottla.ports import Clock
+from ottla.records.batch import iterate_headers
+from ottla.replication.follower import (
+    Append,
+    Asked,
+    FindOffsets,
+    Following,
+    GiveUp,
+    Key,
+    Pause,
+    Plan,
+    Position,
+    Truncate,
+    out_of_range,
+)
+from ottla.replication.throttle import Throttle
+from ottla.wire.errors import (
+    CorruptMessage,
+    ErrorCode,
+    InvalidRecord,
+    KafkaError,
+    KafkaStorageError,
+    for_code,
+)
+from ottla.wire.message import Message
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.list_offsets import ListOffsetsRequest
+
+LATEST = -1
+EARLIEST = -2
+IDLE_SECONDS = 0.1
+
+logger = logging.getLogger("ottla.replication.fetcher")
+
+_PartitionData = FetchResponse.PartitionData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSettings:
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    response_bytes_max: int = 10 * 1024 * 1024
+    partition_bytes_max: int = 1024 * 1024
+    backoff_ms: int = 1000
+
+
+class Replica(Protocol):
+    """A partition that this node follows."""
+
+    topic: str
+    topic_id: bytes
+    index: int
+    leader_id: int
+    leader_epoch: int
+    log: Log | None
+
+    def watermark_moved(self) -> None:
+        """Tell whoever waits for records here."""
+
+
+class Storage(Protocol):
+    """The disks of this node."""
+
+    async def truncate_to(self, log: Log, offset: int) -> bool: ...
+
+    def storage_error(self, log: Log, error: OSError) -> KafkaError: ...
+
+    async def flush(self, log: Log) -> None: ...
+
+
+Ask = Callable[[int, Message], Awaitable[Any]]
+"""Asks a broker. OSError where there is no answer."""
+
+
+class Fetcher:
+    """One loop that follows one leader."""
+
+    def __init__(
+        self,
+        leader_id: int,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        *,
+        clock: Clock,
+        storage: Storage,
+        ask: Ask,
+        settings: FetchSettings,
+        throttle: Throttle,
+    ) -> None:
+        self.following = Following()
+        self._leader_id = leader_id
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._clock = clock
+        self._storage = storage
+        self._ask = ask
+        self._settings = settings
+        self._throttle = throttle
+        self._replicas: dict[Key, Replica] = {}
+        self._news = asyncio.Event()
+        self._failures = 0
+
+    def follow(self, replica: Replica, log: Log) -> None:
+        position = Position(replica.topic, replica.topic_id, replica.index, replica.leader_epoch, log)
+        self._replicas[position.key] = replica
+        self.following.follow(position)
+        self._news.set()
+
+    def forget(self, key: Key) -> None:
+        self.following.forget(key)
+        self._replicas.pop(key, None)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            plan = self._plan()
+            if plan is None:
+                await self._rest()
+                continue
+            response = await self._fetch(plan)
+            if response is not None:
+                await self._take(plan, response)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def _plan(self) -> Plan | None:
+        if self._broker_epoch() < 0:
+            return None  # not registered yet: a leader could not know which run of ours fetches
+        now_ms = self._now_ms()
+        for position in self.following.without_epochs(now_ms):
+            self._cut_without_epochs(position)
+        return self.following.plan(now_ms, self._log_start_of, self._is_held_back)
+
+    def _log_start_of(self, key: Key) -> int | None:
+        log = self._replicas[key].log
+        return None if log is None else log.log_start_offset
+
+    def _is_held_back(self, position: Position) -> bool:
+        return self._throttle.has_topics and self._throttle.holds_back(
+            position.topic, position.index, in_sync=position.is_in_sync, now_ms=self._now_ms()
+        )
+
+    async def _rest(self) -> None:
+        """Wait until there may be something to ask for."""
+        now_ms = self._now_ms()
+        resume_ms = self.following.next_resume_ms(now_ms)
+        seconds = IDLE_SECONDS if resume_ms is None else min((resume_ms - now_ms) / 1000, IDLE_SECONDS)
+        self._news.clear()
+        try:
+            async with asyncio.timeout(max(seconds, 0.001) if self.following.positions else None):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    async def _fetch(self, plan: Plan) -> FetchResponse | None:
+        try:
+            response: FetchResponse = await self._ask(self._leader_id, self._request(plan))
+        except (OSError, KafkaError) as error:
+            self._failures += 1
+            if self._failures in (1, 10) or self._failures % 600 == 0:
+                logger.warning("Cannot fetch from broker %d, trying again: %s", self._leader_id, error)
+            self.following.session.lost()
+            self._pause_all()
+            return None
+        if self._failures:
+            logger.info("Fetching from broker %d again", self._leader_id)
+            self._failures = 0
+        if self.following.session.answered(response.error_code, response.session_id):
+            return response
+        code = ErrorCode(response.error_code)
+        if code not in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
+            logger.warning("Broker %d refused a fetch: %s", self._leader_id, code.name)
+            self._pause_all()
+        return None
+
+    def _pause_all(self) -> None:
+        self.following.pause(list(self.following.positions), self._now_ms() + self._settings.backoff_ms)
+
+    def _request(self, plan: Plan) -> FetchRequest:
+        settings = self._settings
+        topics: dict[bytes, list[FetchRequest.FetchPartition]] = {}
+        for asked in plan.sent:
+            topics.setdefault(asked.topic_id, []).append(
+                FetchRequest.FetchPartition(
+                    partition=asked.index,
+                    current_leader_epoch=asked.leader_epoch,
+                    fetch_offset=asked.offset,
+                    last_fetched_epoch=asked.last_fetched_epoch,
+                    log_start_offset=asked.log_start_offset,
+                    partition_max_bytes=settings.partition_bytes_max,
+                )
+            )
+        forgotten: dict[bytes, list[int]] = {}
+        for topic_id, index in plan.forgotten:
+            forgotten.setdefault(topic_id, []).append(index)
+        return FetchRequest(
+            replica_state=FetchRequest.ReplicaState(
+                replica_id=self._node_id, replica_epoch=self._broker_epoch()
+            ),
+            max_wait_ms=settings.wait_max_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_bytes_max,
+            session_id=plan.session_id,
+            session_epoch=plan.session_epoch,
+            topics=[
+                FetchRequest.FetchTopic(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in topics.items()
+            ],
+            forgotten_topics_data=[
+                FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=indexes)
+                for topic_id, indexes in forgotten.items()
+            ],
+        )
+
+    # Answers
+
+    async def _take(self, plan: Plan, response: FetchResponse) -> None:
+        for topic in response.responses:
+            for data in topic.partitions:
+                asked = plan.asked.get((topic.topic_id, data.partition_index))
+                position = self.following.current(asked)
+                if asked is None or position is None:
+                    continue
+                try:
+                    await self._take_partition(asked, position, data)
+                except (CorruptMessage, InvalidRecord) as error:
+                    # Bytes that were cut while they were sent: the next fetch brings them whole.
+                    logger.error("%s-%d: %s", position.topic, position.index, error)
+                    self._pause(position)
+                except KafkaStorageError as error:
+                    logger.error("%s-%d: %s", position.topic, position.index, error)
+                    self._pause(position)  # a full disk may have room again; one that failed has no log here
+                except (KafkaError, OSError) as error:
+                    logger.warning("%s-%d: %s", position.topic, position.index, error)
+                    self._pause(position)
+                except (UnexpectedAppendOffset, OffsetsOutOfOrder) as error:
+                    logger.error("%s-%d is not followed any more: %s", position.topic, position.index, error)
+                    self.following.forget(position.key)
+
+    def _pause(self, position: Position) -> None:
+        self.following.pause([position.key], self._now_ms() + self._settings.backoff_ms)
+
+    async def _take_partition(self, asked: Asked, position: Position, data: _PartitionData) -> None:
+        replica = self._replicas[position.key]
+        log = replica.log
+        if log is None:
+            return
+        step = self.following.step(
+            log,
+            leader_epoch=asked.leader_epoch,
+            code=data.error_code,
+            diverging_epoch=data.diverging_epoch.epoch,
+            diverging_end_offset=data.diverging_epoch.end_offset,
+            high_watermark=data.high_watermark,
+            log_start_offset=data.log_start_offset,
+        )
+        if isinstance(step, Append):
+            self._append(position, replica, log, data, step)
+            if log.is_flush_due:
+                await self._storage.flush(log)
+        elif isinstance(step, Truncate):
+            logger.info(
+                "%s: truncating to %d: epoch %d of the leader ends at %d",
+                log.name,
+                step.offset,
+                data.diverging_epoch.epoch,
+                data.diverging_epoch.end_offset,
+            )
+            await self._storage.truncate_to(log, step.offset)
+            self._restart(position, log)
+        elif isinstance(step, FindOffsets):
+            await self._find_offsets(position, log)
+        elif isinstance(step, GiveUp):
+            logger.info("%s: leader epoch %d is over; waiting for metadata", log.name, asked.leader_epoch)
+            self.following.forget(position.key)
+        elif isinstance(step, Pause):
+            logger.debug("%s: broker %d answered %s", log.name, self._leader_id, step.code.name)
+            self._pause(position)
+
+    def _restart(self, position: Position, log: Log) -> None:
+        if self.following.positions.get(position.key) is position:
+            position.restart(log)
+
+    def _append(
+        self, position: Position, replica: Replica, log: Log, data: _PartitionData, step: Append
+    ) -> None:
+        records = data.records
+        size = len(records) if records is not None else 0
+        if log.log_end_offset != position.offset:
+            position.restart(log)  # another log has taken its place
+            return
+        if size:
+            assert records is not None
+            self._write(log, memoryview(records), step.leader_epoch)
+            if self._throttle.has_topics and self._throttle.is_throttled(position.topic, position.index):
+                self._throttle.record(size, self._now_ms())
+        if log.advance_high_watermark(step.high_watermark):
+            replica.watermark_moved()
+        if step.log_start_offset > log.log_start_offset:
+            self._move_log_start(log, step.log_start_offset)
+        self.following.appended(position, log, step.high_watermark)
+
+    def _write(self, log: Log, records: memoryview, leader_epoch: int) -> None:
+        try:
+            try:
+                log.append_as_follower(records, leader_epoch=leader_epoch)
+            except UnexpectedAppendOffset:
+                # The leader's log starts inside of a batch, and so does this one, which is empty: the batch
+                # comes whole, so the files begin where it begins.
+                first = next(header for _, header in iterate_headers(records))
+                if log.log_start_offset != log.log_end_offset or first.last_offset < log.log_start_offset:
+                    raise
+                log.truncate_fully_and_start_at(first.base_offset, log.log_start_offset)
+                log.append_as_follower(records, leader_epoch=leader_epoch)
+        except OSError as error:
+            raise self._storage.storage_error(log, error) from error
+
+    def _move_log_start(self, log: Log, offset: int) -> None:
+        try:
+            log.increase_log_start_offset(min(offset, log.high_watermark), "the leader's log starts there")
+        except OSError as error:
+            raise self._storage.storage_error(log, error) from error
+
+    def _cut_without_epochs(self, position: Position) -> None:
+        log = self._replicas[position.key].log
+        if log is None:
+            return
+        logger.warning(
+            "%s has records from before there were leader epochs: truncating to its high watermark %d",
+            log.name,
+            log.high_watermark,
+        )
+        try:
+            log.truncate_to(log.high_watermark)
+        except OSError as error:
+            self._storage.storage_error(log, error)
+            self.following.forget(position.key)
+            return
+        position.restart(log)
+
+    # Offsets out of range
+
+    async def _find_offsets(self, position: Position, log: Log) -> None:
+        leader_end_offset = await self._offset(position, LATEST)
+        leader_start_offset = await self._offset(position, EARLIEST)
+        if self.following.positions.get(position.key) is not position:
+            return
+        restart = out_of_range(log, leader_start_offset, leader_end_offset)
+        if restart.truncate_to is not None:
+            logger.warning(
+                "%s ends at %d, its leader's log at %d: truncating",
+                log.name,
+                log.log_end_offset,
+                leader_end_offset,
+            )
+            await self._storage.truncate_to(log, restart.truncate_to)
+        elif restart.start_over_at is not None:
+            logger.warning(
+                "%s ends at %d, before its leader's log starts: starting over at %d",
+                log.name,
+                log.log_end_offset,
+                leader_start_offset,
+            )
+            try:
+                log.truncate_fully_and_start_at(restart.start_over_at)
+            except OSError as error:
+                raise self._storage.storage_error(log, error) from error
+        else:
+            self._pause(position)
+        self._restart(position, log)
+
+    async def _offset(self, position: Position, timestamp: int) -> int:
+        request = ListOffsetsRequest(
+            replica_id=self._node_id,
+            topics=[
+                ListOffsetsRequest.ListOffsetsTopic(
+                    name=position.topic,
+                    partitions=[
+                        ListOffsetsRequest.ListOffsetsPartition(
+                            partition_index=position.index,
+                            current_leader_epoch=position.leader_epoch,
+                            timestamp=timestamp,
+                        )
+                    ],
+                )
+            ],
+        )
+        response = await self._ask(self._leader_id, request)
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            raise for_code(answer.error_code)(f"Broker {self._leader_id} did not tell its offsets.")
+        offset: int = answer.offset
+        return offset
+
+
+class Fetchers:
+    """All loops of a node: a partition is followed by one of them, or by none."""
+
+    def __init__(self, make: Callable[[int, int], Fetcher], count: Callable[[], int]) -> None:
+        """`make`: a fetcher for a leader, and which of its fetchers; `count`: how many a leader has."""
+        self._make = make
+        self._count = count
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._places: dict[Key, tuple[int, int]] = {}
+
+    def follow(self, replica: Replica) -> None:
+        """Fetch a partition from its leader, from its log's end on."""
+        key = (replica.topic_id, replica.index)
+        self.forget(key)
+        log = replica.log
+        if log is None or replica.leader_id < 0:
+            return
+        place = (replica.leader_id, hash(key) % self._count())
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            fetcher = self._fetchers[place] = self._make(*place)
+            task = self._tasks[place] = asyncio.ensure_future(fetcher.run())
+            task.add_done_callback(lambda done: self._on_ended(place, done))
+        self._places[key] = place
+        fetcher.follow(replica, log)
+
+    def forget(self, key: Key) -> None:
+        """Do not fetch a partition any more. A loop that has none left ends, and its connection with it."""
+        place = self._places.pop(key, None)
+        if place is None:
+            return
+        fetcher = self._fetchers[place]
+        fetcher.forget(key)
+
+    def end_idle(self) -> None:
+        """End the loops that have nothing left to follow."""
+        for place, fetcher in list(self._fetchers.items()):
+            if not fetcher.following.positions and place not in self._places.values():
+                del self._fetchers[place]
+                self._tasks.pop(place).cancel()
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        self._fetchers.clear()
+        self._tasks.clear()
+        self._places.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _on_ended(self, place: tuple[int, int], task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        logger.error("The loop that follows broker %d failed", place[0], exc_info=error)
+        if self._tasks.get(place) is task:
+            # What it followed stays with it until it is begun again: once a second at most.
+            asyncio.get_running_loop().call_later(1.0, self._begin_again, place)
+
+    def _begin_again(self, place: tuple[int, int]) -> None:
+        fetcher = self._fetchers.get(place)
+        if fetcher is not None:
+            fetcher.following.session.lost()
+            task = self._tasks[place] = asyncio.ensure_future(fetcher.run())
+            task.add_done_callback(lambda done: self._on_ended(place, done))

@@ -1,0 +1,382 @@
+"""What the leader of a partition knows of its followers, and what follows from it.
+
+Three decisions are made here: where the high watermark is, who belongs to the in-sync replicas, and whose
+fetches count. The rules that keep them right:
+
+- The high watermark is the smallest end offset of the leader and of every replica that is in sync, is about
+  to be (`maximal_isr`), or has caught up and may join. A removal counts once the controller has agreed to it.
+- A follower joins once it has reached the high watermark and the offset at which the leader's epoch began:
+  below that offset there may be records that are committed and that the leader does not know to be.
+- One change of the in-sync replicas is under way at a time. What becomes of it is told by the controller's
+  answer or by newer metadata, whichever comes first; an answer to an older proposal changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from ottla.wire.errors import ErrorCode, NotLeaderOrFollower, UnknownLeaderEpoch
+
+UNKNOWN_OFFSET = -1
+UNKNOWN_BROKER_EPOCH = -1
+NEVER_MS = -(1 << 62)
+"""Before any time that a clock shows."""
+
+_NOT_CHANGED = frozenset((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA))
+_WAIT_FOR_METADATA = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    )
+)
+
+
+class Standing(Protocol):
+    """What the cluster's metadata says of a broker."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def fenced(self) -> bool: ...
+
+    @property
+    def in_controlled_shutdown(self) -> bool: ...
+
+
+class Surroundings(Protocol):
+    """What a leader needs to know of the world around it."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch in which this broker is registered."""
+
+    @property
+    def brokers(self) -> Mapping[int, Standing]: ...
+
+    @property
+    def lag_max_ms(self) -> int:
+        """`replica.lag.time.max.ms`"""
+
+    def now_ms(self) -> int:
+        """On a clock that never goes back."""
+
+
+class Progress:
+    """How far one follower is, as its fetches told."""
+
+    __slots__ = (
+        "broker_epoch",
+        "caught_up_ms",
+        "fetched_ms",
+        "leader_end_offset",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self) -> None:
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.leader_end_offset = UNKNOWN_OFFSET  # of the leader, when it last fetched
+        self.fetched_ms = NEVER_MS
+        self.caught_up_ms = NEVER_MS
+        self.broker_epoch: int | None = None  # None: it has not fetched yet
+
+    def begin_epoch(self, now_ms: int, leader_end_offset: int, *, is_new_leader: bool, in_sync: bool) -> None:
+        """A leader's epoch begins: a follower in sync gets time to show itself, any other does not."""
+        self.caught_up_ms = now_ms if in_sync else NEVER_MS
+        if is_new_leader:
+            self.log_start_offset = self.log_end_offset = self.leader_end_offset = UNKNOWN_OFFSET
+            self.fetched_ms = NEVER_MS
+            self.broker_epoch = None
+        else:
+            self.leader_end_offset = leader_end_offset
+            self.fetched_ms = now_ms if in_sync else NEVER_MS
+
+    def take(
+        self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int, broker_epoch: int
+    ) -> None:
+        """A fetch from `offset` came while the leader's log ended at `leader_end_offset`."""
+        if offset >= leader_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self.leader_end_offset:
+            # It has by now what there was at its last fetch: at that time it was not behind. So a follower
+            # keeps up though records come faster than it fetches.
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = offset
+        self.leader_end_offset = max(leader_end_offset, self.leader_end_offset)
+        self.fetched_ms = now_ms
+        self.broker_epoch = broker_epoch
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_max_ms: int) -> bool:
+        return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_max_ms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal:
+    """A change of the in-sync replicas that the controller is asked for. Two of them are never the same."""
+
+    isr: tuple[tuple[int, int], ...]
+    """Each replica with the broker epoch in which the leader knows it, -1 for any."""
+    leader_epoch: int
+    partition_epoch: int
+    added: int | None = None
+    removed: frozenset[int] = frozenset()
+
+
+class Agreed(NamedTuple):
+    """What the controller answered to a proposal that it took."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
+class Reading(NamedTuple):
+    """A replica that a consumer could read from; the larger one is the better one."""
+
+    end_offset: int
+    caught_up_ms: int
+    broker_id: int
+
+
+class Leadership:
+    """A partition as its leader sees it. See the module."""
+
+    __slots__ = (
+        "_around",
+        "epoch_start_offset",
+        "followers",
+        "isr",
+        "leader_epoch",
+        "maximal_isr",
+        "min_insync_replicas",
+        "partition_epoch",
+        "pending",
+    )
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self.followers: dict[int, Progress] = {}
+        self.isr: frozenset[int] = frozenset()  # what the controller has agreed to
+        self.maximal_isr: frozenset[int] = frozenset()  # with whom a proposal adds
+        self.leader_epoch = -1
+        self.partition_epoch = -1
+        self.epoch_start_offset = 0
+        self.min_insync_replicas = 1  # at most the number of replicas
+        self.pending: Proposal | None = None
+
+    # Metadata
+
+    def take(
+        self,
+        *,
+        replicas: Sequence[int],
+        isr: Iterable[int],
+        leader_epoch: int,
+        partition_epoch: int,
+        end_offset: int,
+    ) -> None:
+        """Metadata names this node the leader. `end_offset` is where its log ends."""
+        followers = self.followers
+        others = [replica for replica in replicas if replica != self._around.node_id]
+        self.followers = {replica: followers.get(replica) or Progress() for replica in others}
+        self._commit(frozenset(isr), partition_epoch)
+        if leader_epoch > self.leader_epoch:
+            now_ms = self._around.now_ms()
+            for replica, progress in self.followers.items():
+                progress.begin_epoch(
+                    now_ms, end_offset, is_new_leader=self.leader_epoch < 0, in_sync=replica in self.isr
+                )
+            self.leader_epoch = leader_epoch
+            self.epoch_start_offset = end_offset
+
+    def _commit(self, isr: frozenset[int], partition_epoch: int) -> None:
+        self.isr = self.maximal_isr = isr
+        self.partition_epoch = partition_epoch
+        self.pending = None
+
+    # Fetches of followers
+
+    def follower(self, replica_id: int, *, names_epoch: bool) -> Progress:
+        """The follower that fetches, or the error for one that is none."""
+        progress = self.followers.get(replica_id)
+        if progress is None:
+            # It may know of its assignment before this leader does, so it is told to come again.
+            kind = UnknownLeaderEpoch if names_epoch else NotLeaderOrFollower
+            raise kind(
+                f"Node {replica_id} is not among the replicas in leader epoch {self.leader_epoch} "
+                f"and partition epoch {self.partition_epoch}."
+            )
+        return progress
+
+    def fetched(
+        self,
+        progress: Progress,
+        replica_id: int,
+        *,
+        offset: int,
+        log_start_offset: int,
+        leader_end_offset: int,
+        broker_epoch: int,
+    ) -> bool:
+        """Note a fetch; whether the follower's end offset changed. A broker that was replaced is refused."""
+        standing = self._around.brokers.get(replica_id)
+        is_replaced = standing is not None and not standing.fenced and standing.epoch > broker_epoch
+        if is_replaced and broker_epoch != UNKNOWN_BROKER_EPOCH:
+            raise NotLeaderOrFollower(
+                f"Node {replica_id} fetches with broker epoch {broker_epoch}, which is over."
+            )
+        before = progress.log_end_offset
+        progress.take(offset, log_start_offset, leader_end_offset, self._around.now_ms(), broker_epoch)
+        return progress.log_end_offset != before
+
+    # Watermarks
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        return len(self.isr) < self.min_insync_replicas
+
+    def high_watermark(self, end_offset: int) -> int | None:
+        """Where it may be while the leader's log ends at `end_offset`; None: too few replicas are in sync."""
+        if len(self.isr) < self.min_insync_replicas:
+            return None
+        lowest = end_offset
+        for replica_id, progress in self.followers.items():
+            if progress.log_end_offset < lowest and (
+                replica_id in self.maximal_isr or self._may_soon_join(replica_id, progress, end_offset)
+            ):
+                lowest = progress.log_end_offset
+        return lowest
+
+    def _may_soon_join(self, replica_id: int, progress: Progress, end_offset: int) -> bool:
+        """Whether the watermark waits for a follower that is out of sync, so that it can ever catch up."""
+        around = self._around
+        return progress.is_caught_up(end_offset, around.now_ms(), around.lag_max_ms) and self._is_eligible(
+            replica_id, progress
+        )
+
+    def low_watermark(self, log_start_offset: int) -> int:
+        """The smallest log start of the leader and of the followers that are alive."""
+        brokers = self._around.brokers
+        for replica_id, progress in self.followers.items():
+            standing = brokers.get(replica_id)
+            if standing is not None and not standing.fenced and progress.log_start_offset < log_start_offset:
+                log_start_offset = progress.log_start_offset
+        return log_start_offset
+
+    # In-sync replicas
+
+    def _is_eligible(self, replica_id: int, progress: Progress) -> bool:
+        """Whether the controller could take it: alive, staying, and the broker that we know."""
+        standing = self._around.brokers.get(replica_id)
+        return (
+            standing is not None
+            and not standing.fenced
+            and not standing.in_controlled_shutdown
+            and progress.broker_epoch in (UNKNOWN_BROKER_EPOCH, standing.epoch)
+        )
+
+    def expansion(self, replica_id: int, high_watermark: int) -> Proposal | None:
+        """A proposal to add a follower, if it has caught up and no other change is under way."""
+        progress = self.followers.get(replica_id)
+        if (
+            progress is None
+            or self.pending is not None
+            or replica_id in self.isr
+            or progress.log_end_offset < high_watermark
+            or progress.log_end_offset < self.epoch_start_offset
+            or not self._is_eligible(replica_id, progress)
+        ):
+            return None
+        # It counts as in sync from now on: that is stricter, so it does no harm if the controller refuses.
+        self.maximal_isr = self.isr | {replica_id}
+        self.pending = self._proposal(self.maximal_isr, added=replica_id)
+        return self.pending
+
+    def lagging(self, end_offset: int) -> frozenset[int]:
+        """The in-sync replicas that have not caught up for too long."""
+        around = self._around
+        now_ms, lag_max_ms = around.now_ms(), around.lag_max_ms
+        return frozenset(
+            replica_id
+            for replica_id in self.isr
+            if replica_id != around.node_id
+            and (
+                (progress := self.followers.get(replica_id)) is None
+                or not progress.is_caught_up(end_offset, now_ms, lag_max_ms)
+            )
+        )
+
+    def shrinkage(self, end_offset: int) -> Proposal | None:
+        """A proposal to remove who lags, if anybody does and no other change is under way."""
+        if self.pending is not None:
+            return None
+        lagging = self.lagging(end_offset)
+        if not lagging:
+            return None
+        # Until the controller agrees they count: it may refuse, and name one of them the next leader.
+        self.pending = self._proposal(self.isr - lagging, removed=lagging)
+        return self.pending
+
+    def _proposal(
+        self, isr: frozenset[int], *, added: int | None = None, removed: frozenset[int] = frozenset()
+    ) -> Proposal:
+        return Proposal(
+            isr=tuple((replica_id, self._epoch_of(replica_id)) for replica_id in sorted(isr)),
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            added=added,
+            removed=removed,
+        )
+
+    def _epoch_of(self, replica_id: int) -> int:
+        if replica_id == self._around.node_id:
+            return self._around.broker_epoch
+        progress = self.followers.get(replica_id)
+        # A member that has not fetched yet: were it gone, the controller would have removed it by itself.
+        return UNKNOWN_BROKER_EPOCH if progress is None else _known(progress.broker_epoch)
+
+    def agreed(self, proposal: Proposal, answer: Agreed) -> bool:
+        """The controller took a proposal; whether that is news."""
+        if proposal is not self.pending:
+            return False
+        if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
+            return False  # newer metadata is on its way, or here
+        self._commit(frozenset(answer.isr), answer.partition_epoch)
+        return True
+
+    def refused(self, proposal: Proposal, code: ErrorCode) -> bool:
+        """The controller refused a proposal; whether to send it again."""
+        if proposal is not self.pending:
+            return False
+        if code in _NOT_CHANGED:
+            # It says that our partition epoch is right and that nothing was changed: back to what was agreed.
+            self._commit(self.isr, self.partition_epoch)
+            return False
+        # For these nobody knows what holds until metadata tells: the proposal stays, and so does its caution.
+        return code not in _WAIT_FOR_METADATA
+
+    # Consumers
+
+    def readable(self, offset: int) -> list[Reading]:
+        """The followers in sync that have the record at `offset`, or are where it will be."""
+        return [
+            Reading(progress.log_end_offset, progress.caught_up_ms, replica_id)
+            for replica_id, progress in self.followers.items()
+            if replica_id in self.isr and progress.log_start_offset <= offset <= progress.log_end_offset
+        ]
+
+
+def _known(epoch: int | None) -> int:
+    return UNKNOWN_BROKER_EPOCH if epoch is None else epoch

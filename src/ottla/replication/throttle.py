@@ -1,0 +1,96 @@
+"""Limits on the traffic between replicas, so that a reassignment does not starve the rest.
+
+A limit counts the bytes of the replicas that are listed as throttled, and holds back those of them that are
+out of sync. Rule: a replica in sync is never held back, though its bytes count: else it would fall out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+UNLIMITED = float("inf")
+_LONG_MAX = (1 << 63) - 1
+
+
+class Rate:
+    """Bytes a second over the last samples, each of one width."""
+
+    __slots__ = ("_count", "_samples", "_width_ms")
+
+    def __init__(self, *, samples: int = 11, width_ms: int = 1000) -> None:
+        self._count = samples
+        self._width_ms = width_ms
+        self._samples: deque[list[int]] = deque()  # [start, bytes]
+
+    def record(self, size: int, now_ms: int) -> None:
+        self._forget(now_ms)
+        if not self._samples or now_ms - self._samples[-1][0] >= self._width_ms:
+            self._samples.append([now_ms, 0])
+        self._samples[-1][1] += size
+
+    def per_second(self, now_ms: int) -> float:
+        self._forget(now_ms)
+        if not self._samples:
+            return 0.0
+        elapsed_ms = max(now_ms - self._samples[0][0], self._width_ms)
+        return sum(size for _, size in self._samples) * 1000 / elapsed_ms
+
+    def _forget(self, now_ms: int) -> None:
+        oldest_ms = now_ms - self._count * self._width_ms
+        while self._samples and self._samples[0][0] <= oldest_ms:
+            self._samples.popleft()
+
+
+class Throttle:
+    """One direction of one node: what it sends as a leader, or what it fetches as a follower."""
+
+    __slots__ = ("_limit", "_partitions", "_rate")
+
+    def __init__(self, *, samples: int = 11, width_ms: int = 1000) -> None:
+        self._rate = Rate(samples=samples, width_ms=width_ms)
+        self._limit = UNLIMITED
+        self._partitions: dict[str, frozenset[int] | None] = {}  # None: all of the topic
+
+    def set_limit(self, bytes_per_second: float) -> None:
+        self._limit = UNLIMITED if bytes_per_second >= _LONG_MAX else bytes_per_second
+
+    def set_topic(self, topic: str, partitions: frozenset[int] | None) -> None:
+        """Throttle these partitions of a topic, None for all, none for an empty set."""
+        if partitions is None or partitions:
+            self._partitions[topic] = partitions
+        else:
+            self._partitions.pop(topic, None)
+
+    @property
+    def has_topics(self) -> bool:
+        return bool(self._partitions)
+
+    def is_throttled(self, topic: str, partition: int) -> bool:
+        """Whether a replica is on the list, whatever the rate is."""
+        if topic not in self._partitions:
+            return False
+        chosen = self._partitions[topic]
+        return chosen is None or partition in chosen
+
+    def record(self, size: int, now_ms: int) -> None:
+        self._rate.record(size, now_ms)
+
+    def is_exceeded(self, now_ms: int) -> bool:
+        return self._limit != UNLIMITED and self._rate.per_second(now_ms) > self._limit
+
+    def holds_back(self, topic: str, partition: int, *, in_sync: bool, now_ms: int) -> bool:
+        return not in_sync and self.is_throttled(topic, partition) and self.is_exceeded(now_ms)
+
+
+def throttled_partitions(listed: Iterable[str], node_id: int) -> frozenset[int] | None:
+    """The partitions of `partition:broker` pairs that name this node; None for `*`, all of them."""
+    chosen = set()
+    for item in listed:
+        text = item.strip()
+        if text == "*":
+            return None
+        partition, separator, broker = text.partition(":")
+        if separator and partition.isdecimal() and broker == str(node_id):
+            chosen.add(int(partition))
+    return frozenset(chosen)

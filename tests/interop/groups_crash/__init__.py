@@ -1,0 +1,1 @@
+"""The node is killed while groups consume, commit and rebalance."""

@@ -61,6 +61,11 @@ STARTING_ERRORS = (
 )
 """Why a node may not start that its owner can mend: the message says how, and nobody needs a traceback."""
 
+COLLECTION_THRESHOLDS = (50_000, 10, 20)
+"""When the garbage collector looks for cycles in a process that is a node. Requests leave none behind, but a
+thousand that wait, as in a rebalance, look to it like a growing heap: by default it would walk through them
+again and again, and take more time than serving them does."""
+
 logger = logging.getLogger("ottla.server.node")
 
 
@@ -509,6 +514,7 @@ def run(config: BrokerConfig) -> int:
     from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory
 
     set_up_logging()
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     try:
         node = Node(
             config,

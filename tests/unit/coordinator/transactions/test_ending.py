@@ -229,3 +229,13 @@ def test_a_report_to_the_coordinator_before_is_ignored() -> None:
     coordinator.reload()
     coordinator.run(coordinator.shard.markers_written(old, old.partitions))
     assert coordinator.state() == "PrepareCommit"
+
+
+def test_a_fenced_producer_is_not_taken_for_one_that_repeats_an_end_of_protocol_1() -> None:
+    coordinator = Coordinator()
+    _, fenced = coordinator.init()
+    _, producer = coordinator.init()
+    coordinator.add(producer, version=0)
+    assert coordinator.end(producer, commit=True, version=0)[0] == OK
+    coordinator.write_markers()
+    assert coordinator.end(fenced, commit=True) == (ErrorCode.PRODUCER_FENCED, (-1, -1))

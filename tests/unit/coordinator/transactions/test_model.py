@@ -84,6 +84,8 @@ class TransactionModel(RuleBasedStateMachine):
                 ]
             )
             self.promised["x"] = Promised(owner=owner, known=[owner])
+            _, owner = self.coordinator.init("y", timeout_ms=TIMEOUT_MS)
+            self.promised["y"] = Promised(owner=owner, known=[owner])
 
     # ---- what the model knows
 
@@ -157,9 +159,12 @@ class TransactionModel(RuleBasedStateMachine):
 
     # ---- requests
 
-    @rule(name=names, data=st.data(), says_who=st.booleans(), keep=st.booleans(), two_phase=st.booleans())
-    def init(self, name: str, data: Any, says_who: bool, keep: bool, two_phase: bool) -> None:
+    @rule(name=names, data=st.data(), says_who=st.booleans(), kind=st.integers(0, 11))
+    def init(self, name: str, data: Any, says_who: bool, kind: int) -> None:
         expected = self.identity(data, name) if says_who else None
+        is_odd = kind == 11  # asks for what this coordinator does not offer
+        two_phase = kind % 2 == 1 if self.two_phase else is_odd
+        keep = kind % 3 == 2 if self.two_phase and self.version >= 2 else is_odd
         promised = self.promised[name]
         answer, told = self.promised_init(name, expected, keep, two_phase)
         error, identity = self.coordinator.init(
@@ -212,9 +217,19 @@ class TransactionModel(RuleBasedStateMachine):
         promised.has_timeout = not two_phase
         return OK, promised.owner
 
+    @rule(name=names, partitions=partition_sets, commit=st.sampled_from([None, None, True, False]))
+    def work(self, name: str, partitions: frozenset[TopicPartition], commit: bool | None) -> None:
+        """What a sound producer does."""
+        owner = self.promised[name].owner or (1, 0)
+        self.add(name, owner, partitions)
+        if commit is not None:
+            self.end_by(name, owner, commit, self.version)
+
     @rule(name=names, data=st.data(), partitions=partition_sets)
     def add_partitions(self, name: str, data: Any, partitions: frozenset[TopicPartition]) -> None:
-        asking = self.identity(data, name)
+        self.add(name, self.identity(data, name), partitions)
+
+    def add(self, name: str, asking: Identity, partitions: frozenset[TopicPartition]) -> None:
         promised = self.promised[name]
         answer = self.promised_write(promised, asking)
         assert self.coordinator.add(asking, partitions, name, version=self.version) == answer
@@ -257,9 +272,9 @@ class TransactionModel(RuleBasedStateMachine):
 
     @rule(name=names, data=st.data(), commit=st.booleans(), version=versions)
     def end(self, name: str, data: Any, commit: bool, version: int) -> None:
-        if version > self.version:
-            version = self.version
-        asking = self.identity(data, name)
+        self.end_by(name, self.identity(data, name), commit, min(version, self.version))
+
+    def end_by(self, name: str, asking: Identity, commit: bool, version: int) -> None:
         answer, told = self.promised_end(name, asking, commit, version)
         error, identity = self.coordinator.end(asking, commit=commit, transactional_id=name, version=version)
         assert error == answer
@@ -334,7 +349,19 @@ class TransactionModel(RuleBasedStateMachine):
         markers = data.draw(st.sampled_from(stale))
         assert self.coordinator.shard.markers_written(markers, markers.partitions).records == []
 
-    @rule()
+    @rule(
+        what=st.sampled_from(["move", "expire", 1, 1, TIMEOUT_MS // 2, TIMEOUT_MS + 1]),
+    )
+    def something_happens(self, what: str | int) -> None:
+        if what == "move":
+            self.move_the_coordinator()
+        elif what == "expire":
+            self.coordinator.clock.value_ms += 1
+            self.coordinator.run(self.coordinator.shard.expire_ids())
+        else:
+            assert isinstance(what, int)
+            self.let_time_pass(what)
+
     def move_the_coordinator(self) -> None:
         self.coordinator.reload()
         for name, promised in self.promised.items():
@@ -346,7 +373,6 @@ class TransactionModel(RuleBasedStateMachine):
                 assert order.is_commit is promised.outcome
         self.keep_orders()
 
-    @rule(wait_ms=st.sampled_from([1, TIMEOUT_MS // 2, TIMEOUT_MS + 1]))
     def let_time_pass(self, wait_ms: int) -> None:
         self.coordinator.clock.value_ms += wait_ms
         self.coordinator.run(self.coordinator.shard.abort_timed_out())
@@ -373,11 +399,6 @@ class TransactionModel(RuleBasedStateMachine):
             assert orders[0].is_commit is False
         assert len(self.coordinator.effects) == len(late)
         self.keep_orders()
-
-    @rule()
-    def expire(self) -> None:
-        self.coordinator.clock.value_ms += 1
-        self.coordinator.run(self.coordinator.shard.expire_ids())
 
     # ---- what always holds
 

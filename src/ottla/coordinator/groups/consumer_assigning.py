@@ -20,7 +20,7 @@ from ottla.coordinator.groups.consumer_member import ConsumerMember
 from ottla.coordinator.groups.consumer_records import TargetRecord
 from ottla.coordinator.groups.consumer_subscriptions import Subscriptions
 from ottla.coordinator.groups.consumer_target import Snapshot
-from ottla.coordinator.groups.consumer_timers import when_refused
+from ottla.coordinator.groups.consumer_timers import undone, when_refused
 from ottla.coordinator.result import Reply, Result, Task
 from ottla.wire import errors
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -81,7 +81,7 @@ class Assigning:
         taken = consumer_target.snapshot(group, epoch, updated, subscriptions, image)
         if not taken.is_small:
             work = self._under_way[group.id] = _Work(taken, updated.id, held)
-            steps = _steps(group.id, taken, assignor)
+            steps = undone(_steps(group.id, taken, assignor), partial(self._under_way.pop, group.id))
             decision = partial(self._made, group.id, work)
             when_refused(result, partial(self._under_way.pop, group.id))
             result.tasks.append(Task(("consumer-assignment", group.id), steps, decision))

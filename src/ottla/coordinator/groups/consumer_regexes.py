@@ -14,7 +14,7 @@ from ottla.coordinator.groups import consumer_records, consumer_subscriptions, r
 from ottla.coordinator.groups.consumer_group import ConsumerGroup, ResolvedRegex, count
 from ottla.coordinator.groups.consumer_member import ConsumerMember
 from ottla.coordinator.groups.consumer_subscriptions import REGEX_REFRESH_INTERVAL_MS_MIN
-from ottla.coordinator.groups.consumer_timers import when_refused
+from ottla.coordinator.groups.consumer_timers import undone, when_refused
 from ottla.coordinator.result import Result, Task
 from ottla.wire import errors
 
@@ -103,9 +103,10 @@ class Regexes:
             list(expressions), list(image.topics_by_name), image.offset, now_ms
         )
         self._under_way.add(group.id)
-        when_refused(result, partial(self._under_way.discard, group.id))
+        undo = partial(self._under_way.discard, group.id)
+        when_refused(result, undo)
         decision = partial(self._resolved, group.id)
-        result.tasks.append(Task(("consumer-regex", group.id), steps, decision))
+        result.tasks.append(Task(("consumer-regex", group.id), undone(steps, undo), decision))
 
     def _resolved(self, group_id: str, found: dict[str, ResolvedRegex]) -> Result[None]:
         self._under_way.discard(group_id)

@@ -1,13 +1,18 @@
-"""The timers of a consumer group's members: when one is due the member is fenced, unless it has moved on."""
+"""The timers of a consumer group's members: when one is due the member is fenced, unless it has moved on.
+
+Besides, how a decision takes back what it noted for itself when its records or its task come to nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from ottla.coordinator.result import Result, StartTimer, StopTimer
 from ottla.wire.errors import KafkaError
+
+_T = TypeVar("_T")
 
 Fence = Callable[[str, str], Result[Any]]
 
@@ -81,6 +86,15 @@ def when_refused(result: Result[Any], undo: Callable[[], object]) -> None:
         return Result() if earlier is None else earlier(error)
 
     result.on_failed = on_failed
+
+
+def undone(steps: Generator[None, None, _T], undo: Callable[[], object]) -> Generator[None, None, _T]:
+    """Steps of a task, after whose failure the same may be begun again."""
+    try:
+        return (yield from steps)
+    except Exception:
+        undo()
+        raise
 
 
 def _rebalance_key(group_id: str, member_id: str) -> Hashable:

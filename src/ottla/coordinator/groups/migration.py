@@ -364,8 +364,11 @@ class Migration:
         result = Result(response)
         timers = self._protocol.timers
         timers.start_session(group.id, member.id, classic.session_timeout_ms, result)
+        target_epoch = group.target_epoch
+        if group.classic_count == len(group.members):
+            target_epoch = self._look_after(group, member, result)
         if (
-            member.epoch < group.target_epoch
+            member.epoch < target_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
             or (
                 member.state is MemberState.UNRELEASED_PARTITIONS
@@ -375,6 +378,16 @@ class Migration:
             response.error_code = ErrorCode.REBALANCE_IN_PROGRESS
             timers.start_join(group.id, member.id, member.rebalance_timeout_ms, result)
         return result
+
+    def _look_after(self, group: ConsumerGroup, member: ConsumerMember, result: Result[Any]) -> int:
+        """What heartbeats of the other protocol do, where nobody sends them: the epoch of the target.
+
+        Without it a group that may not go back to the classic protocol would never be assigned anew.
+        """
+        protocol = self._protocol
+        now_ms = protocol.shard.clock.now_ms()
+        epoch, subscriptions = protocol.update_epoch(group, member, member, False, now_ms, result)
+        return protocol.assigning.update(group, epoch, member, member, subscriptions, None, result)[0]
 
     def leave(self, request: LeaveGroupRequest, caller: Caller) -> Result[LeaveGroupResponse]:
         """Members leave, of whichever protocol, or are taken out by their instance id."""

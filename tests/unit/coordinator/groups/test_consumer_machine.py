@@ -11,6 +11,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.coordinator.groups.classic_consumer import ClassicConsumer
 from tests.unit.coordinator.groups.consumer_world import Consumer, World
 
 from ottla.coordinator.groups import consumer_target
@@ -37,7 +38,13 @@ class GroupLife(RuleBasedStateMachine):
     def begin(self, inline: int, interval_ms: int) -> None:
         self.inline = consumer_target.INLINE_WORK
         consumer_target.INLINE_WORK = inline
-        self.world = World({"group.consumer.assignment.interval.ms": str(interval_ms)}, a=3, b=2)
+        # Groups that go back to the classic protocol need a leader that assigns: not here.
+        texts = {
+            "group.consumer.assignment.interval.ms": str(interval_ms),
+            "group.consumer.migration.policy": "upgrade",
+        }
+        self.world = World(texts, a=3, b=2)
+        self.classics: list[ClassicConsumer] = []
         self.clients: list[Consumer] = []
         self.away: list[Consumer] = []  # static members that left for a while
         self.count = 0
@@ -114,6 +121,43 @@ class GroupLife(RuleBasedStateMachine):
         self.clients.append(client)
         client.beat()
 
+    # Clients of the classic protocol
+
+    @precondition(lambda self: len(self.classics) < 3 and self.clients and self.clients[0].epoch)
+    @rule(topics=st.sets(st.sampled_from(TOPICS), min_size=1).map(sorted))
+    def join_as_classic(self, topics: list[str]) -> None:
+        group = self.world.shard.groups.get("g")
+        if group is not None and not group.is_empty:
+            client = ClassicConsumer(self.world, topics)
+            assert client.join() == 0
+            self.classics.append(client)
+
+    @precondition(lambda self: self.classics)
+    @rule(number=st.integers(0, 2), steps=st.integers(1, 3))
+    def beat_as_classic(self, number: int, steps: int) -> None:
+        self.step(self.classics[number % len(self.classics)], steps)
+
+    def step(self, client: ClassicConsumer, steps: int) -> None:
+        """A heartbeat; a join if it is told to; and a sync, which gives up and takes on."""
+        code = 0
+        if not client.has_joined:
+            code = client.beat()
+            if code == ErrorCode.REBALANCE_IN_PROGRESS and steps > 1:
+                code = client.join()
+        if client.has_joined and steps > 2 and code == 0:
+            code = client.sync()
+            if code == ErrorCode.REBALANCE_IN_PROGRESS:
+                code = client.join()
+        if code not in (0, ErrorCode.REBALANCE_IN_PROGRESS):
+            assert code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+            self.classics.remove(client)
+
+    @precondition(lambda self: self.classics)
+    @rule(number=st.integers(0, 2))
+    def leave_as_classic(self, number: int) -> None:
+        client = self.classics.pop(number % len(self.classics))
+        assert client.leave() in (0, ErrorCode.UNKNOWN_MEMBER_ID)
+
     @precondition(lambda self: self.world.timers)
     @rule(number=st.integers(0, 20))
     def a_timer_fires(self, number: int) -> None:
@@ -124,6 +168,7 @@ class GroupLife(RuleBasedStateMachine):
             for client in self.clients:
                 if client.id == key[2]:  # it has noticed by itself that its time is over
                     client.owned, client.told, client.epoch, client.has_news = {}, {}, 0, False
+            self.classics = [client for client in self.classics if client.id != key[2]]
 
     # Everything else
 
@@ -162,6 +207,12 @@ class GroupLife(RuleBasedStateMachine):
             for partition in client.may_own:
                 assert partition not in owners, f"{partition} is owned by {owners[partition]} and {client.id}"
                 owners[partition] = client.id
+        for classic in getattr(self, "classics", []):
+            for partition in classic.may_own:
+                assert partition not in owners, (
+                    f"{partition} is owned by {owners[partition]} and {classic.id}"
+                )
+                owners[partition] = classic.id
 
     @invariant()
     def the_group_gives_a_partition_to_one_member_only(self) -> None:
@@ -188,28 +239,35 @@ class GroupLife(RuleBasedStateMachine):
 
     def settle(self) -> None:
         self.world.work()
-        # A static member whose first answer was lost is refused until its own session has ended.
-        unanswered = [client for client in self.clients if client.instance_id and client.epoch == 0]
-        for client in (*self.away, *unanswered):
-            key = ("consumer-session", "g", client.id)
-            if key in self.world.timers:
-                self.world.fire(key)
+        for client in self.away:
+            self.end_session(client)
         for _ in range(10):
             self.world.clock.value_ms += 11_000
             for client in self.clients:
-                client.beat()
+                # A static member that lost its epoch is refused until its own session has ended.
+                if client.beat() == ErrorCode.UNRELEASED_INSTANCE_ID:
+                    self.end_session(client)
                 client.reconcile()
                 self.no_partition_has_two_owners()
+            for classic in list(self.classics):
+                self.step(classic, 3)
+                self.no_partition_has_two_owners()
+
+    def end_session(self, client: Consumer) -> None:
+        key = ("consumer-session", "g", client.id)
+        if key in self.world.timers:
+            self.world.fire(key)
 
     def check_settled(self) -> None:
-        if not self.clients:
+        if not self.clients and not self.classics:
             return
         world, group = self.world, self.world.group()
         assert group.state_name == "Stable"
-        assert group.members.keys() == {client.id for client in self.clients}
+        everyone: list[Consumer | ClassicConsumer] = [*self.clients, *self.classics]
+        assert group.members.keys() == {client.id for client in everyone}
         for name, topic in world.image.topics_by_name.items():
             subscribers = [
-                client for client in self.clients if name in group.subscribed_names(group.members[client.id])
+                client for client in everyone if name in group.subscribed_names(group.members[client.id])
             ]
             owners = [
                 partition

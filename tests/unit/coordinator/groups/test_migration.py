@@ -2,146 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from tests.unit.coordinator.groups.classic_consumer import CALLER, ClassicConsumer, versioned
 from tests.unit.coordinator.groups.consumer_world import Consumer, World, settle
 from tests.unit.coordinator.groups.shards import topic_id_of
 
 from ottla.coordinator.groups.classic_group import ClassicGroup, ClassicState
 from ottla.coordinator.groups.consumer_group import ConsumerGroup
 from ottla.coordinator.groups.consumer_member import MemberState
-from ottla.coordinator.result import HELD, Caller, Reply
-from ottla.wire import codec
-from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.coordinator.result import Reply
+from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest
-from ottla.wire.messages.protocol_data import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from ottla.wire.messages.sync_group import SyncGroupRequest
-
-CALLER = Caller(9, "classic", "/127.0.0.1")
-
-
-def versioned(message: Any, version: int = 1) -> bytes:
-    return version.to_bytes(2, "big") + codec.encode(message, version)
-
-
-def read(assignment: bytes) -> dict[str, list[int]]:
-    version = int.from_bytes(assignment[:2], "big")
-    message = codec.decode(ConsumerProtocolAssignment, assignment, version, 2)
-    return {listed.topic: listed.partitions for listed in message.assigned_partitions}
-
-
-class ClassicConsumer:
-    """A consumer of the classic protocol with a cooperative assignor, driven step by step."""
-
-    def __init__(self, world: World, topics: list[str], *, instance_id: str | None = None) -> None:
-        self.world = world
-        self.topics = topics
-        self.instance_id = instance_id
-        self.id = ""
-        self.generation = -1
-        self.owned: dict[str, list[int]] = {}
-        self.answers: list[Any] = []
-        self.leads = False
-
-    def join(self) -> int:
-        """The error code; -1 while the answer is held."""
-        subscription = ConsumerProtocolSubscription(
-            topics=self.topics,
-            owned_partitions=[
-                ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=partitions)
-                for topic, partitions in self.owned.items()
-            ],
-        )
-        request = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=60_000,
-            member_id=self.id,
-            group_instance_id=self.instance_id,
-            protocol_type="consumer",
-            protocols=[
-                JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=versioned(subscription))
-                for name in ("cooperative-sticky", "range")
-            ],
-        )
-        self.answers.clear()
-        reply = Reply(self.answers.append, self.answers.append)
-        response = self.world.take(self.world.shard.classic.join(request, CALLER, reply))
-        if response is HELD:
-            if not self.answers:
-                return -1
-            response = self.answers[0]
-        return self.joined(response)
-
-    def joined(self, response: Any) -> int:
-        code: int = response.error_code
-        if response.member_id:
-            self.id = response.member_id
-        if code == ErrorCode.MEMBER_ID_REQUIRED:
-            return self.join()
-        if code == 0:
-            self.generation = response.generation_id
-            self.leads = response.leader == self.id
-        return code
-
-    def sync(self, assignments: dict[str, dict[str, list[int]]] | None = None) -> int:
-        request = SyncGroupRequest(
-            group_id="g",
-            generation_id=self.generation,
-            member_id=self.id,
-            group_instance_id=self.instance_id,
-            assignments=[
-                SyncGroupRequest.SyncGroupRequestAssignment(
-                    member_id=member_id,
-                    assignment=versioned(
-                        ConsumerProtocolAssignment(
-                            assigned_partitions=[
-                                ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=partitions)
-                                for topic, partitions in assignment.items()
-                            ]
-                        )
-                    ),
-                )
-                for member_id, assignment in (assignments or {}).items()
-            ],
-        )
-        answers: list[Any] = []
-        reply = Reply(answers.append, answers.append)
-        response = self.world.take(self.world.shard.classic.sync(request, CALLER, reply))
-        if response.error_code == 0:
-            self.owned = read(response.assignment)
-        code: int = response.error_code
-        return code
-
-    def beat(self) -> int:
-        request = HeartbeatRequest(
-            group_id="g",
-            generation_id=self.generation,
-            member_id=self.id,
-            group_instance_id=self.instance_id,
-        )
-        try:
-            response = self.world.take(self.world.shard.classic.heartbeat(request, CALLER))
-        except KafkaError as error:
-            return error.code
-        code: int = response.error_code
-        return code
-
-    def rejoin_if_told(self) -> None:
-        if self.beat() == ErrorCode.REBALANCE_IN_PROGRESS:
-            assert self.join() == 0
-            assert self.sync() == 0
-
-    def leave(self) -> int:
-        request = LeaveGroupRequest(
-            group_id="g", members=[LeaveGroupRequest.MemberIdentity(member_id=self.id)]
-        )
-        response = self.world.take(self.world.shard.classic.leave(request, CALLER))
-        code: int = response.members[0].error_code
-        return code
+from ottla.wire.messages.protocol_data import ConsumerProtocolAssignment
 
 
 def classic_group(world: World, *, instance_id: str | None = None) -> ClassicConsumer:
@@ -221,6 +94,20 @@ def test_members_that_wait_in_a_classic_rebalance_are_told_to_join_again() -> No
     assert second.join() == 0
 
 
+def test_a_classic_group_is_upgraded_during_its_first_rebalance() -> None:
+    world = World(a=2)
+    old = ClassicConsumer(world, ["a"])
+    assert old.join() == -1
+    new = Consumer(world, "m1", ["a"])
+    assert new.beat() == 0
+    assert [answer.error_code for answer in old.answers] == [ErrorCode.REBALANCE_IN_PROGRESS]
+    assert old.join() == 0
+    assert old.sync() == 0
+    settle_all([old], [new])
+    assert sum(map(len, old.owned.values())) == 1
+    assert len(new.may_own) == 1
+
+
 def test_the_group_goes_back_when_the_last_consumer_of_the_new_protocol_leaves() -> None:
     world = World(a=2)
     old = classic_group(world)
@@ -277,6 +164,20 @@ def test_without_leave_to_downgrade_the_group_stays_as_it_is() -> None:
     new.beat()
     new.leave()
     assert world.group().members.keys() == {old.id}
+
+
+def test_classic_members_alone_in_a_consumer_group_are_assigned_anew_when_something_changes() -> None:
+    world = World({"group.consumer.migration.policy": "upgrade"}, a=2)
+    old = classic_group(world)
+    new = Consumer(world, "m1", ["a"])
+    settle_all([old], [new])
+    new.leave()
+    settle_all([old], [])
+    assert old.owned == {"a": [0, 1]}
+    world.grow_topic("a", 3)
+    settle_all([old], [])
+    assert old.owned == {"a": [0, 1, 2]}
+    assert world.group().state_name == "Stable"
 
 
 def test_with_migration_disabled_a_consumer_group_takes_no_classic_members() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from ottla.controller.elections import (
     leader_and_isr_changes,
     leads_something,
+    partitions_in_directories,
     partitions_with_elr,
     partitions_with_isr,
     partitions_without_leader,
@@ -110,8 +111,8 @@ def register_broker(
 
 
 def _check_no_session(state: ControllerState, existing: BrokerRegistration) -> None:
-    """Refuse a second broker with an id whose first one is alive; one that is fenced has let go of it."""
-    if not existing.fenced and state.heartbeats.has_session(existing.id, existing.epoch, state.now_ms):
+    """Refuse a second broker with an id whose first one is alive; one that was let go has no session."""
+    if state.heartbeats.has_session(existing.id, existing.epoch, state.now_ms):
         raise DuplicateBrokerRegistration(
             "Another broker is registered with that broker id. If the broker was recently restarted this "
             "should self-resolve once the heartbeat manager expires the broker's session."
@@ -170,20 +171,29 @@ def broker_heartbeat(
 ) -> Result[BrokerHeartbeatResponse]:
     """Hear of a broker: fence, unfence or let it go, as it wants and as the cluster can."""
     broker_id, epoch = request.broker_id, request.broker_epoch
-    state.heartbeats.contact(broker_id, epoch, state.now_ms)
     registered_at = state.image.registration_offsets.get(broker_id)
     if registered_at is None:
         raise StaleBrokerEpoch(f"Receive a heartbeat from broker {broker_id} before registration")
     state.check_broker_epoch(broker_id, epoch)
-    entry = state.heartbeats.brokers[broker_id]
+    heartbeats = state.heartbeats
+    heartbeats.contact(broker_id, epoch, state.now_ms)
+    entry = heartbeats.brokers[broker_id]
     before = entry.state
+    lost = _newly_lost(state, request)
     after = _next_state(state, request, before, registered_at)
+    if lost and before is BrokerState.FENCED and after is BrokerState.UNFENCED:
+        after = before  # it is unfenced once the loss is replayed, or it would lead what it has lost
     records: list[Message] = []
     if after is not before:
         records += _transition(state, broker_id, epoch, after)
+    if lost:
+        is_out_already = after is not before  # every such change takes it out of sync everywhere
+        records += _lost_directories(state, broker_id, lost, is_out_already=is_out_already)
+    records += _cordoned_directories(state, request)
     is_fenced = after in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
-    state.heartbeats.touch(broker_id, is_fenced, request.current_metadata_offset)
-    records += _directory_changes(state, request)
+    heartbeats.touch(broker_id, is_fenced, request.current_metadata_offset)
+    if after is BrokerState.SHUTDOWN_NOW:
+        heartbeats.end_session(broker_id, epoch)  # its next run need not wait until this one would expire
     if after is BrokerState.CONTROLLED_SHUTDOWN and entry.shutdown_offset < 0:
         entry.shutdown_offset = state.next_offset + len(records) - 1
     response = BrokerHeartbeatResponse(
@@ -240,36 +250,46 @@ def _fence(state: ControllerState, broker_id: int, epoch: int) -> list[Message]:
     return [*changes, fenced]
 
 
-def _directory_changes(state: ControllerState, request: BrokerHeartbeatRequest) -> list[Message]:
-    """What the broker says of its log directories: offline ones, and ones that take no new replicas."""
-    broker = state.image.brokers[request.broker_id]
+def _newly_lost(state: ControllerState, request: BrokerHeartbeatRequest) -> list[bytes]:
+    """The log directories that the broker has lost and that count as online until now."""
+    if state.image.metadata_version < DIRECTORY_ASSIGNMENT_LEVEL:
+        return []
+    directories = state.image.brokers[request.broker_id].directories
+    return [directory for directory in directories if directory in request.offline_log_dirs]
+
+
+def _lost_directories(
+    state: ControllerState, broker_id: int, lost: Sequence[bytes], *, is_out_already: bool
+) -> list[Message]:
+    """Replicas in lost directories can neither lead nor be in sync."""
+    broker = state.image.brokers[broker_id]
     records: list[Message] = []
-    level = state.image.metadata_version
-    lost = [directory for directory in broker.directories if directory in request.offline_log_dirs]
-    if lost and level >= DIRECTORY_ASSIGNMENT_LEVEL:
-        affected = [
-            located
-            for located in partitions_with_isr(state, broker.id)
-            if located[2].directory_of(broker.id) in lost
-        ]
-        records += leader_and_isr_changes(state, affected, leaving=broker.id)
-        records.append(
-            BrokerRegistrationChangeRecord(
-                broker_id=broker.id,
-                broker_epoch=broker.epoch,
-                log_dirs=[directory for directory in broker.directories if directory not in lost],
-            )
+    if not is_out_already:
+        affected = partitions_in_directories(state, broker_id, lost)
+        records += leader_and_isr_changes(state, affected, leaving=broker_id)
+    records.append(
+        BrokerRegistrationChangeRecord(
+            broker_id=broker_id,
+            broker_epoch=broker.epoch,
+            log_dirs=[directory for directory in broker.directories if directory not in lost],
         )
-    cordoned = request.cordoned_log_dirs
-    if cordoned is not None and level >= CORDONED_DIRECTORIES_LEVEL:
-        known = broker.cordoned_directories
-        if known is None or set(known) != set(cordoned):
-            records.append(
-                BrokerRegistrationChangeRecord(
-                    broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned)
-                )
-            )
+    )
     return records
+
+
+def _cordoned_directories(state: ControllerState, request: BrokerHeartbeatRequest) -> list[Message]:
+    """What the broker says of directories that take no new replicas."""
+    cordoned = request.cordoned_log_dirs
+    if cordoned is None or state.image.metadata_version < CORDONED_DIRECTORIES_LEVEL:
+        return []
+    broker = state.image.brokers[request.broker_id]
+    known = broker.cordoned_directories
+    if known is not None and set(known) == set(cordoned):
+        return []
+    change = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned)
+    )
+    return [change]
 
 
 def unregister_broker(

@@ -46,6 +46,9 @@ def assign_replicas_to_dirs(
                 else:
                     change = change_of(state, topic, index)
                     change.directories[broker.id] = directory.id
+                    old = partition.directory_of(broker.id)
+                    if old != directory.id and not broker.has_online_directory(old):
+                        change.unclean_shutdowns = (broker.id,)  # it begins anew, and is not eligible to lead
                     record = change.record()
                     if record is not None:
                         records.append(record)

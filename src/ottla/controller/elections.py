@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from ottla.controller.partition_change import Election, PartitionChange
 from ottla.controller.records import DIRECTORY_ASSIGNMENT_LEVEL
@@ -42,6 +42,17 @@ def partitions_with_isr(state: ControllerState, broker_id: int) -> list[Located]
 
 def partitions_with_elr(state: ControllerState, broker_id: int) -> list[Located]:
     return [located for located in all_partitions(state) if broker_id in located[2].elr]
+
+
+def partitions_in_directories(
+    state: ControllerState, broker_id: int, directories: Collection[bytes]
+) -> list[Located]:
+    """The partitions that a broker has in some of its log directories."""
+    return [
+        located
+        for located in all_partitions(state)
+        if broker_id in located[2].replicas and located[2].directory_of(broker_id) in directories
+    ]
 
 
 def partitions_without_leader(state: ControllerState) -> list[Located]:

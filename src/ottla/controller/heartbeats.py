@@ -67,6 +67,10 @@ class Heartbeats:
         """The broker was heard of now."""
         self.contacts[broker_id, epoch] = now_ms
 
+    def end_session(self, broker_id: int, epoch: int) -> None:
+        """The broker was let go and is not waited for."""
+        self.contacts.pop((broker_id, epoch), None)
+
     def has_session(self, broker_id: int, epoch: int, now_ms: int) -> bool:
         last = self.contacts.get((broker_id, epoch))
         return last is not None and last + self.session_timeout_ms >= now_ms

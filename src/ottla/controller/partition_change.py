@@ -97,7 +97,7 @@ class PartitionChange:
         if len(self.isr) >= self._min_isr:
             self._elr = ()
             return
-        candidates = {*self._elr, *self._partition.isr}
+        candidates = {*self._elr, *self._partition.isr}.intersection(self.replicas)
         self._elr = sorted(candidates.difference(self.isr, self.unclean_shutdowns))
 
     def _elect(self, record: PartitionChangeRecord) -> None:

@@ -13,10 +13,15 @@ from ottla.wire.errors import InvalidReplicaAssignment
 Ids = Sequence[int]
 
 
-def started(current: Ids, target: Ids) -> tuple[list[int], list[int], list[int]]:
-    """(replicas, removing, adding) with which the way from `current` to `target` begins."""
-    removing = sorted(set(current) - set(target))
-    adding = sorted(set(target) - set(current))
+def started(partition: PartitionRegistration, target: Ids) -> tuple[list[int], list[int], list[int]]:
+    """(replicas, removing, adding) with which the way of a partition to `target` begins.
+
+    If it is on another way already, the replicas that were being added for that and are not wanted any more
+    are removed, and those that are still wanted are still being added.
+    """
+    current = set(partition.replicas)
+    removing = sorted(current.difference(target))
+    adding = sorted(set(target).difference(current) | set(partition.adding).intersection(target))
     return [*target, *removing], removing, adding
 
 

@@ -7,7 +7,7 @@ from ottla.controller.image import ClusterImage
 from ottla.controller.partition_change import Election
 from ottla.controller.reassigning import reverted, started
 from ottla.controller.registrations import PartitionRegistration, Topic
-from ottla.controller.result import Result
+from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import check_assignment
 from ottla.wire.errors import (
@@ -15,6 +15,7 @@ from ottla.wire.errors import (
     InvalidReplicationFactor,
     KafkaError,
     NoReassignmentInProgress,
+    PolicyViolation,
     UnknownTopicOrPartition,
 )
 from ottla.wire.message import Message
@@ -47,6 +48,8 @@ def alter_partition_reassignments(
             error: KafkaError | None = None
             try:
                 record = _altered(state, topic.name, wanted, may_resize=may_resize)
+                if len(records) == RECORDS_PER_REQUEST_MAX:
+                    raise PolicyViolation("Excessively large number of partitions per request.")
                 if record is not None:
                     records.append(record)
             except KafkaError as raised:
@@ -75,13 +78,8 @@ def _altered(
     check_assignment(state, wanted.replicas, None)
     if not may_resize:
         _check_size(partition, len(wanted.replicas))
-    replicas, removing, adding = started(partition.replicas, wanted.replicas)
     change = change_of(state, topic, wanted.partition_index)
-    change.replicas = replicas
-    if removing:
-        change.removing = removing
-    if adding:
-        change.adding = adding
+    change.replicas, change.removing, change.adding = started(partition, wanted.replicas)
     return change.record()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ottla.config import BrokerConfig, development_config
@@ -85,10 +85,12 @@ class Cluster:
         broker_id: int,
         *,
         rack: str | None = None,
-        directories: int = 1,
+        directories: int | Sequence[bytes] = 1,
         run: int = 1,
         previous_epoch: int = -1,
     ) -> int:
+        if isinstance(directories, int):
+            directories = [identifier("directory", broker_id, number) for number in range(directories)]
         request = BrokerRegistrationRequest(
             broker_id=broker_id,
             cluster_id=CLUSTER_ID,
@@ -101,7 +103,7 @@ class Cluster:
                 for name, (lowest, highest) in SUPPORTED_FEATURES.items()
             ],
             rack=rack,
-            log_dirs=[identifier("directory", broker_id, number) for number in range(directories)],
+            log_dirs=list(directories),
             previous_broker_epoch=previous_epoch,
         )
         self.epochs[broker_id] = self.do(register_broker, request, 4).broker_epoch

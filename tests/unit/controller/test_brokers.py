@@ -11,16 +11,19 @@ from ottla.controller.brokers import (
     register_controller,
     unregister_broker,
 )
+from ottla.controller.directories import assign_replicas_to_dirs
 from ottla.controller.feature_levels import SUPPORTED_FEATURES
 from ottla.controller.registrations import RECOVERED, RECOVERING
 from ottla.wire.errors import (
     BrokerIdNotRegistered,
     DuplicateBrokerRegistration,
+    ErrorCode,
     InconsistentClusterId,
     InvalidRegistration,
     StaleBrokerEpoch,
     UnsupportedVersion,
 )
+from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest as Assigning
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
@@ -95,6 +98,28 @@ def test_another_broker_with_the_same_id_is_refused_while_the_first_is_alive() -
     cluster.state.now_ms += cluster.state.settings.session_timeout_ms + 1
     cluster.register(1, run=2)
     assert cluster.image.brokers[1].fenced
+
+
+def test_a_fenced_broker_that_is_alive_keeps_its_id_too() -> None:
+    cluster = Cluster()
+    cluster.register(1)
+    cluster.heartbeat(1, want_fence=True)
+    with pytest.raises(DuplicateBrokerRegistration):
+        cluster.register(1, run=2)
+
+
+def test_a_broker_that_was_let_go_may_come_back_at_once() -> None:
+    cluster = Cluster().start(1)
+    assert cluster.heartbeat(1, want_shut_down=True).should_shut_down
+    cluster.register(1, run=2)
+
+
+def test_heartbeats_of_nobody_leave_no_trace() -> None:
+    cluster = Cluster()
+    for epoch in range(3):
+        with pytest.raises(StaleBrokerEpoch):
+            cluster.do(broker_heartbeat, BrokerHeartbeatRequest(broker_id=9, broker_epoch=epoch))
+    assert not cluster.state.heartbeats.contacts
 
 
 def test_a_broker_in_the_controllers_own_process_need_not_wait_for_its_last_run() -> None:
@@ -269,33 +294,87 @@ def test_an_unregistered_broker_is_gone_with_its_place_in_sync() -> None:
         cluster.do(unregister_broker, UnregisterBrokerRequest(broker_id=1))
 
 
-def test_an_offline_directory_takes_its_replicas_out_of_sync() -> None:
-    cluster = Cluster()
-    for broker_id in (1, 2):
-        cluster.register(broker_id, directories=2)
-        cluster.heartbeat(broker_id)
-    cluster.create("t", [1, 2])
-    lost = identifier("directory", 1, 0)
-    from ottla.controller.directories import assign_replicas_to_dirs
-    from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest as Request
+def assign(cluster: Cluster, broker_id: int, directory: bytes, topic_name: str = "t") -> int:
+    """Tell where a broker has the first partition of a topic; the error code of the answer."""
+    topic = Assigning.TopicData(
+        topic_id=cluster.image.topics_by_name[topic_name].id,
+        partitions=[Assigning.PartitionData(partition_index=0)],
+    )
+    request = Assigning(
+        broker_id=broker_id,
+        broker_epoch=cluster.epochs[broker_id],
+        directories=[Assigning.DirectoryData(id=directory, topics=[topic])],
+    )
+    return cluster.do(assign_replicas_to_dirs, request).directories[0].topics[0].partitions[0].error_code
 
-    def assign(directory: bytes) -> None:
-        partition = Request.PartitionData(partition_index=0)
-        topic = Request.TopicData(topic_id=cluster.image.topics_by_name["t"].id, partitions=[partition])
-        data = Request.DirectoryData(id=directory, topics=[topic])
-        cluster.do(
-            assign_replicas_to_dirs,
-            Request(broker_id=1, broker_epoch=cluster.epochs[1], directories=[data]),
-        )
 
-    assign(lost)
-    assert cluster.partition("t").directory_of(1) == lost
-    cluster.heartbeat(1, offline_log_dirs=[lost])
-    partition = cluster.partition("t")
-    assert (partition.leader, partition.isr) == (2, (2,))
-    assert cluster.image.brokers[1].directories == (identifier("directory", 1, 1),)
-    cluster.heartbeat(1, cordoned_log_dirs=[identifier("directory", 1, 1)])
-    assert not cluster.image.brokers[1].has_uncordoned_directory
+class TestDirectories:
+    """Two brokers with two log directories each."""
+
+    def cluster(self) -> Cluster:
+        cluster = Cluster()
+        for broker_id in (1, 2):
+            cluster.register(broker_id, directories=2)
+            cluster.heartbeat(broker_id)
+        cluster.create("t", [1, 2], configs={"min.insync.replicas": "2"})
+        return cluster
+
+    def test_an_offline_directory_takes_its_replicas_out_of_sync(self) -> None:
+        cluster = self.cluster()
+        lost, kept = (identifier("directory", 1, number) for number in range(2))
+        assert assign(cluster, 1, lost) == 0
+        assert cluster.partition("t").directory_of(1) == lost
+        cluster.heartbeat(1, offline_log_dirs=[lost])
+        partition = cluster.partition("t")
+        assert (partition.leader, partition.isr) == (2, (2,))
+        assert cluster.image.brokers[1].directories == (kept,)
+        before = len(cluster.log)
+        cluster.heartbeat(1, offline_log_dirs=[lost])
+        assert len(cluster.log) == before
+
+    def test_a_cordoned_directory_gets_no_new_replicas(self) -> None:
+        cluster = self.cluster()
+        cluster.heartbeat(1, cordoned_log_dirs=[identifier("directory", 1, number) for number in range(2)])
+        assert not cluster.image.brokers[1].has_uncordoned_directory
+
+    def test_a_replica_in_another_directory_is_unharmed(self) -> None:
+        cluster = self.cluster()
+        assign(cluster, 1, identifier("directory", 1, 1))
+        cluster.heartbeat(1, offline_log_dirs=[identifier("directory", 1, 0)])
+        assert cluster.partition("t").isr == (1, 2)
+
+    def test_a_replica_that_is_found_in_an_offline_directory_leaves_too(self) -> None:
+        cluster = self.cluster()
+        assert assign(cluster, 1, identifier("unknown")) == 0
+        assert (cluster.partition("t").leader, cluster.partition("t").isr) == (2, (2,))
+
+    def test_a_broker_that_loses_a_directory_while_it_is_fenced_is_unfenced_one_heartbeat_later(self) -> None:
+        cluster = self.cluster()
+        lost = identifier("directory", 1, 0)
+        assign(cluster, 1, lost)
+        for broker_id in (2, 1):
+            cluster.heartbeat(broker_id, want_fence=True)
+        assert cluster.partition("t").leader == -1
+        assert cluster.heartbeat(1, offline_log_dirs=[lost]).is_fenced
+        assert not cluster.heartbeat(1, offline_log_dirs=[lost]).is_fenced
+        assert cluster.partition("t").leader == -1  # what it had is lost, and 2 is the next to lead
+        cluster.heartbeat(2)
+        assert cluster.partition("t").leader == 2
+
+    def test_a_replica_whose_disk_was_replaced_is_no_longer_eligible(self) -> None:
+        cluster = self.cluster()
+        lost = identifier("directory", 1, 0)
+        assign(cluster, 1, lost)
+        cluster.heartbeat(1, offline_log_dirs=[lost])
+        assert cluster.partition("t").elr == (1,)
+        assign(cluster, 1, identifier("directory", 1, 1))
+        partition = cluster.partition("t")
+        assert (partition.leader, partition.isr, partition.elr) == (2, (2,), ())
+
+    def test_what_a_broker_does_not_have_cannot_be_placed(self) -> None:
+        cluster = self.cluster()
+        cluster.create("other", [2])
+        assert assign(cluster, 1, identifier("directory", 1, 1), "other") == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_controller_registers_once_for_each_run() -> None:

@@ -16,6 +16,8 @@ from ottla.wire.messages.list_partition_reassignments import ListPartitionReassi
 
 from .cluster import Cluster
 
+Moves = AlterPartitionReassignmentsRequest
+
 
 def stop(cluster: Cluster, broker_id: int) -> None:
     """A controlled shutdown, to its end."""
@@ -256,3 +258,79 @@ class TestReassignment:
         cluster = Cluster().start(1)
         cluster.create("t", [1])
         assert self.move(cluster, [9])[0] == "INVALID_REPLICA_ASSIGNMENT"
+
+    def test_replicas_can_be_added_and_removed(self) -> None:
+        cluster = Cluster().start(1, 2, 3)
+        cluster.create("t", [1, 2])
+        assert self.move(cluster, [1, 2, 3]) == ("NONE", None)
+        partition = cluster.partition("t")
+        assert (partition.replicas, partition.adding, partition.removing) == ((1, 2, 3), (3,), ())
+        assert in_sync(cluster, 1, 2, 3).error_code == 0
+        assert not cluster.partition("t").is_reassigning
+        assert self.move(cluster, [2, 3]) == ("NONE", None)  # all are in sync: done at once
+        partition = cluster.partition("t")
+        assert (partition.replicas, partition.isr, partition.leader) == ((2, 3), (2, 3), 2)
+
+    def test_a_replica_is_removed_once_those_that_stay_are_in_sync(self) -> None:
+        cluster = Cluster().start(1, 2, 3)
+        cluster.create("t", [1, 2, 3])
+        in_sync(cluster, 1, 3)
+        self.move(cluster, [1, 2])
+        partition = cluster.partition("t")
+        assert (partition.replicas, partition.removing) == ((1, 2, 3), (3,))
+        in_sync(cluster, 1, 2, 3)
+        assert cluster.partition("t").replicas == (1, 2)
+
+    def test_whoever_is_removed_cannot_go_on_in_the_same_epoch(self) -> None:
+        cluster = Cluster().start(1, 2, 3)
+        cluster.create("t", [1, 2, 3])
+        self.move(cluster, [1, 2])
+        partition = cluster.partition("t")
+        assert (partition.leader, partition.leader_epoch) == (1, 1)
+
+    def test_one_that_is_replaced_on_its_way_forgets_what_is_not_wanted_any_more(self) -> None:
+        cluster = Cluster().start(1, 2, 3, 4)
+        cluster.create("t", [1, 2])
+        self.move(cluster, [3, 2])
+        self.move(cluster, [1, 2])
+        partition = cluster.partition("t")
+        assert (partition.replicas, partition.isr, partition.is_reassigning) == ((1, 2), (1, 2), False)
+        self.move(cluster, [3, 2])
+        self.move(cluster, [3, 2, 1])
+        partition = cluster.partition("t")
+        assert (partition.replicas, partition.adding, partition.removing) == ((3, 2, 1), (3,), ())
+        self.move(cluster, [3, 4])
+        partition = cluster.partition("t")
+        assert (partition.replicas, partition.adding, partition.removing) == ((3, 4, 1, 2), (3, 4), (1, 2))
+        assert self.move(cluster, None) == ("NONE", None)
+        assert cluster.partition("t").replicas == (1, 2)
+
+    def test_a_replica_that_was_removed_is_not_eligible_to_lead(self) -> None:
+        cluster = Cluster().start(1, 2, 3)
+        cluster.create("t", [1, 2], configs={"min.insync.replicas": "2"})
+        stop(cluster, 2)
+        assert cluster.partition("t").elr == (2,)
+        self.move(cluster, [1, 3])
+        in_sync(cluster, 1, 3)
+        partition = cluster.partition("t")
+        assert (partition.replicas, partition.isr, partition.elr) == ((1, 3), (1, 3), ())
+
+    def test_calling_it_off_may_not_lose_records_unless_the_topic_allows_it(self) -> None:
+        for allowed, answer in (("false", "INVALID_REPLICA_ASSIGNMENT"), ("true", "NONE")):
+            cluster = Cluster().start(1, 2, 3)
+            cluster.create("t", [1], configs={"unclean.leader.election.enable": allowed})
+            self.move(cluster, [2, 3])
+            in_sync(cluster, 1, 2)
+            stop(cluster, 1)
+            assert cluster.partition("t").isr == (2,)
+            assert self.move(cluster, None)[0] == answer
+
+    def test_a_request_is_bounded(self) -> None:
+        cluster = Cluster().start(1, 2)
+        cluster.create("t", *[[1]] * 3)
+        partitions = [
+            Moves.ReassignablePartition(partition_index=index % 3, replicas=[2]) for index in range(10_001)
+        ]
+        request = Moves(topics=[Moves.ReassignableTopic(name="t", partitions=partitions)])
+        answers = alter_partition_reassignments(cluster.state, request).response.responses[0].partitions
+        assert [answer.error_code for answer in answers[-2:]] == [0, ErrorCode.POLICY_VIOLATION]

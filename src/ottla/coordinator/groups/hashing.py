@@ -166,19 +166,22 @@ def topic_hash(topic: Topic, image: ClusterImage) -> int:
     if not racks:
         return _signed(xxh3(head + struct.pack(f"<{count}i", *range(count))))
     parts = [head]
+    known: dict[tuple[int, ...], bytes] = {(): b""}  # many partitions have the same replicas
     for index in range(count):
-        parts.append(index.to_bytes(4, "little"))
         partition = topic.partitions.get(index)
-        if partition is not None:
-            parts.extend(_racks(racks[node] for node in partition.replicas if node in racks))
+        replicas = partition.replicas if partition is not None else ()
+        listed = known.get(replicas)
+        if listed is None:
+            listed = known[replicas] = _listed(racks[node] for node in replicas if node in racks)
+        parts.append(index.to_bytes(4, "little"))
+        parts.append(listed)
     return _signed(xxh3(b"".join(parts)))
 
 
-def _racks(racks: Iterable[str]) -> Iterable[bytes]:
-    # Java sorts strings by their UTF-16 units, and puts the length before and after.
-    for rack in sorted(racks, key=lambda rack: rack.encode("utf-16-be", "surrogatepass")):
-        text = _text(rack)
-        yield text[-4:] + text
+def _listed(racks: Iterable[str]) -> bytes:
+    # Java sorts strings by their UTF-16 units. The length stands before and after each.
+    ordered = sorted(racks, key=lambda rack: rack.encode("utf-16-be", "surrogatepass"))
+    return b"".join(text[-4:] + text for text in map(_text, ordered))
 
 
 def group_hash(hashes: Mapping[str, int]) -> int:

@@ -1,9 +1,10 @@
 """How long an assignor holds the event loop at most: `python -m bench.hold`, which prints JSON.
 
 The assignors run in slices on a loop, as in a broker, for groups of 1,000 members and 10,000 partitions in
-several conditions. A probe comes back to the loop again and again meanwhile; the longest time that it had to
-wait is what a request would have waited. Time of the processor counts, so that other work on the machine does
-not: the wall's time is told too.
+several conditions: first by themselves, then for a group on a coordinator, whose records are written and
+replayed. A probe comes back to the loop again and again meanwhile; the longest time that it had to wait is
+what a request would have waited. Time of the processor counts, so that other work on the machine does not:
+the wall's time is told too.
 """
 
 from __future__ import annotations
@@ -13,18 +14,23 @@ import gc
 import json
 import time
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
 
+from bench.hold_group import GroupOnALoop
 from ottla.coordinator.groups.assignors.range import RangeAssignor
 from ottla.coordinator.groups.assignors.spec import Assignment, Assignor, GroupSpec, MemberSpec, TopicSpec
 from ottla.coordinator.groups.assignors.uniform import UniformAssignor
 from ottla.coordinator.slices import Slices
 from ottla.host import HostClock
-from ottla.server.node import run_loop
+from ottla.server.node import COLLECTION_THRESHOLDS, run_loop
 
 MEMBERS = 1000
 PARTITIONS = 10_000
 TOPICS = 10
+CHANGES = 10
+"""How many members come, and go again, one by one."""
 
 
 @dataclass(slots=True)
@@ -63,24 +69,71 @@ def with_owners(spec: GroupSpec, assignment: Assignment, left_out: int) -> Group
     return GroupSpec(members, spec.topics, spec.is_homogeneous)
 
 
+class Probe:
+    """Comes back to the loop all the time while it runs, and notes in `held` how long that took."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self._task: asyncio.Future[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.ensure_future(self._run())
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        held = self._held
+        while True:
+            cpu, wall = time.thread_time(), time.perf_counter()
+            await asyncio.sleep(0)
+            held.cpu_ms = max(held.cpu_ms, (time.thread_time() - cpu) * 1e3)
+            held.wall_ms = max(held.wall_ms, (time.perf_counter() - wall) * 1e3)
+
+
 async def measure(slices: Slices, assignor: Assignor, spec: GroupSpec, held: Held) -> Assignment:
     """Let an assignor work on the loop and note how long it held it."""
     done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    slices.start(assignor.assign(spec), done.set_result, done.set_exception)
-    while not done.done():
-        cpu, wall = time.thread_time(), time.perf_counter()
-        await asyncio.sleep(0)
-        held.cpu_ms = max(held.cpu_ms, (time.thread_time() - cpu) * 1e3)
-        held.wall_ms = max(held.wall_ms, (time.perf_counter() - wall) * 1e3)
-    outcome: Assignment = done.result()
+    async with Probe(held):
+        slices.start(assignor.assign(spec), done.set_result, done.set_exception)
+        outcome: Assignment = await done
     return outcome
 
 
+async def measure_group(members: int, topics: dict[str, int], assignor: str, held: Held) -> None:
+    """A group on a coordinator: members come and go, each followed by a whole new assignment."""
+    with TemporaryDirectory(prefix="ottla-bench-hold-") as directory:
+        group = GroupOnALoop(Path(directory), topics, assignor)
+        epochs = {f"member-{number:04}": 0 for number in range(members)}
+        names = list(epochs)
+        for name in names[:-CHANGES]:
+            group.heartbeat(name, 0, lambda _response: None)
+        async with Probe(held):
+            for name in names[-CHANGES:]:
+                epochs[name] = await group.settle(name, 0)
+            for name in names[-CHANGES:-1]:
+                await group.settle(name, -1)
+                epochs[names[-1]] = await group.settle(names[-1], epochs[names[-1]])
+        group.close()
+
+
 async def measure_all() -> dict[str, float]:
-    slices = Slices(HostClock())
     told: dict[str, float] = {}
     longest = Held()
+
+    def note(title: str, held: Held) -> None:
+        told[f"{title}, ms"] = held.cpu_ms
+        longest.cpu_ms = max(longest.cpu_ms, held.cpu_ms)
+        longest.wall_ms = max(longest.wall_ms, held.wall_ms)
+
+    slices = Slices(HostClock())
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     gc.collect()
+    gc.freeze()
     for title, spec in specs().items():
         for assignor in (UniformAssignor(), RangeAssignor()):
             held = Held()
@@ -88,9 +141,14 @@ async def measure_all() -> dict[str, float]:
             left = with_owners(spec, assignment, left_out=1)
             assignment = await measure(slices, assignor, left, held)
             await measure(slices, assignor, with_owners(left, assignment, left_out=MEMBERS // 2), held)
-            told[f"{assignor.name}, {title}, ms"] = held.cpu_ms
-            longest.cpu_ms = max(longest.cpu_ms, held.cpu_ms)
-            longest.wall_ms = max(longest.wall_ms, held.wall_ms)
+            note(f"{assignor.name}, {title}", held)
+    for name in (UniformAssignor.name, RangeAssignor.name):
+        for count in (1, TOPICS):
+            held = Held()
+            await measure_group(
+                MEMBERS, {f"topic-{number}": PARTITIONS // count for number in range(count)}, name, held
+            )
+            note(f"{name}, a group with {count} topics", held)
     return {"cpu_ms": longest.cpu_ms, "wall_ms": longest.wall_ms} | told
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from bench.generators import GeneratorFailed
 from bench.groups import check_commits, commit_frame
-from bench.hold import MEMBERS, PARTITIONS, Held, measure, specs, with_owners
+from bench.hold import CHANGES, MEMBERS, PARTITIONS, Held, measure, measure_group, specs, with_owners
 from bench.members import ClassicMembers
 from bench.offset_load import PARTITIONS as PARTITIONS_OF_A_GROUP
 from bench.offset_load import RECORDS_OF_A_BATCH, commit_batches
@@ -89,4 +89,11 @@ def test_a_hold_is_noted_while_the_assignor_does_all_its_work() -> None:
     assert len(assignment) == MEMBERS
     assert sum(len(indexes) for share in assignment.values() for indexes in share.values()) == PARTITIONS
     assert held.cpu_ms > 0
+    assert held.wall_ms > 0
     assert len(with_owners(spec, assignment, left_out=1).members) == MEMBERS - 1
+
+
+def test_a_group_on_a_loop_gives_a_whole_new_assignment_to_whoever_comes_or_goes() -> None:
+    held = Held()
+    asyncio.run(measure_group(CHANGES + 5, {"news": 30, "mail": 7}, "range", held))
+    assert held.cpu_ms > 0

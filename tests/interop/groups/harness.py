@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.interop import peers
 from tests.interop.groups.ledger import At, Ledger
@@ -149,6 +149,12 @@ class Writer:
         self._thread.start()
 
     def _write(self) -> None:
+        try:
+            self._write_on()
+        except Exception as error:  # noqa: BLE001 (it is told by `stop`, where a test sees it)
+            self._failures.append(repr(error))
+
+    def _write_on(self) -> None:
         while not self._is_over.wait(_WRITE_EVERY_S):
             with self._lock:
                 for topic, turns in self._turns.items():
@@ -164,8 +170,11 @@ class Writer:
             self._ends[at] = max(self._ends[at], message.offset() + 1)
 
     def start(self, topic: str, partitions: int) -> None:
+        """Write to a topic, or to more of its partitions than before."""
+        self._producer.list_topics(topic, timeout=_WAIT_S)  # so that it knows of them all
         with self._lock:
-            self._ends.update(((topic, index), 0) for index in range(partitions))
+            for index in range(partitions):
+                self._ends.setdefault((topic, index), 0)
             self._turns[topic] = itertools.cycle(range(partitions))
 
     def stop(self, topics: list[str]) -> dict[At, int]:
@@ -247,6 +256,12 @@ class Group:
             self.partitions |= {(topic, index) for index in range(partitions)}
             self.world.writer.start(topic, partitions)
         return topic
+
+    def grow_topic(self, topic: str, partitions: int) -> None:
+        _done(self.world.admin.create_partitions([NewPartitions(topic, partitions)]))
+        self.wait(lambda: self.world.has_leaders(topic, partitions), f"the new partitions of {topic}")
+        self.partitions |= {(topic, index) for index in range(partitions)}
+        self.world.writer.start(topic, partitions)
 
     def start(
         self, *names: str, client: Client | None = None, host: Host | None = None, **given: Any

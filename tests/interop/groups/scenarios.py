@@ -154,6 +154,25 @@ def churn(world: World, client: Client) -> str:
         return here.ledger.figures()
 
 
+def differing(world: World, client: Client) -> str:
+    """Members that want different topics, one of which grows: nobody gets what it did not ask for."""
+    with group(world, client, "differing") as here:
+        one = here.add_topic(world.new_name("one"), partitions=3)
+        both = here.add_topic(world.new_name("both"), partitions=4)
+        here.start("1", topics=[one, both])
+        here.start("2", topics=[both])
+        here.wait_shared_out()
+        here.grow_topic(both, 6)
+        here.wait_shared_out()
+        here.start("3", topics=[both])
+        here.wait_shared_out()
+        here.wait_records("3")
+        assigned = [event for event in _moves(here) if not event["member"].endswith("/1")]
+        assert {topic for event in assigned for topic, _ in event["partitions"]} == {both}
+        here.finish()
+        return here.ledger.figures()
+
+
 def everyone(world: World, protocol: str) -> str:
     """Members of all clients in one group."""
     clients = [client for client in CLIENTS if client.protocol == protocol]
@@ -198,7 +217,7 @@ def upgrade(world: World, host: str, assignor: str | None = None) -> str:
 
 
 SCENARIOS: dict[str, Callable[[World, Client], str]] = {
-    each.__name__: each for each in (regex, pause, kill, churn, scale, static_restart, cooperative)
+    each.__name__: each for each in (regex, pause, kill, churn, scale, differing, static_restart, cooperative)
 }
 
 

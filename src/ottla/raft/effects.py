@@ -1,6 +1,7 @@
 """What a replica wants done. Effects are carried out in their order, each one before the next begins.
 
-That order is the safety of Raft: an election is on disk before anyone acts on it.
+That order is the safety of Raft: an election is on disk before anyone acts on it or hears of it. The one
+exception is `LeadershipLost`, which concerns memory alone and is done before anything else happens.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ottla.raft.election import ElectionState
+from ottla.raft.messages import Request
 from ottla.raft.voters import VoterSet
 
 
@@ -49,4 +51,19 @@ class HighWatermarkMoved:
     offset: int
 
 
-Effect: TypeAlias = PersistElection | StartEpoch | LeaderChanged | HighWatermarkMoved
+@dataclass(frozen=True, slots=True)
+class LeadershipLost:
+    """This replica led `epoch` and does so no more: what it has not put into its log stays out."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send a request to a replica and bring its answer back. It may be lost: it is sent again if need be."""
+
+    replica_id: int
+    request: Request
+
+
+Effect: TypeAlias = PersistElection | StartEpoch | LeaderChanged | HighWatermarkMoved | LeadershipLost | Ask

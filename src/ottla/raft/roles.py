@@ -16,7 +16,7 @@
     Leader       appends; a majority that has it on disk commits
       -> Unattached    a higher epoch was heard of
       -> Follower      the leader of a higher epoch was heard of
-      -> Resigned      it shuts down, or lost touch with the majority
+      -> Resigned      it shuts down, lost touch with the majority, or is a voter no more
     Follower     fetches from its leader
       -> Unattached    a higher epoch was heard of
       -> Prospective   nothing was heard of the leader for the fetch timeout
@@ -26,7 +26,8 @@
       -> Prospective   it is the only voter: there is nobody to wait for
       -> Follower      the leader of a higher epoch was heard of
 
-A replica that is no voter is only ever Unattached or Follower. `TRANSITIONS` is this text as a table, and
+A replica that is no voter is only ever Unattached or Follower (a leader that was removed resigns first; an
+election that its voter was removed from ends as Unattached). `TRANSITIONS` is this text as a table, and
 `Replica` goes through it for every change. Times are deadlines in milliseconds of a clock that never goes
 back.
 """
@@ -37,7 +38,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ottla.raft.election import NOBODY, ElectionState
-from ottla.raft.voters import ReplicaKey, VoterSet
+from ottla.raft.voters import ReplicaKey, Voter, VoterSet
 
 
 @dataclass(slots=True)
@@ -55,6 +56,11 @@ class Votes:
     @property
     def is_lost(self) -> bool:
         return len(self.voters) - len(self.rejected) < self.voters.majority
+
+    @property
+    def unrecorded(self) -> list[Voter]:
+        """Who has not answered yet."""
+        return [v for v in self.voters if v.key.id not in self.granted and v.key.id not in self.rejected]
 
 
 @dataclass(slots=True)
@@ -76,6 +82,7 @@ class Prospective:
     votes: Votes
     leader_id: int = NOBODY
     voted: ReplicaKey | None = None
+    resend_ms: int = 0
 
     @property
     def election(self) -> ElectionState:
@@ -88,6 +95,7 @@ class Candidate:
     deadline_ms: int
     votes: Votes
     voted: ReplicaKey
+    resend_ms: int = 0
 
     @property
     def election(self) -> ElectionState:
@@ -111,8 +119,12 @@ class Leader:
     start_offset: int  # of its epoch
     granting: frozenset[int]
     progress: dict[int, Progress]  # of the voters
+    check_ms: int  # by then a majority must have fetched
+    begin_ms: int  # when those who do not fetch are told who leads
     high_watermark: int = -1
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
+    fetched: set[int] = field(default_factory=set)  # voters, since `check_ms` was set
+    known_voters: VoterSet | None = None  # of a static quorum: what its voters say of themselves
 
     @property
     def election(self) -> ElectionState:
@@ -125,6 +137,9 @@ class Follower:
     deadline_ms: int
     leader_id: int
     voted: ReplicaKey | None = None
+    update_ms: int = 0  # when to look whether the leader knows this voter as it is
+    has_fetched: bool = False
+    has_updated_leader: bool = False
 
     @property
     def election(self) -> ElectionState:
@@ -136,6 +151,9 @@ class Resigned:
     epoch: int
     deadline_ms: int
     leader_id: int
+    successors: tuple[ReplicaKey, ...] = ()
+    untold: set[int] = field(default_factory=set)  # voters that have not acknowledged the end of the epoch
+    resend_ms: int = 0
 
     @property
     def election(self) -> ElectionState:

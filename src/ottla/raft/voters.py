@@ -145,6 +145,17 @@ class VoterSet:
             raise ValueError(f"Node {voter.key.id} is not one of the voters {self.ids}.")
         return VoterSet({**self._voters, voter.key.id: voter}.values())
 
+    def added(self, voter: Voter) -> VoterSet:
+        """With one voter more; its id must be new."""
+        return VoterSet(sorted([*self, voter], key=lambda one: one.key.id))
+
+    def removed(self, key: ReplicaKey) -> VoterSet | None:
+        """Without a voter; None if it is not of the set, or the last one."""
+        voter = self._voters.get(key.id)
+        if voter is None or voter.key != key or len(self._voters) == 1:
+            return None
+        return VoterSet(one for one in self if one.key != key)
+
     def without_directories(self) -> VoterSet:
         return VoterSet(replace(voter, key=ReplicaKey(voter.key.id)) for voter in self)
 

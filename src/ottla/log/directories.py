@@ -306,6 +306,10 @@ class LogDirectories(Duties):
 
     async def delete(self, partitions: Iterable[Partition], *, stray: bool = False) -> None:
         """Take logs out: renamed to -delete and removed after the delay, or if stray, renamed to -stray."""
+        await self.settle(self.detach(partitions, stray=stray))
+
+    def detach(self, partitions: Iterable[Partition], *, stray: bool = False) -> set[str]:
+        """As `delete`, up to what must be waited for: `settle` what it returns."""
         touched: set[str] = set()
         for partition in partitions:
             self.preferred.pop(partition, None)
@@ -317,7 +321,7 @@ class LogDirectories(Duties):
                 if log is not None:
                     touched.add(directory_of(log))
                     self.doom(log, Kind.STRAY if stray else Kind.DELETED)
-        await self.settle(touched)
+        return touched
 
     def _delete_damaged(self, partition: Partition, damaged: Damaged) -> str:
         """Take out a log that was never opened; the log directory it was in."""

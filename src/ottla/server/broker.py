@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.server.dispatch import Dispatcher
     from ottla.server.fetch_sessions import FetchSessions
     from ottla.server.producer_ids import ProducerIds
+    from ottla.server.replicating import Replication
     from ottla.server.transactions import Transactions
 
 GROUPS_TOPIC = "__consumer_offsets"
@@ -50,6 +51,7 @@ class Broker:
         default_factory=list
     )  # of the listener kind "broker"; set once the table is made
     dispatchers: dict[str, Dispatcher] = field(default_factory=dict)  # by listener, for embedded requests
+    replication: Replication | None = None  # made with the replicas, where the node is a broker
     _slices: Slices | None = None
     _groups: Groups | None = None
     _transactions: Transactions | None = None

@@ -26,9 +26,10 @@ class BrokerUnknown(ConnectionError):
 class BrokerLinks:
     """Asks other brokers."""
 
-    def __init__(self, broker: Broker, network: Network) -> None:
+    def __init__(self, broker: Broker, network: Network, *, client_id: str | None = None) -> None:
         self._broker = broker
         self._network = network
+        self._client_id = client_id or f"broker-{broker.node_id}-txn-marker-sender"
         self._channels: dict[int, tuple[_Address, Channel]] = {}
         self._opening: dict[int, asyncio.Lock] = {}
 
@@ -64,9 +65,7 @@ class BrokerLinks:
             if known is not None and known[0] == address and not known[1].is_closed:
                 return known[1]
             self._drop(broker_id)
-            channel = await Channel.open(
-                self._network, *address, client_id=f"broker-{self._broker.node_id}-txn-marker-sender"
-            )
+            channel = await Channel.open(self._network, *address, client_id=self._client_id)
             self._channels[broker_id] = (address, channel)
             return channel
 

@@ -29,6 +29,7 @@ class FetchedPartition:
         "index",
         "last_fetched_epoch",
         "leader_epoch",
+        "log_start_offset",
         "max_bytes",
         "told_high_watermark",
         "told_log_start_offset",
@@ -47,6 +48,7 @@ class FetchedPartition:
         self.max_bytes = asked.partition_max_bytes
         self.leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
+        self.log_start_offset = asked.log_start_offset  # of a follower
 
 
 class FetchSession:

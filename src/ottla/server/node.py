@@ -42,6 +42,7 @@ from ottla.server.producer_ids import ProducerIds
 from ottla.server.quorum import Quorum
 from ottla.server.registration import NotRegistered, Registration
 from ottla.server.replicas import Replicas
+from ottla.server.replicating import Replication
 from ottla.version import __version__
 from ottla.wire.errors import KafkaStorageError
 
@@ -96,6 +97,7 @@ class Node:
         self._directories: LogDirectories | None = None
         self._replicas: Replicas | None = None
         self._placements: Placements | None = None
+        self._replication: Replication | None = None
         self._registration: Registration | None = None
         self._kinds: dict[str, str] = {}  # of each listener: "broker" or "controller"
         self._counts = ConnectionCounts(
@@ -155,7 +157,8 @@ class Node:
         self._take_dynamic_config()
         if config.is_broker:
             self._placements = Placements(broker, self._broker_epoch)
-            self._replicas = Replicas(broker, self._placements)
+            broker.replication = self._replication = Replication(broker, self._broker_epoch)
+            self._replicas = Replicas(broker, self._placements, self._replication)
             await directories.load(is_stray=self._replicas.why_stray)
             self._replicas.apply_all(quorum.image)
             broker.start_coordinators()
@@ -316,7 +319,9 @@ class Node:
             partition = self.broker.partitions.get(topic, index)
             if partition is not None:
                 partition.log = None
-                partition.growth.notify()
+                if self._replication is not None:
+                    self._replication.leave(partition)
+                partition.notify_all()
         if self._directories is not None and not any(one.online for one in self._directories.directories):
             self._fail(DirectoryError(f"Every log directory is offline; the last one: {directory.failure}"))
 
@@ -327,7 +332,7 @@ class Node:
             partition.log = log
             if self._replicas is not None:
                 self._replicas.take_verification(log)
-            partition.growth.notify()
+            partition.notify_all()
             if self._placements is not None:
                 directory_id = self.broker.directories.directory_id_of(log)
                 self._placements.note(partition.topic_id, partition.index, directory_id)
@@ -364,7 +369,10 @@ class Node:
             self._keep(self._clean())
         self._keep(self._copy_futures())
         assert self._placements is not None
+        assert self._replication is not None
         self._keep(self._placements.run())
+        self._keep(self._replication.isr_changes.run())
+        self._every(max(config.int_of("replica.lag.time.max.ms") // 2, 1), self._replication.shrink)
 
     def _keep(self, duty: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(duty)
@@ -427,6 +435,8 @@ class Node:
         if self._broker is not None:
             self._broker.stop_coordinators()
         await self._drain()
+        if self._replication is not None:
+            await self._replication.close()
         for duty in self._duties:
             duty.cancel()
         await asyncio.gather(*self._duties, return_exceptions=True)

@@ -1,8 +1,9 @@
 """The replicas that this node hosts: who leads them, and what may be written and read.
 
-A `Partition` joins a log with what the cluster's metadata says about it. Rule: the high watermark moves
-only here, and only over records that every in-sync replica has and that were flushed if the topic asks
-for a flush; whoever waits for it is told in the same step.
+A `Partition` joins a log with what the cluster's metadata says about it. Rule: a leader's high watermark
+moves only here, and only over records that every in-sync replica has and that were flushed if the topic asks
+for a flush; whoever waits for it is told in the same step. Who is in sync is decided in
+`ottla.replication.leader`; a partition with one replica does without.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from ottla.log.config import FLUSH_MESSAGES_NEVER
 from ottla.log.log import Appended, Log
 from ottla.log.producers import VerificationGuard
 from ottla.records.validate import Origin
+from ottla.replication.leader import Agreed, Leadership, Proposal
 from ottla.server.waiting import WatchList
 from ottla.wire import uuid
 from ottla.wire.errors import (
+    ErrorCode,
     FencedLeaderEpoch,
     KafkaError,
     KafkaStorageError,
@@ -38,12 +41,14 @@ class Partition:
     """One replica on this node."""
 
     __slots__ = (
+        "appends",
         "growth",
         "index",
         "is_leader",
         "isr",
         "leader_epoch",
         "leader_id",
+        "leadership",
         "log",
         "min_insync_replicas",
         "partition_epoch",
@@ -63,8 +68,10 @@ class Partition:
         self.partition_epoch = -1
         self.replicas: list[int] = []
         self.isr: list[int] = []
-        self.min_insync_replicas = 1
+        self.min_insync_replicas = 1  # at most the number of replicas
+        self.leadership: Leadership | None = None  # where this node leads and others follow
         self.growth = WatchList()  # told when the high watermark or the last stable offset moves
+        self.appends = WatchList()  # told when the leader's log grows: what followers wait for
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
@@ -80,6 +87,15 @@ class Partition:
             self.check_epoch(expected_epoch)
         if not self.is_leader:
             raise NotLeaderOrFollower(f"Node {self.leader_id} leads {self.topic}-{self.index}, not this one.")
+        return log
+
+    def replica_log(self, expected_epoch: int = -1) -> Log:
+        """The log, for a reader that does not mind that another node leads."""
+        log = self.log
+        if log is None:
+            return self.leader_log()  # which says why not
+        if expected_epoch >= 0 and expected_epoch != self.leader_epoch:
+            self.check_epoch(expected_epoch)
         return log
 
     def check_epoch(self, expected_epoch: int) -> None:
@@ -123,6 +139,8 @@ class Partition:
         )
         if not log.is_flush_due:
             self.advance(log.log_end_offset)
+        if self.appends.watchers:
+            self.appends.notify()
         return appended
 
     def acknowledges_at_once(self, acks: int) -> bool:
@@ -131,6 +149,7 @@ class Partition:
         return (
             (acks == 1 or acks == -1)
             and len(self.isr) == 1
+            and (self.leadership is None or acks == 1)
             and log is not None
             and log.config.flush_messages == FLUSH_MESSAGES_NEVER
         )
@@ -138,12 +157,97 @@ class Partition:
     def advance(self, end_offset: int) -> None:
         """What is below `end_offset` stays in the leader's log: move the high watermark if that is enough."""
         log = self.log
-        if log is None or len(self.isr) > 1:
+        if log is None or not self.is_leader:
+            return
+        if self.leadership is not None:
+            watermark = self.leadership.high_watermark(end_offset)
+            if watermark is None:
+                return
+            end_offset = watermark
+        elif len(self.isr) > 1:
             return
         if end_offset > log.high_watermark:
             log.advance_high_watermark(end_offset)
             if self.growth.watchers:
                 self.growth.notify()
+
+    def advance_as_kept(self) -> None:
+        """Move the high watermark after something else changed than the log: who is in sync, or how far."""
+        log = self.log
+        if log is not None:
+            self.advance(log.recovery_point if log.is_flush_due else log.log_end_offset)
+
+    def outcome(self, end_offset: int) -> ErrorCode | None:
+        """What to tell a producer whose batch, with acks=all, ends before `end_offset`; None: wait."""
+        log = self.log
+        if log is None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if not self.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if log.high_watermark < end_offset:
+            return None
+        leadership = self.leadership
+        if leadership is not None and len(leadership.maximal_isr) < self.min_insync_replicas:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    # Its followers, where this node leads
+
+    def follower_fetched(
+        self, replica_id: int, broker_epoch: int, offset: int, log_start_offset: int, *, names_epoch: bool
+    ) -> Proposal | None:
+        """A follower has everything below `offset`; a change of the in-sync replicas that follows from it."""
+        log, leadership = self.log, self.leadership
+        if log is None or leadership is None:
+            # No other replica is assigned, as far as this leader knows.
+            kind = UnknownLeaderEpoch if names_epoch else NotLeaderOrFollower
+            raise kind(f"Node {replica_id} is not among the replicas of {self.topic}-{self.index}.")
+        progress = leadership.follower(replica_id, names_epoch=names_epoch)
+        has_moved = leadership.fetched(
+            progress,
+            replica_id,
+            offset=offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=log.log_end_offset,
+            broker_epoch=broker_epoch,
+        )
+        proposal = leadership.expansion(replica_id, log.high_watermark)
+        if has_moved:
+            self.advance_as_kept()
+        return proposal
+
+    def is_proposing(self, proposal: Proposal) -> bool:
+        return self.leadership is not None and self.leadership.pending is proposal
+
+    def isr_agreed(self, proposal: Proposal, answer: Agreed) -> None:
+        """The controller has taken a change of the in-sync replicas."""
+        leadership = self.leadership
+        if leadership is None or not leadership.agreed(proposal, answer):
+            return
+        self.isr = list(answer.isr)
+        self.partition_epoch = answer.partition_epoch
+        logger.info(
+            "%s-%d: in sync are %s, partition epoch %d",
+            self.topic,
+            self.index,
+            ", ".join(map(str, answer.isr)),
+            answer.partition_epoch,
+        )
+        self.advance_as_kept()
+
+    def isr_refused(self, proposal: Proposal, code: ErrorCode) -> bool:
+        return self.leadership is not None and self.leadership.refused(proposal, code)
+
+    # Whoever waits
+
+    def watermark_moved(self) -> None:
+        if self.growth.watchers:
+            self.growth.notify()
+
+    def notify_all(self) -> None:
+        """Who leads, or whether the log can be read, has changed: all who wait get to know."""
+        self.growth.notify()
+        self.appends.notify()
 
 
 class Partitions:

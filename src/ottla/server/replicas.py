@@ -18,6 +18,7 @@ from ottla.log.log import Log
 from ottla.server.broker import Broker
 from ottla.server.partitions import Partition
 from ottla.server.placements import Placements
+from ottla.server.replicating import Replication
 from ottla.wire import uuid
 from ottla.wire.errors import KafkaError
 
@@ -27,9 +28,10 @@ logger = logging.getLogger("ottla.server.replicas")
 class Replicas:
     """Applies metadata to the partitions and logs of one node."""
 
-    def __init__(self, broker: Broker, placements: Placements) -> None:
+    def __init__(self, broker: Broker, placements: Placements, replication: Replication) -> None:
         self._broker = broker
         self._placements = placements
+        self._replication = replication
         self._deletions: set[asyncio.Task[None]] = set()
 
     def apply_all(self, image: ClusterImage) -> None:
@@ -53,9 +55,11 @@ class Replicas:
         for resource, name in delta.configs_changed:
             if resource == ResourceType.TOPIC:
                 self._apply_topic_config(name)
+        self._replication.settle()
 
     def apply_broker_config(self) -> None:
         """The node's own settings changed, which are the defaults of every topic's."""
+        self._replication.take_config()
         for name in list(self._broker.partitions.by_name):
             self._apply_topic_config(name)
         for partition in self._broker.partitions:
@@ -100,24 +104,35 @@ class Replicas:
             return
         if hosted is None:
             hosted = self._host(topic, index, registration, is_new=is_new)
+        if registration.partition_epoch < hosted.partition_epoch:
+            return  # the controller's answer to a change of in-sync replicas was here before
         hosted.replicas = list(registration.replicas)
         hosted.isr = list(registration.isr)
         hosted.partition_epoch = registration.partition_epoch
         hosted.leader_id = registration.leader
-        if registration.leader_epoch > hosted.leader_epoch:
-            hosted.leader_epoch = registration.leader_epoch
-            hosted.is_leader = registration.leader == node_id
-            if hosted.is_leader and hosted.log is not None:
-                self._begin_epoch(hosted, hosted.log)
-            hosted.growth.notify()
+        hosted.min_insync_replicas = self._min_insync_replicas(topic.name, len(hosted.replicas))
+        is_new_epoch = registration.leader_epoch > hosted.leader_epoch
+        hosted.leader_epoch = registration.leader_epoch
+        hosted.is_leader = registration.leader == node_id
+        if hosted.is_leader:
+            if is_new_epoch:
+                self._begin_epoch(hosted)
+            self._replication.lead(hosted, registration)
+        elif is_new_epoch:
+            self._replication.follow(hosted)
+        if is_new_epoch:
+            hosted.notify_all()
         self._note_placement(hosted, registration)
 
-    def _begin_epoch(self, partition: Partition, log: Log) -> None:
+    def _begin_epoch(self, partition: Partition) -> None:
+        """Write down where the epoch begins, before anything is written in it."""
+        log = partition.log
+        if log is None:
+            return
         try:
             log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)
         except OSError as error:  # the next append tries again, and tells the producer
             logger.error("%s", self._broker.directories.storage_error(log, error))
-        partition.advance(log.log_end_offset)
 
     def _note_placement(self, partition: Partition, registration: PartitionRegistration) -> None:
         """Tell the controller where the log is, if it thinks otherwise."""
@@ -141,33 +156,42 @@ class Replicas:
         if log is not None:
             self.take_verification(log)
         partition = Partition(topic.name, topic.id, index, log)
-        partition.min_insync_replicas = self._min_insync_replicas(topic.name)
         broker.partitions.add(partition)
+        self._replication.take_topic_config(topic.name)
         return partition
 
-    def _min_insync_replicas(self, topic: str) -> int:
+    def _min_insync_replicas(self, topic: str, replicas: int) -> int:
+        """How many must be in sync; no more than there are."""
         broker = self._broker
         value = topic_value(broker.config, broker.image.topic_config(topic), "min.insync.replicas")
         assert isinstance(value, int)
-        return value
+        return min(value, replicas)
 
     def _apply_topic_config(self, name: str) -> None:
         hosted = self._broker.partitions.by_name.get(name)
         if not hosted:
             return
         self._broker.directories.reconfigure(name)
+        self._replication.take_topic_config(name)
         for partition in hosted.values():
-            partition.min_insync_replicas = self._min_insync_replicas(name)
+            needed = self._min_insync_replicas(name, len(partition.replicas))
+            partition.min_insync_replicas = needed
+            if partition.leadership is not None:
+                partition.leadership.min_insync_replicas = needed
+                partition.advance_as_kept()
 
     def _stop_hosting(self, partitions: Iterable[Partition]) -> None:
         gone: list[tuple[str, int]] = []
         for partition in partitions:
             self._broker.partitions.remove(partition)
+            self._replication.leave(partition)
             partition.is_leader = False
             partition.leader_id = -1
-            partition.growth.notify()  # whoever waits on it gets its error now
+            partition.notify_all()  # whoever waits on it gets its error now
             gone.append((partition.topic, partition.index))
         if gone:
-            task = asyncio.ensure_future(self._broker.directories.delete(gone))
+            # At once: a topic of the same name may come in the same run of metadata.
+            touched = self._broker.directories.detach(gone)
+            task = asyncio.ensure_future(self._broker.directories.settle(touched))
             self._deletions.add(task)
             task.add_done_callback(self._deletions.discard)

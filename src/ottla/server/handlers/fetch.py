@@ -4,9 +4,10 @@ Answers with the records from each partition's offset on: at once where `min_byt
 partition has an error; else when they have come, or after `max_wait_ms`. Limits: `max_bytes` in all and
 `partition_max_bytes` each, of which the first batch of the response may be larger, so that a consumer
 never gets stuck behind a big record. read_committed reads up to the last stable offset and gets the list
-of aborted transactions.
+of aborted transactions. A follower reads up to the log's end, and its offset tells the leader how far it is.
 
-v7 incremental sessions; v12 flexible, last fetched epoch; v13 topic ids; v16 the new leader's address.
+v7 incremental sessions; v11 the client's rack, and consumers may read followers; v12 flexible, last fetched
+epoch; v13 topic ids; v15 the epoch of a follower's broker; v16 the new leader's address.
 Records leave as slices of the segment files: nothing here looks into them.
 """
 
@@ -21,7 +22,7 @@ from ottla.server.dispatch import Api, RequestContext
 from ottla.server.fetch_sessions import FetchedPartition, FetchSession
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.partitions import Partition, why_not_hosted
-from ottla.server.waiting import Answer
+from ottla.server.waiting import Answer, WatchList
 from ottla.wire.errors import (
     ErrorCode,
     FencedLeaderEpoch,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 KEY = 1
 READ_COMMITTED = 1
+FROM_FOLLOWERS_VERSION = 11
+REPLICA_STATE_VERSION = 15
 READ_NOW_BYTES_MAX = (
     64 * 1024
 )  # a slice up to this size is read when the answer is made, a larger one as it is sent
@@ -53,7 +56,7 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
     fetch = _Fetch(broker, request, session, context)
-    found = fetch.collect()
+    found = fetch.collect(is_first=True)
     if found is not None or request.max_wait_ms <= 0 or not session.partitions:
         return fetch.respond(found)
     return fetch.wait()
@@ -62,7 +65,16 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
 class _Fetch:
     """One fetch request: collected once, or again each time that one of its partitions grew."""
 
-    __slots__ = ("_answer", "_broker", "_context", "_request", "_session", "_tickets")
+    __slots__ = (
+        "_answer",
+        "_broker",
+        "_context",
+        "_replica_epoch",
+        "_replica_id",
+        "_request",
+        "_session",
+        "_tickets",
+    )
 
     def __init__(
         self, broker: Broker, request: FetchRequest, session: FetchSession, context: RequestContext
@@ -72,9 +84,18 @@ class _Fetch:
         self._session = session
         self._context = context
         self._answer = Answer(self._stop_watching)
-        self._tickets: list[tuple[Partition, int]] = []
+        self._tickets: list[tuple[WatchList, int]] = []
+        # A broker that follows; negative for a consumer.
+        if context.version >= REPLICA_STATE_VERSION:
+            self._replica_id = request.replica_state.replica_id
+            self._replica_epoch = request.replica_state.replica_epoch
+        else:
+            self._replica_id = request.replica_id
+            self._replica_epoch = -1
 
-    def collect(self, *, at_deadline: bool = False) -> list[tuple[FetchedPartition, _PartitionData]] | None:
+    def collect(
+        self, *, is_first: bool = False, at_deadline: bool = False
+    ) -> list[tuple[FetchedPartition, _PartitionData]] | None:
         """What every partition has now; None where that is too little to answer yet."""
         request = self._request
         budget = min(request.max_bytes, self._broker.config.int_of("fetch.max.bytes"))
@@ -84,7 +105,12 @@ class _Fetch:
         found: list[tuple[FetchedPartition, _PartitionData]] = []
         for fetched in self._session.partitions.values():
             try:
-                data, count = self._read(fetched, min(budget, fetched.max_bytes), at_least_one)
+                if self._replica_id >= 0:
+                    data, count = self._read_as_follower(
+                        fetched, min(budget, fetched.max_bytes), at_least_one, is_first
+                    )
+                else:
+                    data, count = self._read(fetched, min(budget, fetched.max_bytes), at_least_one)
             except KafkaError as error:
                 data, count = self._failed(fetched, error), 0
                 must_answer = True
@@ -92,7 +118,7 @@ class _Fetch:
                 at_least_one = False
                 budget = max(0, budget - count)
                 total += count
-            elif data.diverging_epoch.epoch >= 0:
+            elif data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0:
                 must_answer = True
             found.append((fetched, data))
         return found if must_answer or total >= request.min_bytes else None
@@ -116,16 +142,20 @@ class _Fetch:
         self, fetched: FetchedPartition, limit_bytes: int, at_least_one: bool
     ) -> tuple[_PartitionData, int]:
         partition = self._find(fetched)
-        log = partition.leader_log(fetched.leader_epoch)
+        if self._context.version >= FROM_FOLLOWERS_VERSION:
+            log = partition.replica_log(fetched.leader_epoch)
+        else:
+            log = partition.leader_log(fetched.leader_epoch)
         offset = fetched.fetch_offset
-        data = _PartitionData(
-            partition_index=fetched.index,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
-            log_start_offset=log.log_start_offset,
-            aborted_transactions=None,
-            records=_NO_RECORDS,
-        )
+        data = _data_of(log, fetched)
+        if self._request.rack_id and partition.leadership is not None:
+            assert self._broker.replication is not None
+            preferred = self._broker.replication.preferred_replica(
+                partition, self._request.rack_id, offset, self._context.listener
+            )
+            if preferred is not None:
+                data.preferred_read_replica = preferred
+                return data, 0
         if fetched.last_fetched_epoch >= 0 and _diverges(log, fetched, data):
             return data, 0
         read_committed = self._request.isolation_level == READ_COMMITTED
@@ -149,6 +179,42 @@ class _Fetch:
             data.records = FileSlice(found.file, found.position, found.length)
         return data, found.length
 
+    def _read_as_follower(
+        self, fetched: FetchedPartition, limit_bytes: int, at_least_one: bool, is_first: bool
+    ) -> tuple[_PartitionData, int]:
+        """Up to the log's end. The first read of a request tells how far the follower is."""
+        partition = self._find(fetched)
+        log = partition.leader_log(fetched.leader_epoch)
+        replication = self._broker.replication
+        assert replication is not None
+        names_epoch = fetched.leader_epoch >= 0
+        if partition.leadership is not None:
+            partition.leadership.follower(self._replica_id, names_epoch=names_epoch)
+        data = _data_of(log, fetched)
+        if fetched.last_fetched_epoch >= 0 and _diverges(log, fetched, data):
+            return data, 0
+        try:
+            found = log.locate(
+                fetched.fetch_offset, limit_bytes, limit_offset=log.log_end_offset, at_least_one=at_least_one
+            )
+        except OSError as error:
+            raise self._broker.directories.storage_error(log, error) from error
+        if is_first:
+            replication.fetched(
+                partition,
+                self._replica_id,
+                self._replica_epoch,
+                fetched.fetch_offset,
+                fetched.log_start_offset,
+                names_epoch=names_epoch,
+            )
+            data.high_watermark = log.high_watermark
+            data.last_stable_offset = log.last_stable_offset
+        if not found.length or replication.is_held_back(partition, self._replica_id):
+            return data, 0
+        data.records = FileSlice(found.file, found.position, found.length)
+        return data, found.length
+
     def _failed(self, fetched: FetchedPartition, error: KafkaError) -> _PartitionData:
         code = error.code
         if isinstance(error, KafkaStorageError) and self._context.version <= 5:
@@ -170,9 +236,11 @@ class _Fetch:
 
     def wait(self) -> Answer:
         """Answer when a partition has grown enough, or at the deadline."""
+        is_follower = self._replica_id >= 0
         for fetched in self._session.partitions.values():
             partition = self._find(fetched)
-            self._tickets.append((partition, partition.growth.add(self._on_growth)))
+            watched = partition.appends if is_follower else partition.growth
+            self._tickets.append((watched, watched.add(self._on_growth)))
         self._answer.timer = asyncio.get_running_loop().call_later(
             self._request.max_wait_ms / 1000, self._on_deadline
         )
@@ -189,8 +257,8 @@ class _Fetch:
         self._answer.settle(self.respond(None))
 
     def _stop_watching(self) -> None:
-        for partition, ticket in self._tickets:
-            partition.growth.remove(ticket)
+        for watched, ticket in self._tickets:
+            watched.remove(ticket)
         self._tickets = []
 
     # Answering
@@ -219,6 +287,8 @@ class _Fetch:
             topic.partitions.append(data)
             if count:
                 session.serve_last(fetched)
+                if self._replica_id >= 0:
+                    self._note_sent(fetched, count)
         response = FetchResponse(session_id=session.id, responses=list(topics.values()))
         if self._context.version >= 16:
             leaders = {
@@ -230,6 +300,22 @@ class _Fetch:
                 )
         return response
 
+    def _note_sent(self, fetched: FetchedPartition, count: int) -> None:
+        replication = self._broker.replication
+        if replication is not None and replication.leader_throttle.has_topics:
+            replication.sent(self._find(fetched).topic, fetched.index, count)
+
+
+def _data_of(log: Log, fetched: FetchedPartition) -> _PartitionData:
+    return _PartitionData(
+        partition_index=fetched.index,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=None,
+        records=_NO_RECORDS,
+    )
+
 
 def _diverges(log: Log, fetched: FetchedPartition, data: _PartitionData) -> bool:
     """Whether the fetcher's log and this one differ before its offset; if so, say where (v12)."""
@@ -238,6 +324,11 @@ def _diverges(log: Log, fetched: FetchedPartition, data: _PartitionData) -> bool
         raise OffsetOutOfRange(
             f"Epoch {fetched.last_fetched_epoch} of {log.topic}-{log.partition} is older than the log, "
             f"which starts at offset {log.log_start_offset}."
+        )
+    if fetched.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRange(
+            f"Offset {fetched.fetch_offset} of {log.topic}-{log.partition} is below the log's start, "
+            f"{log.log_start_offset}."
         )
     if epoch < fetched.last_fetched_epoch or end_offset < fetched.fetch_offset:
         data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset)

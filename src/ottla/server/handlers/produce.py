@@ -247,7 +247,9 @@ def _wait(
     open_count = len(flushes)
 
     def check() -> bool:
-        if open_count == 0 and (acks == 1 or all(map(_is_passed, waiting))):
+        # All are looked at: one that failed has its error noted while this node still knows it.
+        decided = [_is_decided(written) for written in waiting if acks == -1]
+        if open_count == 0 and all(decided):
             answer.settle(response)
         return answer.is_settled
 
@@ -259,7 +261,7 @@ def _wait(
     def on_deadline() -> None:
         error = RequestTimedOut(f"The in-sync replicas did not have the records within {timeout_ms} ms.")
         for written in waiting:
-            if not _is_passed(written):
+            if not _is_decided(written):
                 written.response.error_code = error.code
                 written.response.error_message = error.message
         answer.settle(response)
@@ -276,9 +278,15 @@ def _wait(
     return answer
 
 
-def _is_passed(written: _Written) -> bool:
-    log = written.partition.log
-    return log is not None and log.high_watermark >= written.end_offset
+def _is_decided(written: _Written) -> bool:
+    """Whether the in-sync replicas have the batch, or never will by this leader: then it says why."""
+    response = written.response
+    if not response.error_code:
+        code = written.partition.outcome(written.end_offset)
+        if code is None:
+            return False
+        response.error_code = code
+    return True
 
 
 def _is_flush_due(written: _Written) -> bool:

@@ -1,0 +1,23 @@
+"""Which replica a consumer should read from (`replica.selector.class`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ottla.replication.leader import Reading
+
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER = "org.apache.kafka.common.replica.LeaderSelector"
+
+
+def nearest_replica(
+    client_rack: str, leader_id: int, readings: Sequence[Reading], racks: Mapping[int, str | None]
+) -> int | None:
+    """The follower in the client's rack that is furthest; None: the leader, which is there too or is alone.
+
+    `racks` holds the replicas that the client can reach.
+    """
+    if not client_rack or racks.get(leader_id) == client_rack:
+        return None
+    near = [reading for reading in readings if racks.get(reading.broker_id) == client_rack]
+    return max(near).broker_id if near else None

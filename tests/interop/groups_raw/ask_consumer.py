@@ -33,6 +33,7 @@ class Modern:
         self.fields: dict[str, Any] = {
             "rebalance_timeout_ms": LONG_MS,
             "subscribed_topic_names": ["alpha"],
+            "server_assignor": "uniform",
             "topic_partitions": [],
             **fields,
         }

@@ -12,6 +12,8 @@ PROPERTIES = {
     "group.consumer.max.size": "4",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "100",
+    # The order of topics in an assignment by the uniform assignor is that of their ids: it is chosen by name.
+    "group.consumer.assignors": "range,uniform",
     # Assignments are made at once, so that each answer is the same in each run.
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignor.offload.enable": "false",

@@ -7,10 +7,15 @@ run to the next has a name: members are named by the script (`call`), group ids 
 
 from __future__ import annotations
 
+import json
 import re
+import select
+import struct
 from typing import Any, Self
 
-from ottla.wire import apis, frame
+from ottla.wire import apis, codec, frame
+from ottla.wire.errors import KafkaError, MalformedMessage
+from ottla.wire.messages.protocol_data import ConsumerProtocolAssignment
 from tests.interop.clients.same.plain import Masks, make
 from tests.interop.clients.same.session import Closed, Session
 from tests.interop.peers import BrokerProcess, wait_until
@@ -113,11 +118,23 @@ class Talk(Session):
         if name is not None and response.member_id:
             self.call(response.member_id, name)
         shown = self._plain(response, version)
+        if api == "SyncGroup":
+            shown["assignment"] = _assigned(bytes(response.assignment))
         rows = shown.get("groups")
         if rows:
             shown["groups"] = [row for row in rows if not self.masks.is_foreign(row.get("group_id"))]
         self.transcript.append((f"{api} v{version}", _with_sets(shown)))
         return response
+
+    @property
+    def asks_for_an_id(self) -> bool:
+        """Whether the answer that is awaited gives the member an id."""
+        return self._begun is not None and self._begun[0] == "JoinGroup"
+
+    def is_answered(self, timeout_s: float) -> bool:
+        """Whether what was begun is answered, now or soon."""
+        assert self._socket is not None
+        return bool(select.select([self._socket], [], [], timeout_s)[0])
 
     # --- waiting --------------------------------------------------------------------------------------
 
@@ -160,10 +177,18 @@ class Talk(Session):
 
 
 def _with_sets(shown: Any) -> Any:
-    """The names of topics that a member subscribes to are a set: shown in order."""
+    """What is a set is shown in order: the topics of a member, and the partitions that are assigned to it."""
     if isinstance(shown, dict):
-        return {
-            key: sorted(value) if key == "subscribed_topic_names" else _with_sets(value)
-            for key, value in shown.items()
-        }
-    return [_with_sets(item) for item in shown] if isinstance(shown, list) else shown
+        return {key: _with_sets(value) for key, value in shown.items()}
+    if isinstance(shown, list):
+        return sorted((_with_sets(item) for item in shown), key=lambda item: json.dumps(item, sort_keys=True))
+    return shown
+
+
+def _assigned(content: bytes) -> Any:
+    """The partitions in an assignment of consumers, in order; the bytes where it is none."""
+    try:
+        read = codec.decode(ConsumerProtocolAssignment, content, struct.unpack_from(">h", content)[0], 2)
+    except (struct.error, MalformedMessage, KafkaError, KeyError, ValueError):
+        return content.hex()
+    return sorted((row.topic, sorted(row.partitions)) for row in read.assigned_partitions)

@@ -7,9 +7,7 @@ that is missing shows as a difference between two runs on the same broker.
 from __future__ import annotations
 
 import itertools
-import os
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +19,6 @@ from tests.interop.groups_raw import (  # noqa: F401 (importing them registers t
     ask_consumer,
     ask_offsets,
 )
-from tests.interop.groups_raw.brokers import PROPERTIES, wait_for_coordinator
 from tests.interop.groups_raw.scripts import CASES, Case
 from tests.interop.groups_raw.talk import Talk
 
@@ -32,19 +29,6 @@ UNKNOWN_SERVER_ERROR = -1
 _numbers = itertools.count(1)
 
 Pair = tuple[peers.BrokerProcess, peers.BrokerProcess]
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
-    """Kafka and the broker that is compared with it."""
-    with peers.running("kafka", properties=PROPERTIES) as kafka:
-        wait_for_coordinator(kafka)
-        if os.environ.get("OTTLA_TEST_BROKERS") == "kafka":
-            yield kafka, kafka
-            return
-        with peers.running("ottla", properties=PROPERTIES) as ottla:
-            wait_for_coordinator(ottla)
-            yield kafka, ottla
 
 
 def transcript(broker: peers.BrokerProcess, case: Case) -> tuple[list[tuple[str, Any]], str]:

@@ -1,0 +1,63 @@
+"""Lives of groups by chance, on Kafka and on Ottla: the same answers to the same requests.
+
+OTTLA_TEST_LIVES says how many of each kind (5 unless told), OTTLA_TEST_SEED with which they begin.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+import pytest
+
+from tests.interop import peers
+from tests.interop.clients.same.plain import differences
+from tests.interop.groups_raw.chance import KINDS, Life, Pace
+from tests.interop.groups_raw.talk import Talk
+
+LIVES = int(os.environ.get("OTTLA_TEST_LIVES", "5"))
+FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
+STEPS = 60
+PACES = (Pace(0.04, 0.01), Pace(0.2, 0.05))
+UNKNOWN_SERVER_ERROR = -1
+_numbers = itertools.count(100_000)
+
+Pair = tuple[peers.BrokerProcess, peers.BrokerProcess]
+
+
+def lived(broker: peers.BrokerProcess, kind: str, seed: int, pace: Pace) -> Life:
+    with Talk(broker, next(_numbers), {}) as talk:
+        life = KINDS[kind](talk, seed, pace)
+        life.live(STEPS)
+        return life
+
+
+def unequal(pair: Pair, kind: str, seed: int, pace: Pace) -> list[str]:
+    """Where two lives differ. What follows the first difference is not told: it may come of it."""
+    kafka, ottla = (lived(broker, kind, seed, pace) for broker in pair)
+    for number in sorted({*kafka.answers, *ottla.answers}):
+        one: tuple[str, Any] = kafka.answers.get(number, ("nothing", None))
+        other: tuple[str, Any] = ottla.answers.get(number, ("nothing", None))
+        found = [
+            f"request {number}, {one[0]} {path}\n    kafka: {expected!r}\n    ottla: {answered!r}"
+            for path, expected, answered in differences(list(one), list(other))
+            if not (path.endswith(".error_code") and expected == UNKNOWN_SERVER_ERROR and answered != 0)
+        ]
+        if found:
+            before = [
+                f"{asked}: {answer}" for _, (asked, answer) in sorted(kafka.answers.items())[:number][-6:]
+            ]
+            return [*found, "before that:", *before, f"steps: {kafka.steps}"]
+    return []
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + LIVES))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_life_by_chance_goes_the_same_way(pair: Pair, kind: str, seed: int) -> None:
+    found: list[str] = []
+    for pace in PACES:
+        found = unequal(pair, kind, seed, pace)
+        if not found:
+            return
+    raise AssertionError("\n".join(found))

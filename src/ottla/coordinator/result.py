@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ottla.wire.errors import KafkaError
 from ottla.wire.message import Message
@@ -114,8 +114,7 @@ class Result(Generic[_T]):
         self.effects += other.effects
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who asked."""
 
     version: int  # of the request

@@ -174,7 +174,8 @@ class ClassicProtocol:
         if group.state is ClassicState.STABLE and not has_changed and not is_leader:
             return Result(joined(group, member_id, caller.version))
         # A leader of a stable group that joins again wants a new assignment, whatever its reason.
-        group.set_protocols(member, protocols)
+        if has_changed:
+            group.set_protocols(member, protocols)
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.session_timeout_ms = request.session_timeout_ms
         result: Result[JoinGroupResponse] = Result(HELD)
@@ -186,7 +187,8 @@ class ClassicProtocol:
         self, group: ClassicGroup, member: ClassicMember, caller: Caller, reply: Reply, result: Result[Any]
     ) -> None:
         """Only the last JoinGroup of a member waits: who asks again has given up on the earlier one."""
-        self._rebalances.answer_join(group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.id, result)
+        if member.join is not None:
+            self._rebalances.answer_join(group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.id, result)
         group.hold_join(member, HeldJoin(reply, caller.version))
 
     def _join_again_static(

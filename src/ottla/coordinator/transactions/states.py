@@ -148,14 +148,17 @@ class Transaction:
             raise IllegalTransition(
                 f"{self.state.label} of transactional id {self.transactional_id} cannot become {state.label}."
             )
-        return replace(self, state=state, previous_producer_id=self.producer_id, **changes)
+        return replace(self, state=state, **{"previous_producer_id": self.producer_id, **changes})
 
     def initialised(
         self, producer_id: int, epoch: int, *, last_epoch: int, timeout_ms: int, now_ms: int
     ) -> Transaction:
         """A producer has the id now, and nothing is open."""
+        is_repeated = (producer_id, epoch) == (self.producer_id, self.producer_epoch)
         return self.moved(
             State.EMPTY,
+            # By the id before, a producer is known that did not get its new one: it may ask more than twice.
+            previous_producer_id=self.previous_producer_id if is_repeated else self.producer_id,
             producer_id=producer_id,
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,

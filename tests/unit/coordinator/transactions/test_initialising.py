@@ -117,7 +117,8 @@ def test_a_retry_of_the_request_that_exhausted_the_epochs_is_answered_alike() ->
     producer = with_epoch(coordinator, EPOCH_MAX - 1)
     first = coordinator.init(expected=producer)
     assert first[1][1] == 0
-    assert coordinator.init(expected=producer) == first
+    for _ in range(3):
+        assert coordinator.init(expected=producer) == first
 
 
 def test_the_last_epoch_that_a_client_gets_may_be_asked_for_again() -> None:

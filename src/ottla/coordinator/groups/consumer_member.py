@@ -68,6 +68,33 @@ class ConsumerMember:
     def changed(self, **fields: Any) -> ConsumerMember:
         return replace(self, **fields)
 
+    def moved(
+        self,
+        state: MemberState,
+        epoch: int,
+        previous_epoch: int,
+        assigned: Partitions,
+        pending_revocation: Partitions,
+    ) -> ConsumerMember:
+        """One step further. Half of the heartbeats in a rebalance come here, so it is spelled out."""
+        return ConsumerMember(
+            self.id,
+            epoch,
+            previous_epoch,
+            state,
+            self.instance_id,
+            self.rack_id,
+            self.rebalance_timeout_ms,
+            self.client_id,
+            self.client_host,
+            self.topic_names,
+            self.topic_regex,
+            self.assignor,
+            assigned,
+            pending_revocation,
+            self.classic,
+        )
+
     @property
     def regex(self) -> str | None:
         """The expression it is subscribed to, if there is one: the empty one is none."""
@@ -103,13 +130,12 @@ class ConsumerMember:
 
     def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
         """As a record of its current assignment says."""
-        return replace(
-            self,
-            epoch=value.member_epoch,
-            previous_epoch=value.previous_member_epoch,
-            state=MemberState.of(value.state),
-            assigned=_from_listed(value.assigned_partitions, value.member_epoch),
-            pending_revocation=_from_listed(value.partitions_pending_revocation, value.member_epoch),
+        return self.moved(
+            MemberState.of(value.state),
+            value.member_epoch,
+            value.previous_member_epoch,
+            _from_listed(value.assigned_partitions, value.member_epoch),
+            _from_listed(value.partitions_pending_revocation, value.member_epoch),
         )
 
     def leaving_for_a_while(self) -> ConsumerMember:

@@ -77,21 +77,11 @@ def _next(
 ) -> ConsumerMember:
     kept, revoked, added, has_unreleased = _compare(member, target, subscribed, is_owned)
     if revoked and owns_any(owned, revoked):
-        return member.changed(
-            state=MemberState.UNREVOKED_PARTITIONS,
-            previous_epoch=member.epoch,
-            assigned=kept,
-            pending_revocation=revoked,
-        )
+        return member.moved(MemberState.UNREVOKED_PARTITIONS, member.epoch, member.epoch, kept, revoked)
     for topic_id, partitions in added.items():
         kept[topic_id] = {**kept.get(topic_id, {}), **dict.fromkeys(partitions, target_epoch)}
-    return member.changed(
-        state=MemberState.UNRELEASED_PARTITIONS if has_unreleased else MemberState.STABLE,
-        epoch=target_epoch,
-        previous_epoch=member.epoch,
-        assigned=kept,
-        pending_revocation={},
-    )
+    state = MemberState.UNRELEASED_PARTITIONS if has_unreleased else MemberState.STABLE
+    return member.moved(state, target_epoch, member.epoch, kept, {})
 
 
 def _compare(

@@ -18,6 +18,7 @@ from tests.interop.groups_raw import (  # noqa: F401 (importing them registers t
     ask_classic,
     ask_consumer,
     ask_offsets,
+    ask_transactions,
 )
 from tests.interop.groups_raw.scripts import CASES, Case
 from tests.interop.groups_raw.talk import Talk

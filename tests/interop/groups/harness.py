@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -307,6 +308,22 @@ class Group:
             return bool(condition())
 
         peers.wait_until(holds, _WAIT_S, f"{what} in {self.name}", pause_s=0.05)
+
+    def dismiss(self, *names: str) -> None:
+        """Close members that may have ended already."""
+        for name in names:
+            self._hosts[self.member(name)].tell("close", self.member(name))
+
+    def wait_failure(self, name: str, words: str) -> None:
+        """Until a member says that it failed, in the client's `words` for it; no other may fail."""
+
+        def has_failed() -> bool:
+            failures = self.ledger.events("error", "note", "commit_failed")
+            others = [event for event in failures if event["member"] != self.member(name)]
+            assert not others, others
+            return any(re.search(words, str(event), re.IGNORECASE) for event in failures)
+
+        peers.wait_until(has_failed, _WAIT_S, f"the failure of {name} in {self.name}")
 
     def wait_shared_out_evenly(self) -> None:
         """Until no member has two partitions more than another: a sticky assignor is done then."""

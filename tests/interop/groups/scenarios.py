@@ -173,6 +173,21 @@ def differing(world: World, client: Client) -> str:
         return here.ledger.figures()
 
 
+def twins(world: World, client: Client) -> str:
+    """Two static members of one name: the old one is fenced (classic), or the new one refused (consumer)."""
+    with group(world, client, "twins") as here:
+        here.add_topic(partitions=2)
+        here.start("old", instance="one")
+        here.wait_shared_out()
+        here.start("new", instance="one")
+        winner, loser = ("new", "old") if client.protocol == "classic" else ("old", "new")
+        here.wait_failure(loser, "fenced" if loser == "old" else "unreleased|still used")
+        assert here.owned(winner) == here.partitions
+        world.writer.stop(here.topics)
+        here.dismiss("old", "new")
+        return here.ledger.figures()
+
+
 def everyone(world: World, protocol: str) -> str:
     """Members of all clients in one group."""
     clients = [client for client in CLIENTS if client.protocol == protocol]
@@ -217,13 +232,16 @@ def upgrade(world: World, host: str, assignor: str | None = None) -> str:
 
 
 SCENARIOS: dict[str, Callable[[World, Client], str]] = {
-    each.__name__: each for each in (regex, pause, kill, churn, scale, differing, static_restart, cooperative)
+    each.__name__: each
+    for each in (regex, pause, kill, churn, scale, differing, static_restart, twins, cooperative)
 }
 
 
 def takes_part(scenario: str, client: Client) -> bool:
     if scenario == "static_restart" and client.name == "franz-go-consumer":
         return False  # it leaves its instance id out of its last heartbeat, which a broker must refuse
+    if scenario == "twins" and client.name == "aiokafka":
+        return False  # it heartbeats and commits without its instance id, so that twins push each other out
     return scenario != "cooperative" or client.is_cooperative
 
 

@@ -24,9 +24,9 @@ _BROKER_PROPERTIES = {
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "5000",
+    "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "1000",  # librdkafka gives up on a heartbeat after this time
     "group.consumer.assignment.interval.ms": "100",
 }
 Run = Callable[[World], str]

@@ -18,8 +18,8 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.interop.groups.members.lines import At, ThreadMember, emit_offsets, emit_partitions, serve_threads
 
-# A poll that ends while it waits for a rebalance that new metadata set off never looks at the answer (3.0.12),
-# and the member is stuck. With records a poll returns at once in any case.
+# A poll that ends while it waits for a rebalance set off by new metadata never looks at the answer (3.0.12):
+# the member is stuck. With records a poll returns at once in any case.
 _POLL_MS = 3000
 _ASSIGNORS = {
     "range": RangePartitionAssignor,

@@ -302,7 +302,7 @@ def unregister_broker(
     records = leader_and_isr_changes(state, partitions_with_isr(state, broker.id), leaving=broker.id)
     records += leader_and_isr_changes(state, partitions_with_elr(state, broker.id), leaving=broker.id)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
-    return Result(UnregisterBrokerResponse(error_message=None), records, is_atomic=False)
+    return Result(UnregisterBrokerResponse(), records, is_atomic=False)
 
 
 def fence_stale_broker(state: ControllerState) -> Result[bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.controller.elections import Located, change_of, leader_and_isr_changes
 from ottla.controller.records import DIRECTORY_ASSIGNMENT_LEVEL
+from ottla.controller.registrations import NO_LEADER
 from ottla.controller.result import Result
 from ottla.controller.state import ControllerState
 from ottla.wire.errors import ErrorCode, UnsupportedVersion
@@ -44,7 +45,9 @@ def assign_replicas_to_dirs(
                 elif broker.id not in partition.replicas:
                     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 else:
-                    change = change_of(state, topic, index)
+                    # One that nobody leads may have waited for this replica.
+                    found = {broker.id: directory.id} if partition.leader == NO_LEADER else None
+                    change = change_of(state, topic, index, found=found)
                     change.directories[broker.id] = directory.id
                     old = partition.directory_of(broker.id)
                     if old != directory.id and not broker.has_online_directory(old):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ottla.controller.partition_change import Election, PartitionChange
 from ottla.controller.records import DIRECTORY_ASSIGNMENT_LEVEL
@@ -83,15 +83,20 @@ def change_of(
     *,
     is_acceptable: Callable[[int], bool] | None = None,
     election: Election = Election.ONLINE,
+    found: Mapping[int, bytes] | None = None,
 ) -> PartitionChange:
-    """A change of one partition, to be filled in. A leader must also have its directory online."""
+    """A change of one partition, to be filled in. A leader must also have its directory online.
+
+    `found`: directories that replicas turn out to be in, which the partition does not know yet.
+    """
     partition = topic.partitions[index]
     is_alive = is_acceptable or state.is_active
+    directories = {**dict(zip(partition.replicas, partition.directories, strict=True)), **(found or {})}
 
     def is_acceptable_leader(broker_id: int) -> bool:
         if broker_id not in partition.replicas or not is_alive(broker_id):
             return False
-        return state.has_online_directory(broker_id, partition.directory_of(broker_id))
+        return state.has_online_directory(broker_id, directories[broker_id])
 
     return PartitionChange(
         partition,

@@ -235,6 +235,10 @@ class ControllerMachine(RuleBasedStateMachine):
         )
         for answer in self.cluster.do(assign_replicas_to_dirs, request).directories[0].topics:
             assert {partition.error_code for partition in answer.partitions} <= {0}
+            for asked in answer.partitions:
+                partition = self.cluster.image.topics[answer.topic_id].partitions[asked.partition_index]
+                can_lead = broker_id in partition.isr and self.may_lead(partition, broker_id)
+                assert partition.leader != NO_LEADER or not can_lead
 
     # Topics
 
@@ -491,9 +495,10 @@ class ControllerMachine(RuleBasedStateMachine):
         assert partition.leader_epoch <= partition.partition_epoch
         if partition.leader != NO_LEADER:
             assert partition.leader in isr
+            assert self.may_lead(partition, partition.leader)
             assert not partition.last_known_elr
         if partition.leader != NO_LEADER or self.cluster.is_elr_enabled:
-            assert all(self.may_lead(partition, member) for member in isr), partition
+            assert all(map(self.cluster.state.is_active, isr))
         else:
             assert len(isr) == 1
         if not self.cluster.is_elr_enabled:

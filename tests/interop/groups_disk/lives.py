@@ -32,6 +32,7 @@ class Lives:
         self._classic_group()
         self._static_group()
         self._consumer_group()
+        self._unsettled_group()
         self._regex_group()
         self._mixed_group()
         self._gone_groups()
@@ -105,6 +106,17 @@ class Lives:
         first.commit()
         self.modern += [first, second]
 
+    def _unsettled_group(self) -> None:
+        """One member was told to give a partition up, another waits for it, a third has just come."""
+        talk = self._with_group("unsettled")
+        members = [Modern(talk, name, server_assignor="range") for name in ("one", "two", "three")]
+        members[0].join()
+        members[0].settle(1)
+        members[1].join()
+        members[0].beat()
+        members[2].join()
+        self.modern += members
+
     def _regex_group(self) -> None:
         talk = self._with_group("by-regex")
         member = Modern(talk, "member-three", subscribed_topic_names=None, subscribed_topic_regex="al.ha")
@@ -153,7 +165,7 @@ class Lives:
         """Everything that can be asked about the groups, recorded anew in the transcript."""
         self.talk.transcript.clear()
         groups = ["simple", "partly-deleted", "classic", "static", "consumers", "by-regex", "mixed", "empty"]
-        groups += ["empty-consumers", "deleted", "deleted-consumers"]
+        groups += ["unsettled", "empty-consumers", "deleted", "deleted-consumers"]
         self.talk.says("ListGroups")
         self.talk.says("DescribeGroups", groups=groups)
         self.talk.says("ConsumerGroupDescribe", group_ids=groups)
@@ -167,13 +179,14 @@ class Lives:
             talk.broker = broker
 
     def go_on(self) -> None:
-        """Every member still is one, in the same generation, and may commit."""
+        """Every member still is one, in the same generation, and may commit; what was under way goes on."""
         for old in self.classic:
             assert old.heartbeat().error_code == 0, (old.talk.group, old.name)
             rows = old.commit(offset=100).topics[0].partitions
             assert rows[0].error_code == 0, (old.talk.group, old.name)
         for modern in self.modern:
             epoch = modern.epoch
+            assert modern.acknowledge().error_code == 0, (modern.talk.group, modern.name)
+            assert modern.talk.group == "unsettled" or modern.epoch == epoch
             assert modern.beat().error_code == 0, (modern.talk.group, modern.name)
-            assert modern.epoch == epoch
             assert modern.commit().topics[0].partitions[0].error_code == 0, (modern.talk.group, modern.name)

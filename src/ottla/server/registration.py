@@ -8,10 +8,12 @@ The controller may be on this node or elsewhere, and may be away for a while: th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 from ottla.config import Endpoint
 from ottla.controller.feature_levels import SUPPORTED_FEATURES
+from ottla.controller.records import CORDONED_DIRECTORIES_LEVEL
 from ottla.server.broker import Broker
 from ottla.wire import uuid
 from ottla.wire.errors import KafkaError, StaleBrokerEpoch
@@ -39,6 +41,7 @@ class Registration:
         self._incarnation_id = uuid.random(broker.random.bytes)
         self._is_fenced = True
         self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
         self.broker_epoch = -1
 
     async def start(self) -> None:
@@ -55,12 +58,18 @@ class Registration:
                 await asyncio.sleep(RETRY_SECONDS)
         self._task = asyncio.ensure_future(self._keep_alive())
 
+    def tell_soon(self) -> None:
+        """The next heartbeat goes out now: a log directory is lost, and its partitions need other leaders."""
+        self._news.set()
+
     async def leave(self) -> None:
         """Controlled shutdown: the controller gives our leaderships to others before we go."""
         await self.stop()
         config = self._broker.config
         if self.broker_epoch < 0 or not config.bool_of("controlled.shutdown.enable"):
             return
+        if not self._broker.quorum.is_remote and not self._has_others():
+            return  # nobody could lead in our place, nor wants to know
         deadline = self._broker.clock.monotonic() + config.int_of("broker.session.timeout.ms") / 1000
         while True:
             try:
@@ -75,6 +84,10 @@ class Registration:
             if response.should_shut_down or self._broker.clock.monotonic() >= deadline:
                 return
             await asyncio.sleep(RETRY_SECONDS)
+
+    def _has_others(self) -> bool:
+        brokers = self._broker.image.brokers
+        return any(one.is_active for one in brokers.values() if one.id != self._broker.node_id)
 
     async def stop(self) -> None:
         """Say nothing any more."""
@@ -134,13 +147,16 @@ class Registration:
 
     async def _beat(self, *, wants_shut_down: bool = False) -> BrokerHeartbeatResponse:
         broker = self._broker
+        directories = broker.directories.directories
         request = BrokerHeartbeatRequest(
             broker_id=broker.node_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=broker.image.offset,
             want_shut_down=wants_shut_down,
-            offline_log_dirs=[one.id for one in broker.directories.directories if not one.online],
+            offline_log_dirs=[one.id for one in directories if not one.online],
         )
+        if broker.image.metadata_version >= CORDONED_DIRECTORIES_LEVEL:
+            request.cordoned_log_dirs = [one.id for one in directories if one.cordoned]
         response: BrokerHeartbeatResponse = await broker.quorum.ask(request, timeout_ms=self._patience_ms())
         if response.is_fenced != self._is_fenced and not wants_shut_down:
             self._is_fenced = response.is_fenced
@@ -150,7 +166,10 @@ class Registration:
     async def _keep_alive(self) -> None:
         interval_seconds = self._broker.config.int_of("broker.heartbeat.interval.ms") / 1000
         while True:
-            await asyncio.sleep(interval_seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(interval_seconds):
+                    await self._news.wait()
+            self._news.clear()
             try:
                 await self._beat()
             except StaleBrokerEpoch as error:

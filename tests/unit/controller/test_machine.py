@@ -443,6 +443,8 @@ class ControllerMachine(RuleBasedStateMachine):
         elif code == 0:
             assert not after.is_reassigning
             assert after.replicas == tuple(r for r in before.replicas if r not in before.adding)
+            if not set(before.isr) - set(before.adding):  # the first replica is in sync by decree
+                self.cluster.complete[topic.id, index] = set(after.isr)
         else:
             assert code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
             assert not set(before.isr) - set(before.adding)
@@ -497,9 +499,8 @@ class ControllerMachine(RuleBasedStateMachine):
             assert partition.leader in isr
             assert self.may_lead(partition, partition.leader)
             assert not partition.last_known_elr
-        if partition.leader != NO_LEADER or self.cluster.is_elr_enabled:
-            assert all(map(self.cluster.state.is_active, isr))
-        else:
+        if not all(map(self.cluster.state.is_active, isr)):
+            assert partition.leader == NO_LEADER
             assert len(isr) == 1
         if not self.cluster.is_elr_enabled:
             assert not elr

@@ -94,10 +94,24 @@ class Life:
                 self.steps.append(step)
             self._collect(self.pace.freed_s)
         self._collect(self.pace.held_s)
+
+    def end(self) -> None:
+        """What is held stays so; what the broker knows in the end is asked."""
+        self._give_up()
+        self._describe()
+
+    def restarted(self) -> None:
+        """The broker was started again: requests that it held are lost, members are as they were."""
+        self._give_up()
+        self.steps.append("restart")
+        for talk in (self.talk, *(slot.talk for slot in self.slots)):
+            talk.forget()
+
+    def _give_up(self) -> None:
         for slot in self.slots:
             if slot.asked is not None:
                 self.answers[slot.asked[0]] = ("held", None)
-        self._describe()
+                slot.asked = None
 
     def _draw(self) -> str | None:
         raise AssertionError("a kind of life says what happens in it")

@@ -126,6 +126,11 @@ class Talk(Session):
         self.transcript.append((f"{api} v{version}", _with_sets(shown)))
         return response
 
+    def forget(self) -> None:
+        """Close the connection, whatever is awaited on it."""
+        self._begun = None
+        self.disconnect()
+
     @property
     def asks_for_an_id(self) -> bool:
         """Whether the answer that is awaited gives the member an id."""

@@ -5,6 +5,7 @@ OTTLA_TEST_LIVES says how many of each kind (5 unless told), OTTLA_TEST_SEED wit
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from tests.interop import peers
 from tests.interop.clients.same.plain import differences
+from tests.interop.groups_raw.brokers import PROPERTIES, wait_for_coordinator
 from tests.interop.groups_raw.chance import KINDS, Life, Pace
 from tests.interop.groups_raw.talk import Talk
 
@@ -20,6 +22,8 @@ LIVES = int(os.environ.get("OTTLA_TEST_LIVES", "5"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
 STEPS = 60
 PACES = (Pace(0.04, 0.01), Pace(0.2, 0.05))
+# A killed broker registers again once its old session has run out; Kafka's default is 9 s.
+RESTARTING = {**PROPERTIES, "broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
 UNKNOWN_SERVER_ERROR = -1
 _numbers = itertools.count(100_000)
 
@@ -30,12 +34,12 @@ def lived(broker: peers.BrokerProcess, kind: str, seed: int, pace: Pace) -> Life
     with Talk(broker, next(_numbers), {}) as talk:
         life = KINDS[kind](talk, seed, pace)
         life.live(STEPS)
+        life.end()
         return life
 
 
-def unequal(pair: Pair, kind: str, seed: int, pace: Pace) -> list[str]:
+def unequal(kafka: Life, ottla: Life) -> list[str]:
     """Where two lives differ. What follows the first difference is not told: it may come of it."""
-    kafka, ottla = (lived(broker, kind, seed, pace) for broker in pair)
     for number in sorted({*kafka.answers, *ottla.answers}):
         one: tuple[str, Any] = kafka.answers.get(number, ("nothing", None))
         other: tuple[str, Any] = ottla.answers.get(number, ("nothing", None))
@@ -57,7 +61,34 @@ def unequal(pair: Pair, kind: str, seed: int, pace: Pace) -> list[str]:
 def test_a_life_by_chance_goes_the_same_way(pair: Pair, kind: str, seed: int) -> None:
     found: list[str] = []
     for pace in PACES:
-        found = unequal(pair, kind, seed, pace)
+        kafka, ottla = (lived(broker, kind, seed, pace) for broker in pair)
+        found = unequal(kafka, ottla)
         if not found:
             return
     raise AssertionError("\n".join(found))
+
+
+def test_lives_by_chance_go_on_after_a_restart() -> None:
+    """Both brokers are killed in the middle of many lives: what they know then comes from their logs."""
+    both: list[list[Life]] = []
+    second = "kafka" if os.environ.get("OTTLA_TEST_BROKERS") == "kafka" else "ottla"
+    with contextlib.ExitStack() as stack:
+        for broker_kind in ("kafka", second):
+            broker = stack.enter_context(peers.running(broker_kind, properties=RESTARTING))
+            wait_for_coordinator(broker)
+            lives = []
+            for kind, seed in itertools.product(KINDS, range(FIRST_SEED, FIRST_SEED + LIVES)):
+                talk = stack.enter_context(Talk(broker, next(_numbers), {}))
+                lives.append(KINDS[kind](talk, seed, PACES[1] if kind == "classic" else PACES[0]))
+                lives[-1].live(STEPS // 2)
+            broker.kill()
+            broker.start()
+            wait_for_coordinator(broker)
+            for life in lives:
+                life.restarted()
+                life.live(STEPS // 2)
+                life.end()
+            broker.kill()
+            both.append(lives)
+    found = [difference for kafka, ottla in zip(*both, strict=True) for difference in unequal(kafka, ottla)]
+    assert not found, "\n".join(found)

@@ -1,0 +1,101 @@
+"""Transactions with confluent-kafka (librdkafka)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from lines import ATTEMPTS, CLIENT_ID, TRANSACTIONS, serve
+
+
+def _producer(command: dict[str, Any], **settings: Any) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": command["bootstrap"],
+            "client.id": CLIENT_ID,
+            "transactional.id": command["id"],
+            "retry.backoff.ms": 20,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 100,
+            "linger.ms": 0,
+            "log_level": 0,
+            **settings,
+        }
+    )
+
+
+def flow(command: dict[str, Any]) -> dict[str, Any]:
+    producer = _producer(command)
+    consumer = Consumer(
+        {"bootstrap.servers": command["direct"], "group.id": command["group"], "log_level": 0}
+    )
+    attempts = 0
+    _until_done(partial(producer.init_transactions, 20))
+    for records, offset, is_commit in TRANSACTIONS:
+        for _ in range(ATTEMPTS):
+            attempts += 1
+            producer.begin_transaction()
+            try:
+                for partition, value in records:
+                    producer.produce(command["topic"], value=value, partition=partition)
+                producer.flush(20)
+                if command["offsets"]:
+                    offsets = [TopicPartition(command["source"], 0, offset)]
+                    group = consumer.consumer_group_metadata()
+                    _until_done(partial(producer.send_offsets_to_transaction, offsets, group, 20))
+                end = producer.commit_transaction if is_commit else producer.abort_transaction
+                _until_done(partial(end, 20))
+                break
+            except KafkaException as error:
+                if not error.args[0].txn_requires_abort():
+                    raise
+                _until_done(partial(producer.abort_transaction, 20))
+    consumer.close()
+    return {"attempts": attempts}
+
+
+def _until_done(step: Callable[[], object]) -> None:
+    for _ in range(ATTEMPTS):
+        try:
+            step()
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+    raise TimeoutError("it may be tried again, and again, and again")
+
+
+def fence(command: dict[str, Any]) -> dict[str, Any]:
+    old = _producer(command)
+    old.init_transactions(20)
+    old.begin_transaction()
+    old.produce(command["topic"], value="of the old one", partition=0)
+    old.flush(20)
+    new = _producer(command)
+    new.init_transactions(20)
+    try:
+        old.commit_transaction(20)
+    except KafkaException as error:
+        return {"refused": error.args[0].name(), "is_fatal": error.args[0].fatal()}
+    return {"refused": None}
+
+
+def overstay(command: dict[str, Any]) -> dict[str, Any]:
+    producer = _producer(command, **{"transaction.timeout.ms": 1000, "message.timeout.ms": 1000})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(command["topic"], value="too late", partition=0)
+    producer.flush(20)
+    time.sleep(command["seconds"])
+    try:
+        producer.commit_transaction(20)
+    except KafkaException as error:
+        return {"refused": error.args[0].name()}
+    return {"refused": None}
+
+
+if __name__ == "__main__":
+    serve({"flow": flow, "fence": fence, "overstay": overstay})

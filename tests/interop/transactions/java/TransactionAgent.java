@@ -1,0 +1,133 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.OutOfOrderSequenceException;
+import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/** Transactions with Kafka's own producer: JSON commands on stdin, JSON answers on stdout. */
+public class TransactionAgent {
+    record Transaction(int[] partitions, String[] values, long offset, boolean isCommit) {}
+
+    static final Transaction[] TRANSACTIONS = {
+        new Transaction(new int[] {0, 1, 0}, new String[] {"a0", "a1", "a2"}, 5, true),
+        new Transaction(new int[] {0, 1}, new String[] {"b0", "b1"}, 9, false),
+        new Transaction(new int[] {1, 0}, new String[] {"c0", "c1"}, 7, true),
+    };
+    static final int ATTEMPTS = 8;
+    static final ObjectMapper JSON = new ObjectMapper();
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line; (line = input.readLine()) != null; ) {
+            JsonNode command = JSON.readTree(line);
+            ObjectNode answer = JSON.createObjectNode();
+            try {
+                switch (command.get("op").asText()) {
+                    case "flow" -> flow(command, answer);
+                    case "fence" -> fence(command, answer);
+                    case "overstay" -> overstay(command, answer);
+                    default -> throw new IllegalArgumentException(line);
+                }
+            } catch (Exception error) {
+                answer.put("error", error.toString());
+            }
+            System.out.println(JSON.writeValueAsString(answer));
+        }
+    }
+
+    static KafkaProducer<String, String> producer(JsonNode command, int timeoutMs) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", command.get("bootstrap").asText());
+        settings.put("client.id", "txn");
+        settings.put("transactional.id", command.get("id").asText());
+        settings.put("transaction.timeout.ms", timeoutMs);
+        settings.put("retry.backoff.ms", 20);
+        settings.put("reconnect.backoff.ms", 20);
+        settings.put("reconnect.backoff.max.ms", 100);
+        settings.put("linger.ms", 0);
+        settings.put("max.block.ms", 30000);
+        return new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer());
+    }
+
+    static void flow(JsonNode command, ObjectNode answer) throws Exception {
+        int attempts = 0;
+        try (KafkaProducer<String, String> producer = producer(command, 60000)) {
+            producer.initTransactions();
+            for (Transaction transaction : TRANSACTIONS) {
+                for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+                    attempts++;
+                    producer.beginTransaction();
+                    try {
+                        write(producer, command, transaction);
+                        if (transaction.isCommit) producer.commitTransaction();
+                        else producer.abortTransaction();
+                        break;
+                    } catch (ProducerFencedException | OutOfOrderSequenceException fatal) {
+                        throw fatal;
+                    } catch (KafkaException abortable) {
+                        producer.abortTransaction();
+                    }
+                }
+            }
+        }
+        answer.put("attempts", attempts);
+    }
+
+    static void write(KafkaProducer<String, String> producer, JsonNode command, Transaction transaction)
+            throws InterruptedException {
+        String topic = command.get("topic").asText();
+        for (int at = 0; at < transaction.values.length; at++)
+            producer.send(new ProducerRecord<>(topic, transaction.partitions[at], null, transaction.values[at]));
+        producer.flush();
+        if (command.get("offsets").asBoolean())
+            producer.sendOffsetsToTransaction(
+                    Map.of(new TopicPartition(command.get("source").asText(), 0),
+                            new OffsetAndMetadata(transaction.offset)),
+                    new ConsumerGroupMetadata(command.get("group").asText()));
+    }
+
+    static void fence(JsonNode command, ObjectNode answer) {
+        try (KafkaProducer<String, String> old = producer(command, 60000);
+                KafkaProducer<String, String> next = producer(command, 60000)) {
+            old.initTransactions();
+            old.beginTransaction();
+            old.send(new ProducerRecord<>(command.get("topic").asText(), 0, null, "of the old one"));
+            old.flush();
+            next.initTransactions();
+            try {
+                old.commitTransaction();
+                answer.putNull("refused");
+            } catch (KafkaException error) {
+                answer.put("refused", error.getClass().getSimpleName());
+                answer.put("is_fatal", error instanceof ProducerFencedException);
+            }
+        }
+    }
+
+    static void overstay(JsonNode command, ObjectNode answer) throws Exception {
+        try (KafkaProducer<String, String> producer = producer(command, 1000)) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>(command.get("topic").asText(), 0, null, "too late"));
+            producer.flush();
+            Thread.sleep((long) (command.get("seconds").asDouble() * 1000));
+            try {
+                producer.commitTransaction();
+                answer.putNull("refused");
+            } catch (KafkaException error) {
+                answer.put("refused", error.getClass().getSimpleName());
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+"""Who is in sync and where the watermark is."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.replication.world import LAG_MAX_MS, Standing
+
+from ottla.replication.leader import Agreed, Leadership, Proposal, Reading
+from ottla.replication.selector import nearest_replica
+from ottla.wire.errors import ErrorCode, NotLeaderOrFollower, UnknownLeaderEpoch
+
+
+class Around:
+    node_id = 1
+    broker_epoch = 10
+    lag_max_ms = LAG_MAX_MS
+
+    def __init__(self) -> None:
+        self.ms = 5000
+        self.brokers = {1: Standing(10), 2: Standing(20), 3: Standing(30)}
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class Led:
+    """A partition that node 1 leads."""
+
+    def __init__(self, isr: tuple[int, ...] = (1, 2, 3), end_offset: int = 0, minimum: int = 1) -> None:
+        self.around = Around()
+        self.leadership = Leadership(self.around)
+        self.leadership.min_insync_replicas = minimum
+        self.end_offset = end_offset
+        self.take(isr)
+
+    def take(self, isr: tuple[int, ...], *, leader_epoch: int = 4, partition_epoch: int = 7) -> None:
+        self.leadership.take(
+            replicas=(1, 2, 3),
+            isr=isr,
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            end_offset=self.end_offset,
+        )
+
+    def fetch(self, node: int, offset: int, *, epoch: int | None = None, log_start: int = 0) -> bool:
+        progress = self.leadership.follower(node, names_epoch=True)
+        return self.leadership.fetched(
+            progress,
+            node,
+            offset=offset,
+            log_start_offset=log_start,
+            leader_end_offset=self.end_offset,
+            broker_epoch=node * 10 if epoch is None else epoch,
+        )
+
+    def watermark(self) -> int | None:
+        return self.leadership.high_watermark(self.end_offset)
+
+
+def test_the_watermark_is_the_smallest_end_of_those_in_sync() -> None:
+    led = Led(end_offset=10)
+    assert led.watermark() == -1  # nobody has fetched: it stays where it is
+    led.fetch(2, 8)
+    led.fetch(3, 9)
+    assert led.watermark() == 8
+    led.fetch(2, 10)
+    assert led.watermark() == 9
+
+
+def test_who_is_out_of_sync_does_not_hold_the_watermark_unless_it_has_caught_up() -> None:
+    led = Led(isr=(1, 2), end_offset=10)
+    led.fetch(2, 10)
+    led.fetch(3, 4)
+    assert led.watermark() == 10
+    led.fetch(3, 10)  # it has all: from now on the watermark waits for it, so that it can join
+    led.end_offset = 12
+    led.fetch(2, 12)
+    assert led.watermark() == 10
+    led.around.ms += LAG_MAX_MS + 1
+    assert led.watermark() == 12
+
+
+def test_a_broker_on_its_way_out_does_not_hold_the_watermark() -> None:
+    led = Led(isr=(1, 2), end_offset=10)
+    led.fetch(2, 10)
+    led.fetch(3, 10)
+    led.end_offset = 12
+    led.fetch(2, 12)
+    led.around.brokers[3] = Standing(30, in_controlled_shutdown=True)
+    assert led.watermark() == 12
+
+
+def test_the_watermark_stands_still_while_too_few_are_in_sync() -> None:
+    led = Led(isr=(1,), end_offset=5, minimum=2)
+    assert led.watermark() is None
+
+
+def test_a_follower_joins_at_the_watermark_and_the_start_of_the_epoch() -> None:
+    led = Led(isr=(1, 2), end_offset=10)
+    led.fetch(3, 9)
+    assert led.leadership.expansion(3, high_watermark=6) is None  # below the epoch's start
+    led.fetch(3, 10)
+    assert led.leadership.expansion(3, high_watermark=11) is None
+    proposal = led.leadership.expansion(3, high_watermark=10)
+    assert proposal is not None
+    assert proposal.isr == ((1, 10), (2, -1), (3, 30))  # 2 has not fetched yet
+    assert (proposal.leader_epoch, proposal.partition_epoch) == (4, 7)
+    assert led.leadership.maximal_isr == {1, 2, 3}
+    assert led.leadership.isr == {1, 2}
+    assert led.leadership.expansion(3, high_watermark=10) is None  # one at a time
+
+
+@pytest.mark.parametrize(
+    "standing", [Standing(30, fenced=True), Standing(30, in_controlled_shutdown=True), Standing(31)]
+)
+def test_who_the_controller_would_not_take_is_not_proposed(standing: Standing) -> None:
+    led = Led(isr=(1, 2))
+    led.fetch(3, 0)
+    led.around.brokers[3] = standing
+    assert led.leadership.expansion(3, 0) is None
+
+
+def test_a_fetch_of_a_run_that_is_over_is_refused() -> None:
+    led = Led()
+    with pytest.raises(NotLeaderOrFollower):
+        led.fetch(3, 0, epoch=29)
+    led.fetch(3, 0, epoch=-1)  # one that does not tell is believed
+    led.fetch(3, 0, epoch=31)  # a newer one than we have heard of
+
+
+def test_who_is_no_replica_is_told_to_come_again() -> None:
+    led = Led()
+    with pytest.raises(UnknownLeaderEpoch):
+        led.leadership.follower(9, names_epoch=True)
+    with pytest.raises(NotLeaderOrFollower):
+        led.leadership.follower(9, names_epoch=False)
+
+
+def test_a_follower_that_has_not_caught_up_for_too_long_is_to_leave_and_counts_until_it_has() -> None:
+    led = Led(end_offset=0)
+    led.fetch(2, 0)
+    led.fetch(3, 0)
+    led.end_offset = 10
+    led.around.ms += LAG_MAX_MS
+    led.fetch(2, 10)
+    assert led.leadership.shrinkage(10) is None
+    led.around.ms += 1
+    proposal = led.leadership.shrinkage(10)
+    assert proposal is not None
+    assert proposal.removed == {3}
+    assert [node for node, _ in proposal.isr] == [1, 2]
+    assert led.watermark() == 0
+    assert led.leadership.agreed(proposal, Agreed(4, 8, (1, 2)))
+    assert led.watermark() == 10
+
+
+def test_a_follower_that_is_always_a_little_behind_stays() -> None:
+    led = Led(end_offset=0)
+    for number in range(1, 20):
+        led.fetch(2, led.end_offset)
+        led.fetch(3, max(0, led.end_offset - 1))  # what there was at its last fetch
+        led.end_offset = number
+        led.around.ms += LAG_MAX_MS // 2
+    assert led.leadership.lagging(led.end_offset) == set()
+
+
+def proposed(led: Led) -> Proposal:
+    led.fetch(3, led.end_offset)
+    proposal = led.leadership.expansion(3, 0)
+    assert proposal is not None
+    return proposal
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
+def test_a_refusal_that_changed_nothing_goes_back_to_what_was_agreed(code: ErrorCode) -> None:
+    led = Led(isr=(1, 2))
+    proposal = proposed(led)
+    assert not led.leadership.refused(proposal, code)
+    assert led.leadership.pending is None
+    assert led.leadership.maximal_isr == {1, 2}
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NEW_LEADER_ELECTED]
+)
+def test_a_refusal_that_leaves_doubt_stays_cautious_until_metadata_comes(code: ErrorCode) -> None:
+    led = Led(isr=(1, 2))
+    proposal = proposed(led)
+    assert not led.leadership.refused(proposal, code)
+    assert led.leadership.maximal_isr == {1, 2, 3}
+    led.take((1, 2), partition_epoch=8)
+    assert led.leadership.maximal_isr == {1, 2}
+
+
+def test_an_unexpected_error_is_tried_again() -> None:
+    led = Led(isr=(1, 2))
+    assert led.leadership.refused(proposed(led), ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def test_an_answer_that_metadata_has_overtaken_changes_nothing() -> None:
+    led = Led(isr=(1, 2))
+    proposal = proposed(led)
+    led.take((1,), partition_epoch=9)
+    assert not led.leadership.agreed(proposal, Agreed(4, 8, (1, 2, 3)))
+    assert not led.leadership.refused(proposal, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert led.leadership.isr == {1}
+
+
+def test_the_low_watermark_is_that_of_the_replicas_that_are_alive() -> None:
+    led = Led()
+    led.fetch(2, 0, log_start=3)
+    led.fetch(3, 0, log_start=5)
+    assert led.leadership.low_watermark(7) == 3
+    led.around.brokers[2] = Standing(20, fenced=True)
+    assert led.leadership.low_watermark(7) == 5
+    assert led.leadership.low_watermark(4) == 4
+
+
+def test_a_consumer_is_sent_to_the_replica_in_its_rack_that_is_furthest() -> None:
+    racks = {1: "a", 2: "b", 3: "b"}
+    readings = [Reading(8, 100, 2), Reading(9, 50, 3)]
+    assert nearest_replica("b", 1, readings, racks) == 3
+    assert nearest_replica("a", 1, readings, racks) is None  # the leader is there
+    assert nearest_replica("c", 1, readings, racks) is None
+    assert nearest_replica("", 1, readings, racks) is None
+    assert nearest_replica("b", 1, readings, {1: "a", 2: "b"}) == 2  # 3 is not reached
+    led = Led(end_offset=10)
+    led.fetch(2, 4, log_start=2)
+    assert [one.broker_id for one in led.leadership.readable(4)] == [2]
+    assert led.leadership.readable(5) == led.leadership.readable(1) == []

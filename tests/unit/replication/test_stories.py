@@ -1,0 +1,136 @@
+"""How logs part and come together again, and how records were lost before there were epochs."""
+
+from __future__ import annotations
+
+from tests.unit.replication.world import Broker, ModelLog, World
+
+from ottla.replication.follower import Truncation, truncation
+from ottla.replication.leader import Agreed
+
+
+def write(broker: Broker, *values: int) -> None:
+    for value in values:
+        broker.partition.append(value, acks=1, now_ms=0)  # type: ignore[arg-type]
+
+
+def fetch(world: World, node: int, rounds: int = 1, count: int = 10) -> None:
+    broker = world.brokers[node]
+    for _ in range(rounds):
+        broker.ask()
+        assert broker.fetch is not None, "it follows nobody"
+        world.brokers[broker.fetch.leader_id].serve(node, broker.fetch, count)
+        broker.finish()
+
+
+def learn(world: World, *nodes: int) -> None:
+    for node in nodes:
+        broker = world.brokers[node]
+        while broker.known is None or broker.known_at + 1 < len(world.history):
+            world.deliver(broker)
+
+
+def settle_isr(world: World, node: int) -> None:
+    broker = world.brokers[node]
+    leadership = broker.partition.leadership
+    assert leadership is not None
+    assert leadership.pending is not None
+    proposal = leadership.pending
+    answer = world.alter(broker, proposal)
+    assert isinstance(answer, Agreed), answer
+    broker.partition.isr_agreed(proposal, answer)
+
+
+def values(broker: Broker) -> list[int]:
+    return [value for _, value in broker.log.records]
+
+
+def test_a_follower_that_restarts_before_it_heard_of_the_watermark_keeps_what_was_acknowledged() -> None:
+    """Cut at its high watermark it would have lost the record, and then led without it."""
+    world = World(count=2)
+    leader, follower = world.brokers[1], world.brokers[2]
+    write(leader, 11)
+    fetch(world, 2)  # it has the record ...
+    follower.ask()
+    assert follower.fetch is not None
+    leader.serve(2, follower.fetch, 10)  # ... and the leader knows, so it is acknowledged
+    assert leader.log.high_watermark == 1
+    assert follower.log.high_watermark == 0  # but the follower was not told yet
+    world.kill(2, lost=0)
+    world.restart(2)
+    learn(world, 1, 2)
+    assert values(follower) == [11]
+    fetch(world, 2)
+    settle_isr(world, 1)
+    world.kill(1, lost=0)
+    learn(world, 2)
+    assert follower.partition.is_leader
+    assert values(follower) == [11]
+
+
+def test_replicas_that_both_lost_their_tails_do_not_keep_different_records_at_one_offset() -> None:
+    """By their watermarks nobody would have cut anything: both were at 2."""
+    world = World(count=2)
+    first, second = world.brokers[1], world.brokers[2]
+    write(first, 11, 12)
+    fetch(world, 2, rounds=2)
+    assert first.log.high_watermark == second.log.high_watermark == 2
+    second.checkpoint = first.checkpoint = 2
+    # Both go down at once, and the second one's disk had the first record alone: what its flushes promise.
+    world.kill(1, lost=0)
+    world.kill(2, lost=0)
+    second.log.truncate_to(1)
+    world.restart(2)
+    learn(world, 2)
+    assert second.partition.is_leader
+    write(second, 99)
+    world.restart(1)
+    learn(world, 1, 2)
+    assert values(first) == [11, 12]
+    fetch(world, 1, rounds=3)
+    assert values(first) == values(second) == [11, 99]
+
+
+def test_an_old_leader_cuts_off_what_only_it_had() -> None:
+    world = World(count=3)
+    write(world.brokers[1], 1, 2)
+    fetch(world, 2, rounds=2)
+    fetch(world, 3, rounds=2)
+    write(world.brokers[1], 3, 4)  # nobody else sees these
+    world.kill(1, lost=0)
+    learn(world, 2, 3)
+    write(world.brokers[2], 5)
+    world.restart(1)
+    learn(world, 1, 2, 3)
+    fetch(world, 1, rounds=3)
+    assert values(world.brokers[1]) == [1, 2, 5]
+    assert world.brokers[1].log.epochs.entries == world.brokers[2].log.epochs.entries
+
+
+def log_of(*epochs: int) -> ModelLog:
+    log = ModelLog()
+    for value, epoch in enumerate(epochs):
+        log.take(epoch, value)
+    return log
+
+
+def test_a_log_is_cut_where_the_shared_epoch_ends_on_the_shorter_side() -> None:
+    assert truncation(log_of(1, 1, 1), 1, 2) == Truncation(2, True)
+    assert truncation(log_of(1, 1), 1, 5) == Truncation(2, True)
+    assert truncation(log_of(1, 2, 2), 1, 3) == Truncation(1, True)
+
+
+def test_an_epoch_of_the_leader_that_the_follower_has_nothing_of_needs_another_round() -> None:
+    """Fast elections: the follower wrote in epochs 1 and 3, the leader in 1 and 2."""
+    follower, leader = log_of(1, 3, 3), log_of(1, 2, 2, 2)
+    leader.assign_epoch_start_offset(4, 4)
+    epoch, end_offset = leader.end_offset_for_epoch(3)
+    assert (epoch, end_offset) == (2, 4)
+    cut = truncation(follower, epoch, end_offset)
+    assert cut == Truncation(1, False)
+    follower.truncate_to(cut.offset)
+    assert leader.end_offset_for_epoch(follower.epochs.latest_epoch) == (1, 1)  # they agree below 1
+
+
+def test_a_follower_older_than_all_that_the_leader_knows_goes_to_where_the_leader_begins() -> None:
+    assert truncation(log_of(5, 5), 3, 1) == Truncation(0, True)
+    assert truncation(log_of(), 3, 1) == Truncation(0, True)

@@ -1,0 +1,54 @@
+"""Limits on the traffic between replicas."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.replication.throttle import Rate, Throttle, throttled_partitions
+
+
+def test_a_rate_is_measured_over_its_window() -> None:
+    rate = Rate(samples=3, width_ms=1000)
+    rate.record(500, 0)
+    assert rate.per_second(0) == 500  # at least one sample's width
+    rate.record(500, 1000)
+    rate.record(500, 2000)
+    assert rate.per_second(2000) == 750
+    assert rate.per_second(3000) == 500
+    assert rate.per_second(10_000) == 0
+
+
+def test_a_sender_that_asks_before_it_sends_keeps_to_the_limit() -> None:
+    throttle = Throttle()
+    throttle.set_limit(10_000)
+    throttle.set_topic("t", frozenset((0,)))
+    sent = 0
+    for now_ms in range(0, 60_000, 10):
+        if not throttle.holds_back("t", 0, in_sync=False, now_ms=now_ms):
+            throttle.record(1000, now_ms)
+            sent += 1000
+    assert sent / 60 == pytest.approx(10_000, rel=0.1)
+
+
+def test_only_listed_replicas_that_are_out_of_sync_are_held_back() -> None:
+    throttle = Throttle()
+    throttle.set_limit(1)
+    throttle.set_topic("t", frozenset((0,)))
+    throttle.record(1_000_000, 0)
+    assert throttle.holds_back("t", 0, in_sync=False, now_ms=1)
+    assert not throttle.holds_back("t", 0, in_sync=True, now_ms=1)
+    assert not throttle.holds_back("t", 1, in_sync=False, now_ms=1)
+    assert not throttle.holds_back("u", 0, in_sync=False, now_ms=1)
+    throttle.set_topic("t", None)
+    assert throttle.holds_back("t", 1, in_sync=False, now_ms=1)
+    throttle.set_topic("t", frozenset())
+    assert not throttle.has_topics
+    throttle.set_limit((1 << 63) - 1)
+    assert not throttle.is_exceeded(1)
+
+
+def test_lists_name_the_partitions_of_this_node() -> None:
+    assert throttled_partitions(["0:1", "1:2", "2:1", " 3:1"], 1) == {0, 2, 3}
+    assert throttled_partitions(["*"], 1) is None
+    assert throttled_partitions([], 1) == frozenset()
+    assert throttled_partitions(["", "x:1", "4"], 1) == frozenset()

@@ -1,0 +1,100 @@
+"""Partitions with three replicas on brokers of their own: produced, killed, elected, caught up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.server.nodes import Nodes, wait_until
+from tests.unit.server.replicating import Trio
+
+from ottla.wire.errors import ErrorCode
+
+
+@pytest.fixture
+def trio(tmp_path: Path) -> Iterator[Trio]:
+    with Nodes(tmp_path) as nodes:
+        yield Trio(nodes)
+
+
+def test_what_is_acknowledged_is_on_every_replica_byte_for_byte(trio: Trio) -> None:
+    trio.create("all")
+    for number in range(20):
+        assert trio.produce("all", [b"%d" % number, b"x" * 1000], at=1).error_code == 0
+    assert {trio.segment("all", at=node) for node in (1, 2, 3)} == {trio.segment("all", at=1)}
+    assert trio.log_end("all", at=1) == 40
+    for node in (2, 3):
+        wait_until(lambda node=node: len(trio.values("all", at=node)) == 40, f"the watermark at {node}")
+
+
+def test_a_killed_leader_loses_nothing_that_was_acknowledged_and_catches_up(trio: Trio) -> None:
+    trio.create("led", min_insync_replicas="2")
+    before = [b"before-%d" % number for number in range(30)]
+    for value in before:
+        assert trio.produce("led", [value], at=1).error_code == 0
+    trio.brokers[1].kill()
+    leader = trio.wait_until_led_by("led", {2, 3}, at=2)
+    trio.wait_until_isr("led", {2, 3}, at=leader)
+    after = [b"after-%d" % number for number in range(30)]
+    for value in after:
+        assert trio.produce("led", [value], at=leader).error_code == 0
+    assert trio.values("led", at=leader) == before + after
+    trio.brokers[1].start()
+    trio.wait_until_isr("led", {1, 2, 3}, at=leader)
+    assert trio.segment("led", at=1) == trio.segment("led", at=leader)
+    assert trio.produce("led", [b"last"], at=leader).error_code == 0
+    assert trio.segment("led", at=1) == trio.segment("led", at=leader)
+
+
+def test_a_leader_that_wrote_alone_cuts_that_off_when_it_comes_back(trio: Trio) -> None:
+    trio.create("cut")
+    assert trio.produce("cut", [b"shared"], at=1).error_code == 0
+    for node in (2, 3):
+        process = trio.brokers[node].process
+        assert process is not None
+        process.send_signal(19)  # SIGSTOP: they neither fetch nor answer
+    # The first one may answer a fetch that waits; who would ask for the others stands still.
+    for value in (b"perhaps", b"alone-1", b"alone-2"):
+        assert trio.produce("cut", [value], at=1, acks=1).error_code == 0
+    assert trio.log_end("cut", at=1) == 4
+    trio.brokers[1].kill()
+    for node in (2, 3):
+        process = trio.brokers[node].process
+        assert process is not None
+        process.send_signal(18)
+    leader = trio.wait_until_led_by("cut", {2, 3}, at=2)
+    assert trio.produce("cut", [b"new"], at=leader).error_code == 0
+    trio.brokers[1].start()
+    trio.wait_until_isr("cut", {1, 2, 3}, at=leader)
+    assert trio.segment("cut", at=1) == trio.segment("cut", at=leader)
+    values = trio.values("cut", at=leader)
+    assert [value for value in values if value != b"perhaps"] == [b"shared", b"new"]
+    assert "truncating to" in trio.brokers[1].log_text
+
+
+def test_a_follower_that_stands_still_leaves_and_comes_back(trio: Trio) -> None:
+    trio.create("lag", min_insync_replicas="2")
+    assert trio.produce("lag", [b"one"], at=1).error_code == 0
+    process = trio.brokers[3].process
+    assert process is not None
+    process.send_signal(19)
+    assert trio.produce("lag", [b"two"], at=1).error_code == 0  # waits until the third is out
+    trio.wait_until_isr("lag", {1, 2}, at=1)
+    process.send_signal(18)
+    trio.wait_until_isr("lag", {1, 2, 3}, at=1)
+    assert trio.segment("lag", at=3) == trio.segment("lag", at=1)
+
+
+def test_too_few_in_sync_replicas_refuse_a_write_and_take_it_with_one_ack(trio: Trio) -> None:
+    trio.create("few", min_insync_replicas="2")
+    trio.brokers[2].kill()
+    trio.brokers[3].kill()
+    trio.wait_until_isr("few", {1}, at=1)
+    refused = trio.produce("few", [b"no"], at=1)
+    assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert trio.produce("few", [b"yes"], at=1, acks=1).error_code == 0
+    assert trio.values("few", at=1) == []  # the watermark waits for a second one
+    trio.brokers[2].start()
+    trio.wait_until_isr("few", {1, 2}, at=1)
+    wait_until(lambda: trio.values("few", at=1) == [b"yes"], "the watermark")

@@ -202,11 +202,11 @@ class World:
         self.admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         self.writer = Writer(broker.bootstrap)
         self._hosts: dict[str, Host] = {}
-        self._lock = threading.Lock()
+        self._starting = {client.host: threading.Lock() for client in CLIENTS}
         self._numbers = itertools.count()
 
     def host(self, kind: str) -> Host:
-        with self._lock:
+        with self._starting[kind]:  # a client may have to be built first, which the others need not wait for
             if kind not in self._hosts:
                 self._hosts[kind] = Host(kind)
             return self._hosts[kind]

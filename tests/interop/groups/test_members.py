@@ -79,6 +79,9 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
             yield running
         finally:
             running.close()
+        assert "Traceback" not in broker.log_file.read_text(), (
+            "the broker logged an error that it did not foresee"
+        )
 
 
 @pytest.mark.parametrize("run", _of_clients())

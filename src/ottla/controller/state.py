@@ -18,8 +18,10 @@ from ottla.wire.errors import StaleBrokerEpoch
 from ottla.wire.message import Message
 from ottla.wire.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
+    ConfigRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
+    RemoveTopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
@@ -106,6 +108,7 @@ class ControllerState:
         self.kraft_version = kraft_version
         self.random_bytes = random_bytes
         self.random_below = random_below
+        self._texts: dict[tuple[str, str], str] = {}  # what `_topic_text` found, until a setting changes
         self.heartbeats = Heartbeats(settings.session_timeout_ms)
         for broker in image.brokers.values():
             self.heartbeats.register(broker.id, broker.fenced)
@@ -123,8 +126,10 @@ class ControllerState:
         return self.next_offset - 1
 
     def _follow(self, record: Message) -> None:
-        """Keep the heartbeats in step with the registrations."""
-        if isinstance(record, RegisterBrokerRecord):
+        """Keep the heartbeats in step with the registrations, and forget settings that are no more."""
+        if isinstance(record, ConfigRecord | RemoveTopicRecord):
+            self._texts.clear()
+        elif isinstance(record, RegisterBrokerRecord):
             self.heartbeats.remove(record.broker_id)
             self.heartbeats.register(record.broker_id, record.fenced)
         elif isinstance(record, UnregisterBrokerRecord):
@@ -162,13 +167,17 @@ class ControllerState:
 
     def min_insync_replicas(self, topic: Topic) -> int:
         """The topic's min.insync.replicas, at most its replication factor."""
-        text = self.rules.topic_text(
-            self.dynamic_configs, self.image.topic_config(topic.name), "min.insync.replicas"
-        )
+        text = self._topic_text(topic, "min.insync.replicas")
         return min(int(text), len(topic.partitions[0].replicas))
 
     def is_unclean_election_enabled(self, topic: Topic) -> bool:
-        text = self.rules.topic_text(
-            self.dynamic_configs, self.image.topic_config(topic.name), "unclean.leader.election.enable"
-        )
-        return text.lower() == "true"
+        return self._topic_text(topic, "unclean.leader.election.enable").lower() == "true"
+
+    def _topic_text(self, topic: Topic, setting: str) -> str:
+        """The effective value of a topic's setting; asked for every partition when a broker goes."""
+        text = self._texts.get((topic.name, setting))
+        if text is None:
+            overrides = self.image.topic_config(topic.name)
+            text = self.rules.topic_text(self.dynamic_configs, overrides, setting)
+            self._texts[topic.name, setting] = text
+        return text

@@ -53,6 +53,7 @@ class Broker:
     dispatchers: dict[str, Dispatcher] = field(default_factory=dict)  # by listener, for embedded requests
     replication: Replication | None = None  # made with the replicas, where the node is a broker
     _slices: Slices | None = None
+    _is_stopping: bool = False
     _groups: Groups | None = None
     _transactions: Transactions | None = None
 
@@ -85,6 +86,8 @@ class Broker:
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Tell the coordinators what changed, once the partitions are as the image says."""
+        if self._is_stopping:
+            return
         if self._groups is not None or GROUPS_TOPIC in image.topics_by_name:
             self.groups.on_metadata(image, delta)
         if self._transactions is not None or TRANSACTIONS_TOPIC in image.topics_by_name:
@@ -99,6 +102,7 @@ class Broker:
 
     def stop_coordinators(self) -> None:
         """Answer whoever still waits: another node, or this one after its start, will know."""
+        self._is_stopping = True
         if self._groups is not None:
             self._groups.close()
         if self._transactions is not None:

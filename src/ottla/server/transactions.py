@@ -37,7 +37,6 @@ class Transactions(Asked[TransactionShard]):
         self._broker = broker
         self._settings = TransactionSettings.of(broker.config)
         self._has_prepared = False
-        self._is_closed = False
         self.links = None if broker.network is None else BrokerLinks(broker, broker.network)
         self.markers = MarkerSender(_Places(broker, self.links), self)
         self.verification = Verification(broker, self)
@@ -62,8 +61,6 @@ class Transactions(Asked[TransactionShard]):
         self.coordinator.take_seats()
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
-        if self._is_closed:
-            return
         self.coordinator.on_metadata(image, delta)
         registration = image.brokers.get(self._broker.node_id)
         if not self._has_prepared and registration is not None and not registration.fenced:
@@ -71,7 +68,6 @@ class Transactions(Asked[TransactionShard]):
             self._broker.producer_ids.prepare()
 
     def close(self) -> None:
-        self._is_closed = True
         self.coordinator.close()
         self.markers.close()
         if self.links is not None:

@@ -36,7 +36,7 @@ class Agent:
     def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
         if self._process is None:
             self._process = peers.start_process(
-                self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=HERE
+                self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=peers.ROOT
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -56,8 +56,8 @@ class Agent:
             self._process = None
 
 
-def _python(script: str) -> Callable[[], list[str]]:
-    return lambda: [sys.executable, str(HERE / script)]
+def _python(module: str) -> Callable[[], list[str]]:
+    return lambda: [sys.executable, "-m", f"tests.interop.transactions.{module}"]
 
 
 def _java() -> list[str]:
@@ -69,7 +69,7 @@ AGENTS = [
     Agent("java", _java),
     # librdkafka 2.16 waits for ever in send_offsets_to_transaction if the answer to a Produce was lost before
     # and the group's coordinator is known already; beside Apache Kafka too.
-    Agent("confluent", _python("confluent_agent.py"), hangs_after=frozenset({"Produce"})),
-    Agent("aiokafka", _python("aio_agent.py")),
+    Agent("confluent", _python("confluent_agent"), hangs_after=frozenset({"Produce"})),
+    Agent("aiokafka", _python("aio_agent")),
     Agent("franz-go", lambda: [str(peers.go_build(HERE / "go"))], has_offsets=False),
 ]

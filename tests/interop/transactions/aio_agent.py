@@ -7,7 +7,8 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
-from lines import ATTEMPTS, CLIENT_ID, TRANSACTIONS, serve
+
+from tests.interop.transactions.lines import ATTEMPTS, CLIENT_ID, TRANSACTIONS, serve
 
 
 def _producer(command: dict[str, Any], **settings: Any) -> AIOKafkaProducer:

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from lines import ATTEMPTS, CLIENT_ID, TRANSACTIONS, serve
+
+from tests.interop.transactions.lines import ATTEMPTS, CLIENT_ID, TRANSACTIONS, serve
 
 
 def _producer(command: dict[str, Any], **settings: Any) -> Producer:

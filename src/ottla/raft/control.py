@@ -43,8 +43,12 @@ def voters_entries(kraft_version: int, voters: VoterSet) -> Entries:
             ControlType.KRAFT_VERSION,
             codec.encode(KRaftVersionRecord(version=0, k_raft_version=kraft_version), 0),
         ),
-        (ControlType.KRAFT_VOTERS, codec.encode(voters.to_record(), 0)),
+        voters_entry(voters),
     ]
+
+
+def voters_entry(voters: VoterSet) -> tuple[ControlType, Buffer]:
+    return ControlType.KRAFT_VOTERS, codec.encode(voters.to_record(), 0)
 
 
 def batch_of(entries: Entries, *, base_offset: int, epoch: int, now_ms: int) -> bytearray:

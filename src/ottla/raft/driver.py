@@ -1,8 +1,9 @@
 """The shell of the quorum: it owns the log `__cluster_metadata-0` and does what the replica decides.
 
-The rules: effects are carried out in their order; a batch is committed, delivered and answered for only
-after it is on stable storage; and after a failed write nothing more is promised: `failure` is set and the
-node must stop. Whoever appends while a flush is under way shares the next one (group commit).
+The rules: effects are carried out in their order, and an answer to another replica leaves after the effects
+of its request; a batch counts for this replica only after it is on stable storage; what comes from a leader
+is taken only while that leader is followed; and after a failed write nothing more is promised: `failure` is
+set and the node must stop. Whoever appends while a flush is under way shares the next one (group commit).
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.ports import Buffer, Clock, Disk, Random
 from ottla.raft import control, snapshots
-from ottla.raft.effects import Effect, HighWatermarkMoved, LeaderChanged, PersistElection, StartEpoch
+from ottla.raft.effects import (
+    Ask,
+    Effect,
+    HighWatermarkMoved,
+    LeaderChanged,
+    LeadershipLost,
+    PersistElection,
+    StartEpoch,
+)
 from ottla.raft.election import NOBODY, ElectionState
 from ottla.raft.journal import (
     DIRECTORY_NAME,
@@ -30,9 +39,10 @@ from ottla.raft.journal import (
     batches_of,
     control_records_of,
 )
+from ottla.raft.messages import Answer, Request
 from ottla.raft.replica import NotLeader, Replica, Timeouts
 from ottla.raft.retention import new_start
-from ottla.raft.roles import Leader
+from ottla.raft.roles import Follower, Leader, Role
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.store import Download
 from ottla.raft.voters import ReplicaKey, Voter, VoterSet
@@ -75,6 +85,7 @@ class DriverConfig:
     retention_ms: int = 7 * 24 * 3600 * 1000
     batch_bytes_max: int = 8 * 1024 * 1024
     is_observer: bool = False  # a broker that is no controller: it follows and never votes
+    has_bootstrap: bool = False  # controller.quorum.bootstrap.servers say whom to ask for the voters
 
 
 class Listener(Protocol[_T]):
@@ -87,6 +98,9 @@ class Listener(Protocol[_T]):
 
     def lead(self, epoch: int) -> None:
         """This node leads, and everything of earlier epochs was delivered."""
+
+    def resign(self, epoch: int) -> None:
+        """This node, which was told to lead, leads no more."""
 
 
 class _Waiting(NamedTuple, Generic[_T]):
@@ -127,10 +141,19 @@ class Driver(Generic[_T]):
         )
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.on_progress: Callable[[], None] | None = None  # the log grew, or is led no more
+        self.on_ask: Callable[[Ask], None] | None = None  # a request to another replica
+        self.on_leader: Callable[[], None] | None = None  # another leader, epoch or role
+        self._outbox: deque[Effect | asyncio.Future[None]] = deque()
+        self._persisting: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._told_role: type[Role] | None = None
+        self._led_epoch = NOBODY  # in which the listener leads
+        self._disk_turn = asyncio.Lock()  # of whoever flushes, or cuts the log off
+        self._commits: list[tuple[int, asyncio.Future[None]]] = []
         self._unwritten: list[_Waiting[_T]] = []
         self._uncommitted: deque[CommittedBatch[_T]] = deque()
         self._next_offset = 0
-        self._is_loaded = False
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -158,31 +181,38 @@ class Driver(Generic[_T]):
     async def start(self) -> None:
         """Open the log and take part in the quorum.
 
-        As the only voter this node leads: back once all that is committed was delivered. An observer is back
-        at once, and told what is committed as it hears of it from the leader.
+        The only voter leads: back once all that is committed was delivered. Others are back at once, and told
+        what is committed as they hear of it.
         """
         await self._disk.offload(self._open)
         self._next_offset = self.log.log_end_offset
-        is_only_voter = self.replica.is_only_voter
-        if is_only_voter == self._config.is_observer or (not is_only_voter and self.replica.is_voter):
-            raise UnsupportedQuorum(self.replica.voters.last.ids, self._config.local.key.id)
+        replica, config = self.replica, self._config
+        if replica.is_voter and config.is_observer:
+            raise UnsupportedQuorum(replica.voters.last.ids, config.local.key.id)
+        if not config.is_observer and not config.has_bootstrap and not replica.voters.last.ids:
+            raise UnsupportedQuorum((), config.local.key.id)
         election = await self._disk.offload(self._store.read_election)
-        end = self.journal.end
-        await self._carry_out(self.replica.start(election, end.end_offset, end.epoch, self._monotonic_ms()))
-        if self._config.is_observer:
-            return
-        await self._write()
         await self._load()
-        self._tasks.append(asyncio.create_task(self._write_loop()))
-        self._listener.lead(self.replica.epoch)
+        end = self.journal.end
+        self._act(replica.start(election, end.end_offset, end.epoch, self._monotonic_ms()))
+        await self._settled()
+        if replica.is_only_voter:
+            await self._write()
+        if not config.is_observer:
+            self._tasks.append(asyncio.create_task(self._write_loop()))
 
     async def stop(self) -> None:
         """Write what was appended, then close the log."""
         if not self.journal.is_open:
             return
+        if self._timer is not None:
+            self._timer.cancel()
+        self.on_ask = None
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._persisting is not None:
+            await self._persisting
         is_clean = not self.failure.done()
         if is_clean and self.is_leader:
             try:
@@ -190,10 +220,12 @@ class Driver(Generic[_T]):
             except OSError as error:
                 self.fail(error)
                 is_clean = False
+        if self.replica.is_started:
+            self._act(self.replica.resign(self._monotonic_ms()))
+            if self._timer is not None:
+                self._timer.cancel()
         log = self.journal.detach()
         if log is not None:
-            if self.replica.is_started:
-                self.replica.resign(self._monotonic_ms())
             await self._disk.offload(_close, log, is_clean)
             self._tell_progress()
 
@@ -221,30 +253,129 @@ class Driver(Generic[_T]):
 
     # Effects
 
-    async def _carry_out(self, effects: Iterable[Effect]) -> None:
-        election: ElectionState | None = None
+    def _act(self, effects: Iterable[Effect]) -> None:
+        """Carry effects out in their order. What needs the disk is waited for, and with it what follows."""
         for effect in effects:
-            if isinstance(effect, PersistElection):
-                election = effect.election  # nobody saw the one before it, so the last one is enough
-                continue
-            if election is not None:
-                await self._persist(election)
-                election = None
-            if isinstance(effect, StartEpoch):
+            if isinstance(effect, LeadershipLost):
+                self._lose_leadership(effect.epoch)
+            else:
+                self._outbox.append(effect)
+        self._pump()
+        self._set_timer()
+        role = type(self.replica.role)
+        if role is not self._told_role:
+            self._told_role = role
+            if self.on_leader is not None:
+                self.on_leader()
+
+    def _pump(self) -> None:
+        outbox = self._outbox
+        while outbox and self._persisting is None:
+            effect = outbox.popleft()
+            if isinstance(effect, asyncio.Future):
+                if not effect.done():
+                    effect.set_result(None)
+            elif isinstance(effect, PersistElection):
+                election = effect.election
+                while outbox and isinstance(outbox[0], PersistElection):
+                    election = outbox[0].election  # nobody saw the one before it, so the last one is enough
+                    outbox.popleft()
+                self._persisting = asyncio.ensure_future(self._persist(election))
+            else:
+                self._do(effect)
+
+    def _do(self, effect: Effect) -> None:
+        if isinstance(effect, StartEpoch):
+            if self.is_leader and self.replica.epoch == effect.epoch:
                 self._start_epoch(effect)
-            elif isinstance(effect, LeaderChanged):
-                if effect.leader_id == NOBODY:
-                    logger.info("No leader of the quorum is known in epoch %d.", effect.epoch)
-                else:
-                    logger.info("In epoch %d the leader of the quorum is %d.", effect.epoch, effect.leader_id)
-            elif isinstance(effect, HighWatermarkMoved):
-                self._deliver(effect.offset)
-        if election is not None:
-            await self._persist(election)
+        elif isinstance(effect, LeaderChanged):
+            if effect.leader_id == NOBODY:
+                logger.info("No leader of the quorum is known in epoch %d.", effect.epoch)
+            else:
+                logger.info("In epoch %d the leader of the quorum is %d.", effect.epoch, effect.leader_id)
+            self._tell_progress()
+            if self.on_leader is not None:
+                self.on_leader()
+        elif isinstance(effect, HighWatermarkMoved):
+            self._deliver(effect.offset)
+        elif isinstance(effect, Ask) and self.on_ask is not None:
+            self.on_ask(effect)
 
     async def _persist(self, election: ElectionState) -> None:
         version, voters = self.replica.kraft_version.last, self.replica.voters.last
-        await self._disk.offload(self._store.write_election, election, version, voters)
+        try:
+            await self._disk.offload(self._store.write_election, election, version, voters)
+        except Exception as error:  # noqa: BLE001 - an election that is not on disk must not be acted on
+            self.fail(error)
+            return
+        self._persisting = None
+        try:
+            self._pump()
+        except Exception as error:  # noqa: BLE001 - of a listener: what holds is unknown now
+            self.fail(error)
+
+    async def _settled(self) -> None:
+        """Back when all that was decided so far is done, and on disk where it must be."""
+        if self.failure.done():
+            raise KafkaStorageError("The metadata log failed; this node is going down.")
+        if self._outbox or self._persisting is not None:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._outbox.append(done)
+            await done
+
+    def _set_timer(self) -> None:
+        """See to it that the replica is told in time what time it is."""
+        deadline_ms = None if self._config.is_observer else self.replica.deadline_ms
+        if deadline_ms is None or self.failure.done() or not self.journal.is_open:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        delay_ms = max(deadline_ms - self._monotonic_ms(), 0)
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        try:
+            self._act(self.replica.tick(self._monotonic_ms()))
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self.fail(error)
+
+    def _lose_leadership(self, epoch: int) -> None:
+        """What was not written is not written any more; what was may be cut off by the next leader."""
+        self._unwritten.clear()
+        if self.journal.is_open:
+            end = self.journal.end
+            self._next_offset = end.end_offset
+            self.replica.truncated(end.end_offset, end.epoch)
+        for _, commit in self._commits:
+            if not commit.done():
+                commit.set_exception(NotLeader())
+        self._commits.clear()
+        if self._led_epoch == epoch:
+            self._led_epoch = NOBODY
+            self._listener.resign(epoch)
+        self._tell_progress()
+
+    # Other replicas
+
+    async def answer(self, request: Request) -> Answer:
+        """The answer to another replica's request, once what it changed is on disk."""
+        effects, answer = self.replica.asked(request, self._monotonic_ms())
+        self._act(effects)
+        await self._settled()
+        return answer
+
+    def take_answer(self, replica_id: int, request: Request, answer: Answer) -> None:
+        """Another replica's answer to a request of ours."""
+        if self.journal.is_open and not self.failure.done():
+            self._act(self.replica.answered(replica_id, request, answer, self._monotonic_ms()))
+
+    def resign(self) -> None:
+        """Lead no longer, and tell the other voters so."""
+        self._act(self.replica.resign(self._monotonic_ms()))
 
     def _start_epoch(self, effect: StartEpoch) -> None:
         self.log.assign_epoch_start_offset(effect.epoch, self.log.log_end_offset)
@@ -295,9 +426,14 @@ class Driver(Generic[_T]):
 
     def fetched_by(self, key: ReplicaKey, offset: int) -> None:
         """Another replica fetches from `offset` of the log that this one leads."""
-        for effect in self.replica.fetched_by(key, offset, self._monotonic_ms()):
-            if isinstance(effect, HighWatermarkMoved):
-                self._deliver(effect.offset)
+        effects = self.replica.fetched_by(key, offset, self._monotonic_ms())
+        if effects:
+            self._act(effects)
+            self._tell_progress()
+
+    def contacted_by(self, key: ReplicaKey) -> None:
+        """Another replica loads a snapshot of this one."""
+        self.replica.contacted_by(key, self._monotonic_ms())
 
     def upgrade_kraft_version(self, level: int) -> None:
         """Raise kraft.version: from here on the log names the voters."""
@@ -307,6 +443,21 @@ class Driver(Generic[_T]):
         self._append_control(control.voters_entries(level, voters), self.replica.epoch)
         self.replica.kraft_version_written(self._next_offset - 2, level)
         self.replica.voters_written(self._next_offset - 1, voters)
+
+    def append_voters(self, voters: VoterSet) -> int:
+        """Write other voters to the log, which hold from now on; the offset of the record."""
+        self._append_control([control.voters_entry(voters)], self.replica.epoch)
+        offset = self._next_offset - 1
+        self.replica.voters_written(offset, voters)
+        return offset
+
+    async def committed(self, offset: int) -> None:
+        """Back when `offset` is committed; NotLeader where this node cannot tell any more."""
+        if offset < self.replica.high_watermark:
+            return
+        commit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._commits.append((offset, commit))
+        await commit
 
     async def _write_loop(self) -> None:
         while True:
@@ -319,31 +470,37 @@ class Driver(Generic[_T]):
 
     async def _write(self) -> None:
         """Write and flush what was appended, and whatever comes while that is under way."""
-        while self._unwritten:
+        async with self._disk_turn:
+            while self._unwritten:
+                self._wake.clear()
+                waiting, self._unwritten = self._unwritten, []
+                content = (
+                    waiting[0].content if len(waiting) == 1 else bytearray().join(w.content for w in waiting)
+                )
+                self._uncommitted.extend(w.batch for w in waiting)
+                self.log.append(
+                    memoryview(content),
+                    leader_epoch=self.replica.epoch,
+                    now_ms=self._clock.now_ms(),
+                    origin=Origin.RAFT_LEADER,
+                )
+                self.replica.appended(self.log.log_end_offset, self.replica.epoch)
+                await self._flush()
+                self._tell_progress()
             self._wake.clear()
-            waiting, self._unwritten = self._unwritten, []
-            log = self.log
-            content = (
-                waiting[0].content if len(waiting) == 1 else bytearray().join(w.content for w in waiting)
-            )
-            self._uncommitted.extend(w.batch for w in waiting)
-            log.append(
-                memoryview(content),
-                leader_epoch=self.replica.epoch,
-                now_ms=self._clock.now_ms(),
-                origin=Origin.RAFT_LEADER,
-            )
-            flush = log.prepare_flush()
-            if flush is not None:
-                try:
-                    await self._disk.offload(flush.run)
-                except OSError as error:
-                    log.fail(error)
-                    raise
-                log.complete_flush(flush)
-            await self._carry_out(self.replica.flushed(log.log_end_offset, self._monotonic_ms()))
-            self._tell_progress()
-        self._wake.clear()
+
+    async def _flush(self) -> None:
+        """Flush the log, and let the replica count what is in it. Whoever calls has the turn of the disk."""
+        log, end = self.log, self.journal.end
+        flush = log.prepare_flush()
+        if flush is not None:
+            try:
+                await self._disk.offload(flush.run)
+            except OSError as error:
+                log.fail(error)
+                raise
+            log.complete_flush(flush)
+        self._act(self.replica.flushed(end.end_offset, self._monotonic_ms(), end_epoch=end.epoch))
 
     def _tell_progress(self) -> None:
         if self.on_progress is not None:
@@ -360,50 +517,68 @@ class Driver(Generic[_T]):
         else:
             text = f"What was committed to the metadata log could not be applied: {error}"
             logger.critical("%s", text, exc_info=error)
-        self.replica.resign(self._monotonic_ms())
         if not self.failure.done():
             self.failure.set_exception(KafkaStorageError(text))
             self.failure.exception()  # seen: whoever looks gets it again
+        for effect in self._outbox:
+            if isinstance(effect, asyncio.Future) and not effect.done():
+                effect.set_exception(KafkaStorageError(text))
+        self._outbox.clear()
+        for effect in self.replica.resign(self._monotonic_ms()):
+            if isinstance(effect, LeadershipLost):
+                self._lose_leadership(effect.epoch)
+            elif isinstance(effect, Ask) and self.on_ask is not None:
+                self.on_ask(effect)
         self._tell_progress()
 
     # Delivering
 
     def _deliver(self, high_watermark: int) -> None:
         self.log.advance_high_watermark(high_watermark)
-        if not self._is_loaded:
-            return
         batches = []
         while self._uncommitted and self._uncommitted[0].last_offset < high_watermark:
             batches.append(self._uncommitted.popleft())
         if batches:
             self._listener.commit(batches)
+        for offset, commit in [one for one in self._commits if one[0] < high_watermark]:
+            self._commits.remove((offset, commit))
+            if not commit.done():
+                commit.set_result(None)
+        role = self.replica.role
+        if isinstance(role, Leader) and role.epoch != self._led_epoch and high_watermark > role.start_offset:
+            self._led_epoch = role.epoch
+            self._listener.lead(role.epoch)
 
     async def _load(self) -> None:
-        """Deliver what was committed before this run, and keep the rest for later."""
+        """Deliver the newest snapshot, and keep what is in the log until it is known to be committed."""
         snapshot_id = self._store.latest
         snapshot, batches = await self._disk.offload(self.journal.read_all, self._decode)
         if snapshot_id is not None and snapshot is not None:
             values = [self._decode(value) for value in snapshot.values]
             self._listener.load(snapshot_id, snapshot.last_contained_ms or 0, values)
         self._uncommitted = deque(batches)
-        self._is_loaded = True
-        self._deliver(self.log.high_watermark)
 
     # Following
 
-    @property
-    def is_caught_up(self) -> bool:
-        """Whether all that was committed when the leader was first heard of has been delivered."""
-        return self._is_loaded
-
     async def follow(self, leader_id: int, epoch: int) -> None:
         """An answer names the leader of an epoch, or -1: take it over unless it is old news."""
-        await self._carry_out(self.replica.heard_of(leader_id, epoch, self._monotonic_ms()))
+        self._act(self.replica.heard_of(leader_id, epoch, self._monotonic_ms()))
+        await self._settled()
+
+    def is_following(self, leader_id: int, epoch: int) -> bool:
+        """Whether what this leader sent in this epoch may still be taken."""
+        role = self.replica.role
+        return isinstance(role, Follower) and (role.leader_id, role.epoch) == (leader_id, epoch)
+
+    def heard_from_leader(self) -> None:
+        """The leader has answered: it is there."""
+        self.replica.fetched_from_leader(self._monotonic_ms())
 
     async def take_fetched(self, records: Buffer, high_watermark: int) -> None:
         """Append what the leader sent after the end of this log, and deliver what is committed by now.
 
-        It is not flushed: what a crash takes is fetched again.
+        `is_following` first, with nothing awaited in between. A broker's log is not flushed: what a crash
+        takes is fetched again. A controller's is, before its next fetch says that it has it.
         """
         end = whole_batches_end(records)
         if end:
@@ -413,41 +588,53 @@ class Driver(Generic[_T]):
             self._next_offset = self.log.log_end_offset
             for record in control_records_of(run):
                 self._take_control(record)
-            if self._is_loaded:
-                self._uncommitted.extend(batches)
-        if high_watermark < 0:
-            return
-        await self._carry_out(self.replica.follow_high_watermark(high_watermark, self.log.log_end_offset))
-        if not self._is_loaded:
-            await self._load()
+            self._uncommitted.extend(batches)
+            position = self.journal.end
+            self.replica.appended(position.end_offset, position.epoch)
+        await self.flushed()
+        if high_watermark >= 0:
+            self._act(self.replica.follow_high_watermark(high_watermark, self.log.log_end_offset))
+            await self._settled()
 
-    def truncate(self, diverging: EpochEnd) -> None:
+    async def flushed(self) -> None:
+        """Back when a controller's log is on stable storage: its next fetch says that it has it."""
+        if not self._config.is_observer and self.replica.end_offset < self.log.log_end_offset:
+            async with self._disk_turn:
+                if self.journal.is_open:
+                    await self._flush()
+
+    async def truncate(self, diverging: EpochEnd, leader_id: int, epoch: int) -> None:
         """The leader's log is another one after this: cut off what it does not have."""
-        offset = self.journal.truncate_to(diverging)
-        if offset < self.replica.high_watermark:
-            raise DivergedBelowCommit(offset, self.replica.high_watermark)
-        logger.info("Cut the metadata log off at %d, where the leader's goes another way.", offset)
-        self._next_offset = offset
-        self.replica.voters.truncate_to(offset)
-        self.replica.kraft_version.truncate_to(offset)
-        while self._uncommitted and self._uncommitted[-1].last_offset >= offset:
-            self._uncommitted.pop()
+        async with self._disk_turn:
+            if not self.is_following(leader_id, epoch):
+                return
+            offset = self.journal.common_end(diverging)
+            if offset < self.replica.high_watermark:
+                raise DivergedBelowCommit(offset, self.replica.high_watermark)
+            self.log.truncate_to(offset)
+            logger.info("Cut the metadata log off at %d, where the leader's goes another way.", offset)
+            self._next_offset = offset
+            self.replica.truncated(offset, self.journal.end.epoch)
+            while self._uncommitted and self._uncommitted[-1].last_offset >= offset:
+                self._uncommitted.pop()
 
-    async def adopt_snapshot(self, download: Download) -> None:
+    async def adopt_snapshot(self, download: Download, leader_id: int, epoch: int) -> None:
         """Begin anew with a snapshot of the leader's, which is ahead of this log."""
         snapshot, kept = await self._disk.offload(self._store.finish_download, download)
-        self._store.add(kept)
-        self.journal.start_anew_at_snapshot()
-        offset = kept.id.offset
-        self._next_offset = offset
-        self._uncommitted.clear()
-        self.replica.voters.clear()
-        self.replica.kraft_version.clear()
-        self._take_quorum_facts(offset - 1, snapshot.kraft_version, snapshot.voters)
         values = [self._decode(value) for value in snapshot.values]
-        self._listener.load(kept.id, snapshot.last_contained_ms or 0, values)
-        self._is_loaded = True
-        await self._carry_out(self.replica.follow_high_watermark(offset, offset))
+        async with self._disk_turn:
+            if not self.is_following(leader_id, epoch) or kept.id.offset <= self.replica.high_watermark:
+                return
+            self._store.add(kept)
+            self.journal.start_anew_at_snapshot()
+            offset = kept.id.offset
+            self._next_offset = offset
+            self._uncommitted.clear()
+            self.replica.replaced_by_snapshot(offset, kept.id.epoch)
+            self._take_quorum_facts(offset - 1, snapshot.kraft_version, snapshot.voters)
+            self._listener.load(kept.id, snapshot.last_contained_ms or 0, values)
+            self._act(self.replica.follow_high_watermark(offset, offset))
+        await self._settled()
 
     def begin_download(self, snapshot_id: SnapshotId) -> Download:
         return self._store.begin_download(snapshot_id)
@@ -513,13 +700,13 @@ class DivergedBelowCommit(RuntimeError):
 
 
 class UnsupportedQuorum(RuntimeError):
-    """The quorum has other voters than this node."""
+    """The quorum cannot be what the settings of this node say."""
 
     def __init__(self, voters: Sequence[int], node_id: int) -> None:
         if voters:
             text = (
-                f"The voters of the quorum are {', '.join(map(str, voters))}; this version runs a quorum "
-                f"whose only voter is this node ({node_id}). Set controller.quorum.voters to this node alone."
+                f"Node {node_id} is one of the voters {', '.join(map(str, voters))} and, by process.roles, "
+                "no controller. Add controller there, or take the node from controller.quorum.voters."
             )
         else:
             text = (

@@ -175,13 +175,12 @@ class Journal:
 
     # Changing
 
-    def truncate_to(self, diverging: EpochEnd) -> int:
-        """Cut off what the leader does not have; the new end of the log."""
+    def common_end(self, diverging: EpochEnd) -> int:
+        """How far this log is the leader's, as far as its answer tells."""
         local = self.end_of_epoch(diverging.epoch)
         offset = local.end_offset
         if local.epoch == diverging.epoch:
             offset = min(offset, diverging.end_offset)
-        self.log.truncate_to(offset)
         return offset
 
     def start_anew_at_snapshot(self) -> None:

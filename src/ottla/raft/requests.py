@@ -1,8 +1,4 @@
-"""What a replica answers to the requests of other replicas, decided on its role and its log alone.
-
-A quorum of one answers Vote, BeginQuorumEpoch and EndQuorumEpoch without giving way: nobody else can be
-elected by its voters, so a replica that says so belongs to another quorum.
-"""
+"""What a replica answers to those who fetch from it, decided on its role and its log alone."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from ottla.raft.journal import EpochEnd
 from ottla.raft.replica import Replica
 from ottla.raft.roles import Leader
 from ottla.raft.snapshots import BOOTSTRAP_ID, SnapshotId
-from ottla.raft.voters import ReplicaKey
 from ottla.wire.errors import ErrorCode
 
 
@@ -85,32 +80,3 @@ def _judge_position(extent: Extent, position: Position) -> Verdict:
     if end.epoch != position.last_epoch or end.end_offset < offset:
         return end
     return READABLE
-
-
-def judge_vote(
-    replica: Replica, *, epoch: int, candidate_id: int, last_epoch: int, last_offset: int, is_pre_vote: bool
-) -> ErrorCode:
-    """The error of a vote request. The vote itself is never given: this replica has its leader."""
-    is_illegal = last_epoch > epoch if is_pre_vote else last_epoch >= epoch
-    if last_offset < 0 or last_epoch < 0 or is_illegal:
-        return ErrorCode.INVALID_REQUEST
-    return _judge_peer(replica, epoch, candidate_id)
-
-
-def judge_leader(replica: Replica, *, epoch: int, leader_id: int) -> ErrorCode:
-    """The error for another replica that says it leads, or no longer leads, an epoch."""
-    found = _judge_peer(replica, epoch, leader_id)
-    if found is not ErrorCode.NONE or leader_id == replica.local.key.id:
-        return found
-    return ErrorCode.INCONSISTENT_VOTER_SET
-
-
-def is_addressed_to(replica: Replica, key: ReplicaKey | None) -> bool:
-    """Whether a request that names its receiver (None: it does not) means this replica."""
-    return key is None or replica.local.key.matches(key)
-
-
-def _judge_peer(replica: Replica, epoch: int, peer_id: int) -> ErrorCode:
-    if epoch < replica.epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
-    return ErrorCode.INVALID_REQUEST if peer_id < 0 else ErrorCode.NONE

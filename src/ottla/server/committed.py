@@ -26,7 +26,6 @@ from ottla.raft.replica import Timeouts
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.server.waiting import WatchList
-from ottla.wire.errors import NotController
 from ottla.wire.message import Message
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
@@ -38,8 +37,6 @@ Subscriber = Callable[[ClusterImage, ImageDelta], None]
 
 class CommittedMetadata(ABC):
     """What every node knows of the cluster."""
-
-    is_remote = False  # whether the controllers are on other nodes
 
     def __init__(
         self,
@@ -84,12 +81,14 @@ class CommittedMetadata(ABC):
             timeouts=Timeouts(
                 config.int_of("controller.quorum.election.timeout.ms"),
                 config.int_of("controller.quorum.fetch.timeout.ms"),
+                config.int_of("controller.quorum.election.backoff.max.ms"),
             ),
             segment_bytes=config.int_of("metadata.log.segment.bytes"),
             segment_ms=config.int_of("metadata.log.segment.ms"),
             retention_bytes=config.int_of("metadata.max.retention.bytes"),
             retention_ms=config.int_of("metadata.max.retention.ms"),
             is_observer=not config.is_controller,
+            has_bootstrap=bool(config.quorum_bootstrap_servers),
         )
 
     # The face
@@ -104,9 +103,27 @@ class CommittedMetadata(ABC):
     def leader_id(self) -> int:
         """The active controller, -1 if none is known."""
 
+    @property
     @abstractmethod
+    def is_remote(self) -> bool:
+        """Whether the active controller is, or may be, on another node, so that requests are handed on."""
+
     async def start(self) -> None:
-        """Load the metadata log and join the cluster; back once `image` holds all that is committed."""
+        """Load the metadata log and join the cluster."""
+        await self.open()
+        await self.join()
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Load the metadata log; from now on other replicas can be answered."""
+
+    @abstractmethod
+    async def join(self) -> None:
+        """Take part; back once `image` holds all that is committed (a controller alone need not wait)."""
+
+    @abstractmethod
+    async def leave(self) -> None:
+        """Before the node stops serving: hand over what others can only take while it still answers."""
 
     @abstractmethod
     async def stop(self) -> None: ...
@@ -121,9 +138,16 @@ class CommittedMetadata(ABC):
     async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
         """Ask the active controller, wherever it is, in the name of this node. Errors are KafkaErrors."""
 
+    @abstractmethod
     async def forward(self, frame: bytes, principal: str, client_host: str) -> bytes:
-        """Have a controller elsewhere answer a client's request; the frame of its response."""
-        raise NotController("Requests are not handed on where the controller is.")
+        """Have a controller elsewhere answer a client's request; the frame of its response, without its size.
+
+        ControllerIsHere: it turns out to be on this node.
+        """
+
+    @abstractmethod
+    def learn_address(self, node_id: int, host: str, port: int) -> None:
+        """Another controller says where the leader is."""
 
     @abstractmethod
     def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse: ...
@@ -179,6 +203,10 @@ class CommittedMetadata(ABC):
     @abstractmethod
     def lead(self, epoch: int) -> None:
         """This node leads the quorum."""
+
+    @abstractmethod
+    def resign(self, epoch: int) -> None:
+        """This node leads the quorum no more."""
 
     # Snapshots
 

@@ -1,23 +1,35 @@
-"""The way from a broker to the active controller on another node: one connection, asked again until answered.
+"""The way from a node to the active controller on another one: one connection, asked again until answered.
 
 Where the controller is, the follower of the metadata log knows. Rule: a request is sent again when its
 connection broke or its receiver is not the controller any more, as Kafka's brokers do; so it may be carried
-out twice, and whatever is asked here must bear that.
+out twice, and whatever is asked here must bear that. On a node that is a controller itself the active one may
+turn out to be here: `ControllerIsHere`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections.abc import Callable
 from typing import Any
 
 from ottla.ports import Clock, Network
 from ottla.server.channel import Channel
 from ottla.server.forwarding import mentions_error
+from ottla.wire import codec
 from ottla.wire.errors import ErrorCode, RequestTimedOut, for_code
 from ottla.wire.message import Message
+from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.wire.messages.protocol_data import DefaultPrincipalData
 
 Address = tuple[str, int]
+
+FORWARD_TIMEOUT_MS = 60_000
+LINK_RETRY_SECONDS = 0.05
+
+
+class ControllerIsHere(Exception):
+    """The active controller is on this node: ask it directly."""
 
 
 class ControllerLink:
@@ -32,8 +44,10 @@ class ControllerLink:
         client_id: str,
         retry_seconds: float,
         socket_timeout_ms: int,
+        is_here: Callable[[], bool] = lambda: False,
     ) -> None:
         """`socket_timeout_ms`: a controller that is silent for so long is taken for gone."""
+        self._is_here = is_here
         self._network = network
         self._clock = clock
         self._find_controller = find_controller
@@ -57,6 +71,8 @@ class ControllerLink:
         deadline = self._clock.monotonic() + timeout_ms / 1000
         problem = "no active controller is known"
         while True:
+            if self._is_here():
+                raise ControllerIsHere
             remaining = deadline - self._clock.monotonic()
             if remaining <= 0:
                 raise RequestTimedOut(
@@ -97,3 +113,63 @@ class ControllerLink:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+
+class RemoteController:
+    """The active controller as other nodes reach it: for a node's own requests, and for those of clients."""
+
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        find_controller: Callable[[], Address | None],
+        *,
+        node_id: int,
+        socket_timeout_ms: int,
+        is_here: Callable[[], bool] = lambda: False,
+    ) -> None:
+        def link(purpose: str) -> ControllerLink:
+            return ControllerLink(
+                network,
+                clock,
+                find_controller,
+                client_id=f"broker-{node_id}-{purpose}",
+                retry_seconds=LINK_RETRY_SECONDS,
+                socket_timeout_ms=socket_timeout_ms,
+                is_here=is_here,
+            )
+
+        self._requests = link("requests")
+        self._forwarding = link("forwarding")
+
+    def close(self) -> None:
+        self._requests.close()
+        self._forwarding.close()
+
+    async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
+        return await self._requests.ask(request, timeout_ms=timeout_ms or FORWARD_TIMEOUT_MS)
+
+    async def forward(self, frame: bytes, principal: str, client_host: str) -> bytes:
+        """Have the controller answer a client's request; the frame of its response, without its size."""
+        request = EnvelopeRequest(
+            request_data=frame,
+            request_principal=_principal_bytes(principal),
+            client_host_address=_host_bytes(client_host),
+        )
+        response: EnvelopeResponse = await self._forwarding.exchange(request, timeout_ms=FORWARD_TIMEOUT_MS)
+        if response.error_code:
+            raise for_code(response.error_code)("The controller could not read a forwarded request.")
+        return response.response_data or b""
+
+
+def _principal_bytes(principal: str) -> bytes:
+    """A principal as brokers hand it on: a version, then the message."""
+    kind, _, name = principal.partition(":")
+    return (0).to_bytes(2, "big") + codec.encode(DefaultPrincipalData(type=kind, name=name), 0)
+
+
+def _host_bytes(host: str) -> bytes:
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).packed
+    except ValueError:
+        return bytes(4)

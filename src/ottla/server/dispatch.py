@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.ports import Buffer
 from ottla.server.connection import Connection, FileSlice
+from ottla.server.controller_link import ControllerIsHere
 from ottla.server.forwarding import Forward, Forwarding, mentions_error
 from ottla.server.waiting import Answer, answer_of
 from ottla.wire import apis, codec
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from ottla.server.broker import Broker
 
 logger = logging.getLogger("ottla.server.dispatch")
+
+HAND_ON_TRIES = 5
 
 _PREFIX = Struct(">ii")
 _PREFIX_FLEXIBLE = Struct(">iix")
@@ -129,16 +132,27 @@ class _ForwardingRoute(_Route):
             request, end = decode(frame, position)
             return _Forwarded(bytes(frame), request), end
 
-        async def hand_on(broker: Broker, forwarded: _Forwarded, context: RequestContext) -> Any:
-            try:
-                return await forward(forwarded.frame, context.principal, context.connection.peer_host)
-            except RequestTimedOut as error:
-                logger.warning("%s was not forwarded: %s", apis.API_BY_KEY[key].name, error)
-            except KafkaError as error:
-                context.connection.close(f"its {apis.API_BY_KEY[key].name} was refused: {error}")
-                return None
-            outcome = handle(broker, forwarded.request, context)  # which knows how this API says so
+        async def handle_here(broker: Broker, forwarded: _Forwarded, context: RequestContext) -> Any:
+            outcome = handle(broker, forwarded.request, context)
             return await outcome if inspect.iscoroutine(outcome) else outcome
+
+        async def hand_on(broker: Broker, forwarded: _Forwarded, context: RequestContext) -> Any:
+            for _ in range(HAND_ON_TRIES):
+                try:
+                    if broker.quorum.is_remote:
+                        return await forward(forwarded.frame, context.principal, context.connection.peer_host)
+                except ControllerIsHere:
+                    pass
+                except RequestTimedOut as error:
+                    logger.warning("%s was not forwarded: %s", apis.API_BY_KEY[key].name, error)
+                    break
+                except KafkaError as error:
+                    context.connection.close(f"its {apis.API_BY_KEY[key].name} was refused: {error}")
+                    return None
+                response = await handle_here(broker, forwarded, context)
+                if not broker.quorum.is_remote or not mentions_error(response, ErrorCode.NOT_CONTROLLER):
+                    return response  # else another node is the active controller by now
+            return await handle_here(broker, forwarded, context)  # which knows how this API says so
 
         self.decode = decode_and_keep  # type: ignore[assignment]
         self.handle = hand_on

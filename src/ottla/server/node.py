@@ -137,7 +137,7 @@ class Node:
         await self._bind_listeners()
         self._quorum = quorum = self._make_quorum(cluster_id, directories.metadata_directory_id)
         self.failure = quorum.failure
-        await quorum.start()
+        await quorum.open()
         self._broker = broker = Broker(
             node_id=config.node_id,
             cluster_id=cluster_id,
@@ -154,6 +154,8 @@ class Node:
             producer_ids=ProducerIds(quorum, config.node_id),
             network=self._network,
         )
+        await self._serve_listeners("controller")  # without which no leader could be elected
+        await quorum.join()
         self._take_dynamic_config()
         if config.is_broker:
             self._placements = Placements(broker, self._broker_epoch)
@@ -163,7 +165,6 @@ class Node:
             self._replicas.apply_all(quorum.image)
             broker.start_coordinators()
         quorum.subscribe(self._on_metadata)
-        await self._serve_listeners("controller")
         if config.is_broker:
             self._registration = Registration(
                 broker,
@@ -199,6 +200,7 @@ class Node:
             cluster_id=cluster_id,
             directory_id=directory_id,
             controller_endpoints=self._bound(config.advertised_controller_listeners),
+            network=self._network,
         )
 
     def _make_directories(self) -> LogDirectories:
@@ -262,7 +264,7 @@ class Node:
         for listener in self.listeners:
             if self._kinds[listener.name] != kind:
                 continue
-            forward = quorum.forward if quorum.is_remote else None
+            forward = quorum.forward if kind == "broker" else None
             dispatcher = Dispatcher(self.broker, HANDLERS, listener.name, kind, forward=forward)
             self.broker.dispatchers[listener.name] = dispatcher
             if kind == "broker":
@@ -427,9 +429,11 @@ class Node:
     async def stop(self) -> None:
         """Stop cleanly: nothing acknowledged is left unflushed, and the next start needs no recovery."""
         if self._registration is not None:
-            if self._quorum is not None and self._quorum.is_remote:
+            if self._has_other_brokers:
                 await self._registration.leave()
             await self._registration.stop()
+        if self._quorum is not None:
+            await self._quorum.leave()
         for listener in self.listeners:
             listener.stop_accepting()
         if self._broker is not None:
@@ -449,6 +453,14 @@ class Node:
             await self._quorum.stop()
         if self._directories is not None:
             await self._directories.close(broker_epoch=self._broker_epoch())
+
+    @property
+    def _has_other_brokers(self) -> bool:
+        """Whether somebody could take over what this broker leads."""
+        if self._quorum is None or self._quorum.is_remote:
+            return True
+        brokers = self._quorum.image.brokers.values()
+        return any(broker.id != self.config.node_id and not broker.fenced for broker in brokers)
 
     async def _drain(self) -> None:
         """Give requests that are being answered a moment to finish."""

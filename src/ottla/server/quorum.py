@@ -1,5 +1,9 @@
 """The controller on this node, and its state of the cluster: decisions in, committed changes out.
 
+One of several controllers leads the quorum and is the active one: it has a `ControllerState` from when it has
+replayed all that was committed before its epoch until it leads no more. The others follow its log as brokers
+do, and hand requests on to it.
+
 `submit` decides on the newest state, appends the records and answers once they are committed. `image` is
 the committed state: it changes only by replay of committed records, and whoever subscribed is told what
 changed, after it has. The two are apart because a decision must see those before it, while nobody else may
@@ -38,17 +42,21 @@ from ottla.controller.registrations import InvalidMetadata
 from ottla.controller.result import Result
 from ottla.controller.rules import BrokerConfigRules
 from ottla.controller.state import ControllerSettings, ControllerState
-from ottla.ports import Clock, Disk, Random
+from ottla.ports import Clock, Disk, Network, Random
 from ottla.raft.driver import TOPIC, CommittedBatch
 from ottla.raft.election import NOBODY
 from ottla.raft.replica import NotLeader
 from ottla.raft.roles import Leader, Progress
 from ottla.raft.voters import ReplicaKey
 from ottla.server.committed import CommittedMetadata
+from ottla.server.controller_link import ControllerIsHere, RemoteController
+from ottla.server.log_follower import LogFollower
+from ottla.server.quorum_peers import QuorumPeers
 from ottla.wire import uuid
 from ottla.wire.errors import (
     ErrorCode,
     InvalidUpdateVersion,
+    KafkaError,
     KafkaStorageError,
     NotController,
     RequestTimedOut,
@@ -68,6 +76,9 @@ logger = logging.getLogger("ottla.server.quorum")
 RECORDS_PER_BATCH_MAX = 10_000
 CLEAN_INTERVAL_S = 60.0
 UNCLEAN_ELECTION_INTERVAL_S = 300.0
+REGISTER_INTERVAL_S = 0.5
+HAND_OVER_SECONDS_MAX = 5.0
+ASK_TIMEOUT_MS = 60_000
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 _T = TypeVar("_T")
@@ -78,6 +89,7 @@ _DECISIONS: dict[type[Message], Callable[[ControllerState, Any], Result[Any]]] =
     AssignReplicasToDirsRequest: assign_replicas_to_dirs,
     BrokerHeartbeatRequest: broker_heartbeat,
     BrokerRegistrationRequest: lambda state, request: register_broker(state, request, 4, is_local=True),
+    ControllerRegistrationRequest: register_controller,
 }
 """What the broker of this same node asks of its controller."""
 
@@ -95,8 +107,12 @@ class Quorum(CommittedMetadata):
         cluster_id: str,
         directory_id: bytes,
         controller_endpoints: Sequence[Endpoint] | None = None,
+        network: Network | None = None,
     ) -> None:
-        """`controller_endpoints`: where this node's controller is really reached, if not as configured."""
+        """`controller_endpoints`: where this node's controller is really reached, if not as configured.
+
+        Without a `network` it can only be the only voter.
+        """
         advertised = config.advertised_controller_listeners
         super().__init__(
             disk=disk,
@@ -112,6 +128,41 @@ class Quorum(CommittedMetadata):
         self._waiting: deque[tuple[int, asyncio.Future[Any], Any]] = deque()
         self._last_append_at = 0.0
         self._tasks: list[asyncio.Task[None]] = []
+        self._bootstrap: list[Message] = []
+        self._activation: asyncio.Future[Any] | None = None
+        self._follower: LogFollower | None = None
+        self._controller: RemoteController | None = None
+        self._peers: QuorumPeers | None = None
+        if network is not None:
+            self._connect(network)
+        self.failure.add_done_callback(
+            lambda _: self._fail_waiting(KafkaStorageError("The metadata log failed."))
+        )
+
+    def _connect(self, network: Network) -> None:
+        """The ways to the other controllers."""
+        config = self._config
+        self._follower = follower = LogFollower(
+            network=network,
+            random=self._random,
+            config=config,
+            driver=self.driver,
+            cluster_id=self.cluster_id,
+            image_offset=lambda: self.image.offset,
+        )
+        self._controller = RemoteController(
+            network,
+            self._clock,
+            follower.leader_address,
+            node_id=config.node_id,
+            socket_timeout_ms=config.int_of("controller.socket.timeout.ms"),
+            is_here=lambda: self.is_active,
+        )
+        self._peers = QuorumPeers(
+            network, config, self.driver, self.cluster_id, follower.address_of, follower.learn
+        )
+        self.driver.on_ask = self._peers.ask
+        self.driver.on_leader = follower.on_leader
 
     # Facts
 
@@ -123,24 +174,61 @@ class Quorum(CommittedMetadata):
     @property
     def leader_id(self) -> int:
         """The active controller, -1 if none is known."""
-        return self.driver.replica.leader_id if self.is_active else NOBODY
+        if self.is_active:
+            return self._config.node_id
+        return NOBODY if self._follower is None else self._follower.leader_id
+
+    @property
+    def is_remote(self) -> bool:
+        return self._controller is not None and not self.is_active
+
+    def learn_address(self, node_id: int, host: str, port: int) -> None:
+        """Another controller says where the leader is."""
+        if self._follower is not None:
+            self._follower.learn(node_id, (host, port))
 
     # Life
 
-    async def start(self) -> None:
-        """Load the metadata log and join the quorum; back once `image` holds all that is committed."""
+    async def open(self) -> None:
+        """Load the metadata log. The only voter leads when this is back."""
+        self._bootstrap = await self._disk.offload(self._read_bootstrap)
         await self.driver.start()
-        await self._activate()
+
+    async def join(self) -> None:
+        """Take part in the quorum. A broker of this node waits for all that is committed."""
         config = self._config
+        if self._follower is not None:
+            self._tasks.append(asyncio.create_task(self._follower.run()))
+        if self._activation is not None:
+            await self._activation
+        elif self._follower is None:
+            raise NotController("This node is no voter of the quorum, and knows no other.")
+        elif config.is_broker:
+            await asyncio.wait([self._follower.caught_up, self.failure], return_when=asyncio.FIRST_COMPLETED)
+            if self.failure.done():
+                self.failure.result()
         idle_ms = config.int_of("metadata.max.idle.interval.ms")
         if idle_ms > 0:
             self._every(idle_ms / 1000, self._write_no_op)
         self._every(config.int_of("broker.session.timeout.ms") / 8000, self._fence_stale_brokers)
         self._every(CLEAN_INTERVAL_S, self.driver.clean)
         self._every(UNCLEAN_ELECTION_INTERVAL_S, lambda: self._repeat(elect_unclean_leaders))
+        if self._follower is not None:
+            self._every(REGISTER_INTERVAL_S, self._register_with_leader)
         if config.bool_of("auto.leader.rebalance.enable"):
             seconds = config.int_of("leader.imbalance.check.interval.seconds")
             self._every(seconds, lambda: self._repeat(balance_leaders))
+
+    async def leave(self) -> None:
+        """Hand leadership over while other voters can still ask us for their votes."""
+        replica, follower = self.driver.replica, self._follower
+        if follower is None or not self.driver.is_leader or replica.is_only_voter or self.failure.done():
+            return
+        self.driver.resign()
+        deadline = self._clock.monotonic() + HAND_OVER_SECONDS_MAX
+        while follower.leader_id == NOBODY and self._clock.monotonic() < deadline:
+            self.driver.resign()  # again, should nobody else want to
+            await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
         """Finish what is under way and close the log."""
@@ -150,24 +238,46 @@ class Quorum(CommittedMetadata):
         self._tasks.clear()
         await self._settle_snapshot()
         await self.driver.stop()
+        if self._peers is not None:
+            await self._peers.close()
+        if self._controller is not None:
+            self._controller.close()
+        if self._follower is not None:
+            self._follower.close()
         self._state = None
         self._fail_waiting(NotController("This controller is shutting down."))
 
-    async def _activate(self) -> None:
-        """Write what a new active controller must, and register this one."""
-        bootstrap = await self._disk.offload(self._read_bootstrap)
+    def _activate(self) -> asyncio.Future[Any]:
+        """Write what a new active controller must before anything else, and register this one."""
         minimum = self._config.int_of("min.insync.replicas")
-        registration = self._registration()
+        registration, bootstrap = self._registration(), self._bootstrap
 
         def register(state: ControllerState) -> Result[Any]:
-            if state.image.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+            known = state.image.controllers.get(self._config.node_id)
+            is_known = known is not None and known.incarnation_id == self._incarnation_id
+            if is_known or state.image.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
                 return Result(None)
             return register_controller(state, registration)
 
-        await asyncio.gather(  # one flush for both
-            self.submit(lambda state: Result(None, activation_records(state.image, bootstrap, minimum))),
-            self.submit(register),
+        both = asyncio.gather(  # one flush for both
+            self._decide(lambda state: Result(None, activation_records(state.image, bootstrap, minimum))),
+            self._decide(register),
         )
+        both.add_done_callback(_see)
+        return both
+
+    async def _register_with_leader(self) -> None:
+        """A controller that does not lead tells the one that does where it is."""
+        image = self.image
+        if self.is_active or image.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+            return
+        known = image.controllers.get(self._config.node_id)
+        if known is not None and known.incarnation_id == self._incarnation_id:
+            return
+        try:
+            await self.ask(self._registration(), timeout_ms=2_000)
+        except KafkaError as error:
+            logger.info("This controller is not registered yet: %s", error)
 
     def _read_bootstrap(self) -> list[Message]:
         path = f"{self._config.metadata_log_directory}/{BOOTSTRAP_FILE}"
@@ -220,6 +330,10 @@ class Quorum(CommittedMetadata):
         """
         if timeout_ms is not None and timeout_ms <= 0:
             raise RequestTimedOut
+        return await self._decide(decision)
+
+    def _decide(self, decision: Callable[[ControllerState], Result[_T]]) -> asyncio.Future[_T]:
+        """Decide now; the future has the answer once that is committed."""
         state = self._state
         if self.failure.done():
             raise KafkaStorageError("The metadata log of this controller failed.")
@@ -228,21 +342,45 @@ class Quorum(CommittedMetadata):
         state.now_ms = int(self._clock.monotonic() * 1000)
         result = decision(state)
         last_offset = self._append(state, result)
-        if last_offset is None:
-            return result.response
         answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self._waiting.append((last_offset, answer, result.response))
-        return await answer
+        if last_offset is None:
+            answer.set_result(result.response)
+        else:
+            self._waiting.append((last_offset, answer, result.response))
+        return answer
 
     async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
-        """The short way of this node's own broker: no socket, the same decisions."""
+        """The short way of this node's own broker if the active controller is here; else by a socket."""
         decide = _DECISIONS.get(type(request)) or _creation(request)
-        work = asyncio.shield(self.submit(lambda state: decide(state, request)))
+        remote = self._controller
+        deadline = self._clock.monotonic() + (ASK_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
+        while True:
+            if remote is None or self.is_active:
+                try:
+                    return await self._ask_here(lambda state: decide(state, request), timeout_ms)
+                except NotController:
+                    if remote is None:
+                        raise
+            remaining_ms = max(int((deadline - self._clock.monotonic()) * 1000), 1)
+            try:
+                return await remote.ask(request, timeout_ms=remaining_ms)
+            except ControllerIsHere:
+                continue
+
+    async def _ask_here(
+        self, decision: Callable[[ControllerState], Result[Any]], timeout_ms: int | None
+    ) -> Any:
+        work = asyncio.shield(self.submit(decision))
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 return await work
         except TimeoutError:
             raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
+
+    async def forward(self, frame: bytes, principal: str, client_host: str) -> bytes:
+        if self._controller is None:
+            raise ControllerIsHere
+        return await self._controller.forward(frame, principal, client_host)
 
     def _append(self, state: ControllerState, result: Result[Any]) -> int | None:
         """Append and apply a decision; the offset to wait for, None if there is none."""
@@ -324,9 +462,17 @@ class Quorum(CommittedMetadata):
             random_bytes=self._random.bytes,
             random_below=self._random.below,
         )
-        self.failure.add_done_callback(
-            lambda _: self._fail_waiting(KafkaStorageError("The metadata log failed."))
-        )
+        self._activation = self._activate()
+        if self._follower is not None:
+            self._follower.note_caught_up()
+
+    def resign(self, epoch: int) -> None:
+        logger.info("This node is no longer the active controller of epoch %d.", epoch)
+        self._state = None
+        if self.failure.done():
+            self._fail_waiting(KafkaStorageError("The metadata log failed."))
+        else:
+            self._fail_waiting(NotController("This node is no longer the active controller."))
 
     def _fail_waiting(self, error: Exception) -> None:
         while self._waiting:
@@ -381,6 +527,12 @@ def _replica_state(key: ReplicaKey, progress: Progress, ahead_ms: int) -> Descri
             progress.last_caught_up_ms + ahead_ms if progress.last_caught_up_ms >= 0 else -1
         ),
     )
+
+
+def _see(answer: asyncio.Future[Any]) -> None:
+    """Take notice of an error: a controller that leads no more when it begins is nothing to worry about."""
+    if not answer.cancelled() and (error := answer.exception()) is not None:
+        logger.info("The active controller did not begin its work: %s", error)
 
 
 def _with_levels(image: ClusterImage, records: Sequence[Message]) -> list[tuple[Message, int]]:

@@ -41,6 +41,9 @@ class Told:
     def lead(self, epoch: int) -> None:
         raise AssertionError("an observer never leads")
 
+    def resign(self, epoch: int) -> None:
+        raise AssertionError("an observer never leads")
+
 
 class Observer:
     """One run of an observer on a directory."""
@@ -131,7 +134,7 @@ def test_what_the_leader_does_not_have_is_cut_off_and_never_delivered(tmp_path: 
             await driver.follow(1, 2)
             await driver.take_fetched(batch(0, 2, b"a") + batch(1, 2, b"lost"), 1)
             await driver.follow(1, 3)
-            driver.truncate(EpochEnd(2, 1))
+            await driver.truncate(EpochEnd(2, 1), 1, 3)
             assert observer.end == EpochEnd(2, 1)
             await driver.take_fetched(batch(1, 3, b"b"), 2)
             assert told.records == [b"a", b"b"]
@@ -146,7 +149,7 @@ def test_a_leader_that_lost_what_was_committed_is_not_followed(tmp_path: Path) -
             await driver.follow(1, 2)
             await driver.take_fetched(batch(0, 2, b"a") + batch(1, 2, b"b"), 2)
             with pytest.raises(DivergedBelowCommit, match="format this node anew"):
-                driver.truncate(EpochEnd(2, 1))
+                await driver.truncate(EpochEnd(2, 1), 1, 2)
 
     run(test)
 
@@ -167,7 +170,7 @@ def test_a_snapshot_replaces_a_log_that_is_behind_it(tmp_path: Path) -> None:
             download = driver.begin_download(snapshot_id)
             download.append(content[:50])
             download.append(content[50:])
-            await driver.adopt_snapshot(download)
+            await driver.adopt_snapshot(download, 1, 5)
             assert told.snapshot == (snapshot_id, [b"x", b"y"])
             assert observer.end == EpochEnd(4, 100)
             assert driver.replica.kraft_version.last == 1
@@ -195,7 +198,7 @@ def test_a_damaged_snapshot_is_not_taken(tmp_path: Path) -> None:
             download = driver.begin_download(SnapshotId(100, 4))
             download.append(content[:-5] + b"other")
             with pytest.raises(SnapshotDamaged):
-                await driver.adopt_snapshot(download)
+                await driver.adopt_snapshot(download, 1, 2)
             assert observer.end == EpochEnd(2, 1)
             assert driver.latest_snapshot is None
 

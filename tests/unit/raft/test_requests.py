@@ -8,15 +8,9 @@ import pytest
 
 from ottla.raft.election import ElectionState
 from ottla.raft.journal import EpochEnd
+from ottla.raft.messages import Answer, BeginEpoch, EndEpoch, Vote
 from ottla.raft.replica import OBSERVER_SESSION_MS, Replica, Timeouts
-from ottla.raft.requests import (
-    READABLE,
-    Position,
-    is_addressed_to,
-    judge_fetch,
-    judge_leader,
-    judge_vote,
-)
+from ottla.raft.requests import READABLE, Position, judge_fetch
 from ottla.raft.roles import Follower, Leader, Unattached
 from ottla.raft.snapshots import BOOTSTRAP_ID, SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterSet
@@ -111,40 +105,42 @@ def test_an_empty_replica_gets_a_snapshot_unless_there_is_only_the_one_of_the_fo
 def test_the_only_voter_keeps_its_vote_to_itself() -> None:
     replica = leader()
 
-    def vote(epoch: int, *, candidate: int = 2, last_epoch: int = 3, is_pre_vote: bool = False) -> ErrorCode:
-        return judge_vote(
-            replica,
-            epoch=epoch,
-            candidate_id=candidate,
-            last_epoch=last_epoch,
-            last_offset=10,
-            is_pre_vote=is_pre_vote,
-        )
+    def vote(epoch: int, *, candidate: int = 2, last_epoch: int = 3, is_pre_vote: bool = False) -> Answer:
+        return replica.asked(Vote(epoch, ReplicaKey(candidate), last_epoch, 10, is_pre_vote), 0)[1]
 
-    assert vote(4) is ErrorCode.FENCED_LEADER_EPOCH
-    assert vote(6) is ErrorCode.NONE
-    assert vote(6, candidate=-1) is ErrorCode.INVALID_REQUEST
-    assert vote(6, last_epoch=6) is ErrorCode.INVALID_REQUEST
-    assert vote(6, last_epoch=6, is_pre_vote=True) is ErrorCode.NONE
+    assert vote(4).error is ErrorCode.FENCED_LEADER_EPOCH
+    assert vote(6) == Answer(ErrorCode.NONE, 1, 5, is_granted=False)
+    assert vote(6, candidate=-1).error is ErrorCode.INVALID_REQUEST
+    assert vote(6, last_epoch=6).error is ErrorCode.INVALID_REQUEST
+    assert vote(6, last_epoch=6, is_pre_vote=True).error is ErrorCode.NONE
     assert isinstance(replica.role, Leader)
     assert replica.epoch == 5
 
 
 def test_another_leader_is_one_of_another_quorum() -> None:
     replica = leader()
-    assert judge_leader(replica, epoch=4, leader_id=2) is ErrorCode.FENCED_LEADER_EPOCH
-    assert judge_leader(replica, epoch=6, leader_id=-1) is ErrorCode.INVALID_REQUEST
-    assert judge_leader(replica, epoch=6, leader_id=2) is ErrorCode.INCONSISTENT_VOTER_SET
-    assert judge_leader(replica, epoch=5, leader_id=1) is ErrorCode.NONE
+
+    def told(epoch: int, leader_id: int) -> ErrorCode:
+        begin = replica.asked(BeginEpoch(leader_id, epoch), 0)[1].error
+        assert replica.asked(EndEpoch(leader_id, epoch), 0)[1].error is begin
+        return begin
+
+    assert told(4, 2) is ErrorCode.FENCED_LEADER_EPOCH
+    assert told(6, -1) is ErrorCode.INVALID_REQUEST
+    assert told(6, 2) is ErrorCode.INCONSISTENT_VOTER_SET
+    assert told(5, 1) is ErrorCode.NONE
 
 
 def test_a_request_for_another_disk_is_not_for_this_replica() -> None:
     replica = leader()
-    assert is_addressed_to(replica, None)
-    assert is_addressed_to(replica, ReplicaKey(1))
-    assert is_addressed_to(replica, LOCAL.key)
-    assert not is_addressed_to(replica, ReplicaKey(1, b"x" * 16))
-    assert not is_addressed_to(replica, ReplicaKey(2))
+
+    def error(receiver: ReplicaKey | None) -> ErrorCode:
+        return replica.asked(BeginEpoch(1, 5, receiver), 0)[1].error
+
+    for own in (None, ReplicaKey(1), LOCAL.key):
+        assert error(own) is ErrorCode.NONE
+    for other in (ReplicaKey(1, b"x" * 16), ReplicaKey(2)):
+        assert error(other) is ErrorCode.INVALID_VOTER_KEY
 
 
 # Observers

@@ -25,6 +25,8 @@ from ottla.wire.messages.elect_leaders import ElectLeadersResponse
 class TimedOutQuorum:
     """What handlers find on a broker whose controller does not answer."""
 
+    is_remote = True
+
     def __init__(self) -> None:
         self.kraft_version = 1
 

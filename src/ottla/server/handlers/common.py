@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ottla.server.controller_link import ControllerIsHere
 from ottla.server.partitions import Partition, why_not_hosted
 from ottla.wire.errors import RequestTimedOut
 from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
@@ -151,8 +152,11 @@ async def decide_or_forward(
         frame = request_frame(request, context.version, context.correlation_id, context.client_id)[
             SIZE_BYTES:
         ]
-        answer = await broker.quorum.forward(frame, context.principal, context.connection.peer_host)
         assert request.API_KEY is not None
+        try:
+            answer = await broker.quorum.forward(frame, context.principal, context.connection.peer_host)
+        except ControllerIsHere:
+            return await decide(broker, decision)
         response: _T = read_response(answer, request.API_KEY, context.version)[1]
         return response
     return await decide(broker, decision)

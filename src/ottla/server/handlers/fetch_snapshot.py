@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.raft.journal import TOPIC
 from ottla.raft.requests import refusal
 from ottla.raft.snapshots import BOOTSTRAP_ID, SnapshotId
+from ottla.raft.voters import ReplicaKey
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import is_of_this_cluster, leader_endpoints, replica_of
 from ottla.wire.errors import ErrorCode
@@ -39,7 +40,8 @@ async def handle(
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         piece = _Piece(index=wanted.partition, error_code=error, unaligned_records=b"")
     else:
-        piece = await _piece(broker, wanted, request.max_bytes)
+        asking = ReplicaKey(request.replica_id, wanted.replica_directory_id)
+        piece = await _piece(broker, wanted, request.max_bytes, asking)
         replica = replica_of(broker)
         piece.current_leader = FetchSnapshotResponse.LeaderIdAndEpoch(
             leader_id=replica.leader_id, leader_epoch=replica.epoch
@@ -52,7 +54,9 @@ async def handle(
     return response
 
 
-async def _piece(broker: Broker, wanted: FetchSnapshotRequest.PartitionSnapshot, max_bytes: int) -> _Piece:
+async def _piece(
+    broker: Broker, wanted: FetchSnapshotRequest.PartitionSnapshot, max_bytes: int, replica: ReplicaKey
+) -> _Piece:
     driver = broker.quorum.driver
     snapshot_id = SnapshotId(wanted.snapshot_id.end_offset, wanted.snapshot_id.epoch)
     piece = _Piece(
@@ -63,6 +67,7 @@ async def _piece(broker: Broker, wanted: FetchSnapshotRequest.PartitionSnapshot,
     if refused is not None:
         piece.error_code = refused
         return piece
+    driver.contacted_by(replica)
     store = driver.journal.store
     kept = next((one for one in store.kept if one.id == snapshot_id), None)
     if kept is None or snapshot_id == BOOTSTRAP_ID:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.raft.journal import TOPIC
 from ottla.raft.replica import Replica
+from ottla.raft.voters import ReplicaKey
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
@@ -40,6 +41,26 @@ def only_partition(topics: Sequence[Topic[_P]]) -> _P | None:
         return None
     partition = topics[0].partitions[0]
     return partition if partition.partition_index == 0 else None
+
+
+def receiver_of(voter_id: int, directory_id: bytes) -> ReplicaKey | None:
+    """Whom a request says that it is for; None if it does not."""
+    return None if voter_id < 0 else ReplicaKey(voter_id, directory_id)
+
+
+class _Endpoint(Protocol):
+    name: str
+    host: str
+    port: int
+
+
+def learn_endpoints(
+    broker: Broker, context: RequestContext, leader_id: int, endpoints: Sequence[_Endpoint]
+) -> None:
+    """Keep where a leader says that it is reached, on the listener by which controllers talk."""
+    for endpoint in endpoints:
+        if endpoint.name == context.listener:
+            broker.quorum.learn_address(leader_id, endpoint.host, endpoint.port)
 
 
 def replica_of(broker: Broker) -> Replica:

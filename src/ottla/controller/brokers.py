@@ -48,6 +48,7 @@ from ottla.wire.messages.metadata_records import (
 )
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
+SECURITY_PROTOCOLS = range(4)  # PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
 FENCE = 1
 UNFENCE = -1
 
@@ -74,6 +75,11 @@ def register_broker(
     if has_directories:
         _check_directories(image.brokers, request.broker_id, request.log_dirs)
     _check_features(state, request)
+    for listener in request.listeners:
+        if listener.security_protocol not in SECURITY_PROTOCOLS:
+            raise InvalidRegistration(
+                f"Unknown security protocol {listener.security_protocol} in listener {listener.name}"
+            )
     records: list[Message] = []
     epoch = state.next_offset
     if existing is not None and is_same_incarnation:

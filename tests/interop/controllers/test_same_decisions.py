@@ -65,6 +65,7 @@ class Life:
         self.directories = {b: [identifier("disk", b, number) for number in range(2)] for b in BROKERS}
         self.runs = 0
         self.names = 0
+        self.cleared: set[str] = set()  # topics that Kafka fails on once they are deleted
         self.did = "nothing yet"
         self.settle()
 
@@ -279,8 +280,7 @@ class Life:
 
     def delete(self) -> None:
         found = self.pick()
-        # Kafka does not forget the eligible leaders of a deleted topic, and fails on them later.
-        if found is not None and not any(partition.elr for partition in found[0].partitions.values()):
+        if found is not None and found[0].name not in self.cleared:
             state = Deleting.DeleteTopicState(name=found[0].name)
             self.both(lambda side: Deleting(topics=[state], timeout_ms=TIMEOUT_MS), 6)
 
@@ -305,6 +305,13 @@ class Life:
         config = Configuring.AlterableConfig(name=name, config_operation=0, value=self.chance.choice(texts))
         if resource_type == 4:
             config = Configuring.AlterableConfig(name="min.insync.replicas", config_operation=0, value="2")
+        if config.name == "min.insync.replicas":
+            # Kafka clears the eligible leaders, yet not where it looks for them when a broker goes.
+            self.cleared |= {
+                topic.name
+                for topic in self.image.topics.values()
+                if any(partition.elr for partition in topic.partitions.values())
+            }
         asked = Configuring.AlterConfigsResource(
             resource_type=resource_type, resource_name=resource, configs=[config]
         )

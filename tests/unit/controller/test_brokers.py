@@ -139,6 +139,10 @@ def test_a_broker_in_the_controllers_own_process_need_not_wait_for_its_last_run(
         ({"log_dirs": [identifier("directory", 2, 0)]}, InvalidRegistration),
         ({"features": []}, InvalidRegistration),
         (
+            {"listeners": [BrokerRegistrationRequest.Listener(name="X", security_protocol=9)]},
+            InvalidRegistration,
+        ),
+        (
             {
                 "features": [
                     BrokerRegistrationRequest.Feature(name="metadata.version", max_supported_version=29)

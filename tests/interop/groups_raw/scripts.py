@@ -29,15 +29,23 @@ class Case:
 
 
 CASES: list[Case] = []
+OTHER_CASES: list[Case] = []  # for brokers with other settings
 
 
-def script(*asked: str, first: int = 0, newest_only: bool = False) -> Callable[[Script], Script]:
-    """Registers a script for the versions of these APIs from `first` on, or for the newest alone."""
+def script(
+    *asked: str,
+    first: int = 0,
+    last: int = 99,
+    newest_only: bool = False,
+    cases: list[Case] = CASES,
+) -> Callable[[Script], Script]:
+    """Registers a script for the versions of these APIs from `first` to `last`, or for the newest alone."""
 
     def register(run: Script) -> Script:
         for api in asked:
-            versions = [version for version in apis.API_BY_NAME[api].stable_versions if version >= first]
-            CASES.extend(Case(run, api, version) for version in (versions[-1:] if newest_only else versions))
+            known = apis.API_BY_NAME[api].stable_versions
+            versions = [version for version in known if first <= version <= last]
+            cases.extend(Case(run, api, version) for version in (versions[-1:] if newest_only else versions))
         return run
 
     return register

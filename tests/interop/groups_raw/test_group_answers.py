@@ -18,9 +18,10 @@ from tests.interop.groups_raw import (  # noqa: F401 (importing them registers t
     ask_classic,
     ask_consumer,
     ask_offsets,
+    ask_settings,
     ask_transactions,
 )
-from tests.interop.groups_raw.scripts import CASES, Case
+from tests.interop.groups_raw.scripts import CASES, OTHER_CASES, Case
 from tests.interop.groups_raw.talk import Talk
 
 # Where Ottla answers differently on purpose: (a pattern for "script-api-vN asked path", why).
@@ -44,6 +45,15 @@ def transcript(broker: peers.BrokerProcess, case: Case) -> tuple[list[tuple[str,
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_both_brokers_say_the_same(pair: Pair, case: Case) -> None:
+    assert_same(pair, case)
+
+
+@pytest.mark.parametrize("case", OTHER_CASES, ids=lambda case: case.label)
+def test_both_brokers_say_the_same_with_other_settings(other_pair: Pair, case: Case) -> None:
+    assert_same(other_pair, case)
+
+
+def assert_same(pair: Pair, case: Case) -> None:
     kafka, kafka_end = transcript(pair[0], case)
     assert not kafka_end, f"the script does not fit Kafka: {kafka_end}\n{kafka[-3:]}"
     ottla, ottla_end = transcript(pair[1], case)

@@ -257,6 +257,7 @@ class Driver(Generic[_T]):
         """Carry effects out in their order. What needs the disk is waited for, and with it what follows."""
         for effect in effects:
             if isinstance(effect, LeadershipLost):
+                self._pump()  # what was committed with it is
                 self._lose_leadership(effect.epoch)
             else:
                 self._outbox.append(effect)

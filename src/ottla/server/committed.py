@@ -25,6 +25,7 @@ from ottla.raft.driver import CommittedBatch, Driver, DriverConfig
 from ottla.raft.replica import Timeouts
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from ottla.server.voter_changes import VoterChanges
 from ottla.server.waiting import WatchList
 from ottla.wire.message import Message
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -64,6 +65,7 @@ class CommittedMetadata(ABC):
             disk, clock, random, self._driver_config(directory_id), self, decode_record
         )
         self.failure = self.driver.failure
+        self.voter_changes: VoterChanges | None = None  # where a controller runs
         self.progress = WatchList()  # fetches of other replicas that wait for the log to grow
         self.driver.on_progress = self.progress.notify
 

@@ -52,6 +52,7 @@ from ottla.server.committed import CommittedMetadata
 from ottla.server.controller_link import ControllerIsHere, RemoteController
 from ottla.server.log_follower import LogFollower
 from ottla.server.quorum_peers import QuorumPeers
+from ottla.server.voter_changes import VoterChanges
 from ottla.wire import uuid
 from ottla.wire.errors import (
     ErrorCode,
@@ -62,6 +63,7 @@ from ottla.wire.errors import (
     RequestTimedOut,
 )
 from ottla.wire.message import Message
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -70,6 +72,7 @@ from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.messages.metadata_records import FeatureLevelRecord, NoOpRecord
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 logger = logging.getLogger("ottla.server.quorum")
 
@@ -161,6 +164,14 @@ class Quorum(CommittedMetadata):
         self._peers = QuorumPeers(
             network, config, self.driver, self.cluster_id, follower.address_of, follower.learn
         )
+        self.voter_changes = VoterChanges(
+            self.driver,
+            self._clock,
+            network,
+            config.controller_listener_names[0],
+            request_timeout_ms=config.int_of("controller.quorum.request.timeout.ms"),
+            on_append=self._follow_control_records,
+        )
         self.driver.on_ask = self._peers.ask
         self.driver.on_leader = follower.on_leader
 
@@ -215,6 +226,9 @@ class Quorum(CommittedMetadata):
         self._every(UNCLEAN_ELECTION_INTERVAL_S, lambda: self._repeat(elect_unclean_leaders))
         if self._follower is not None:
             self._every(REGISTER_INTERVAL_S, self._register_with_leader)
+            if config.bool_of("controller.quorum.auto.join.enable"):
+                seconds = config.int_of("controller.quorum.fetch.timeout.ms") / 1000
+                self._every(seconds, self._join_voters)
         if config.bool_of("auto.leader.rebalance.enable"):
             seconds = config.int_of("leader.imbalance.check.interval.seconds")
             self._every(seconds, lambda: self._repeat(balance_leaders))
@@ -278,6 +292,38 @@ class Quorum(CommittedMetadata):
             await self.ask(self._registration(), timeout_ms=2_000)
         except KafkaError as error:
             logger.info("This controller is not registered yet: %s", error)
+
+    async def _join_voters(self) -> None:
+        """Become a voter; one with our id and another disk has to go first."""
+        replica, remote = self.driver.replica, self._controller
+        if remote is None or replica.is_voter or not self.kraft_version or self._follower is None:
+            return
+        if self._follower.leader_id == NOBODY or not self._follower.caught_up.done():
+            return
+        timeout_ms = self._config.int_of("controller.quorum.request.timeout.ms")
+        old, own = replica.voters.last.get(self._config.node_id), replica.local
+        request: Message
+        if old is not None:
+            request = RemoveRaftVoterRequest(
+                cluster_id=self.cluster_id, voter_id=old.key.id, voter_directory_id=old.key.directory_id
+            )
+        else:
+            request = AddRaftVoterRequest(
+                cluster_id=self.cluster_id,
+                timeout_ms=timeout_ms,
+                voter_id=own.key.id,
+                voter_directory_id=own.key.directory_id,
+                listeners=[
+                    AddRaftVoterRequest.Listener(name=e.name, host=e.host, port=e.port) for e in own.endpoints
+                ],
+                ack_when_committed=False,
+            )
+        try:
+            await remote.ask(request, timeout_ms=timeout_ms)
+        except KafkaError as error:
+            logger.info("This controller is no voter yet: %s", error)
+        except ControllerIsHere:
+            pass
 
     def _read_bootstrap(self) -> list[Message]:
         path = f"{self._config.metadata_log_directory}/{BOOTSTRAP_FILE}"
@@ -412,6 +458,11 @@ class Quorum(CommittedMetadata):
         if applied != last_offset:
             raise RuntimeError(f"Records up to {last_offset} were appended, and up to {applied} applied.")
         return last_offset
+
+    def _follow_control_records(self) -> None:
+        """The quorum wrote of itself: the next decision's records come after that."""
+        if self._state is not None:
+            self._state.next_offset = self.driver.next_offset
 
     async def _repeat(self, decision: Callable[[ControllerState], Result[bool]]) -> None:
         """A duty that does a bounded part each time and says whether there is more."""

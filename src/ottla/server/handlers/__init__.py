@@ -70,11 +70,14 @@ LATER: dict[int, str] = {
     73: "assign_replicas_to_dirs",
     74: "list_config_resources",
     75: "describe_topic_partitions",
+    80: "add_raft_voter",
+    81: "remove_raft_voter",
+    82: "update_raft_voter",
 }
 """API key -> module, of those that are imported on first use."""
 
 FORWARDING: dict[int, Forwarding] = {
-    **dict.fromkeys((19, 20, 37, 43, 45, 46, 49, 55, 57, 64), Forwarding.WHOLE),
+    **dict.fromkeys((19, 20, 37, 43, 45, 46, 49, 55, 57, 64, 80, 81), Forwarding.WHOLE),
     **dict.fromkeys((33, 44), Forwarding.PART),
 }
 """The APIs that only the active controller answers."""

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.raft.journal import TOPIC
+from ottla.raft.messages import VoterChangeRefused
 from ottla.raft.replica import Replica
 from ottla.raft.voters import ReplicaKey
+from ottla.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
     from ottla.server.dispatch import RequestContext
+    from ottla.server.voter_changes import VoterChanges
 
 _Node = TypeVar("_Node")
 
@@ -61,6 +64,14 @@ def learn_endpoints(
     for endpoint in endpoints:
         if endpoint.name == context.listener:
             broker.quorum.learn_address(leader_id, endpoint.host, endpoint.port)
+
+
+def voter_changes(broker: Broker) -> VoterChanges:
+    """The maker of changes where a controller runs; on a broker a request is here that was not handed on."""
+    changes = broker.quorum.voter_changes
+    if changes is None:
+        raise VoterChangeRefused(ErrorCode.REQUEST_TIMED_OUT, "The active controller did not answer in time.")
+    return changes
 
 
 def replica_of(broker: Broker) -> Replica:

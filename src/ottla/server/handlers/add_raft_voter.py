@@ -1,0 +1,53 @@
+"""AddRaftVoter (80), versions 0 to 1.
+
+Makes an observer of the metadata quorum one of its voters; it must have caught up and say which levels of
+kraft.version it supports. UNSUPPORTED_VERSION in a static quorum, DUPLICATE_VOTER if its id votes already,
+REQUEST_TIMED_OUT while another change is under way or the node is behind. v1 may ask to be answered when the
+change is written, not when it is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.raft.messages import VoterChangeRefused
+from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.raft_common import is_of_this_cluster, voter_changes
+from ottla.wire import uuid
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 80
+
+
+async def handle(
+    broker: Broker, request: AddRaftVoterRequest, context: RequestContext
+) -> AddRaftVoterResponse:
+    if not is_of_this_cluster(broker, request.cluster_id):
+        return AddRaftVoterResponse(
+            error_code=ErrorCode.INCONSISTENT_CLUSTER_ID,
+            error_message=f'The given id "{request.cluster_id}" doesn\'t match the cluster id '
+            f'"{broker.cluster_id}"',
+        )
+    try:
+        changes = voter_changes(broker)
+        if request.voter_id < 0 or request.voter_directory_id == uuid.ZERO:
+            raise VoterChangeRefused(
+                ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
+            )
+        voter = Voter(
+            ReplicaKey(request.voter_id, request.voter_directory_id),
+            tuple(VoterEndpoint(one.name, one.host, one.port) for one in request.listeners),
+        )
+        wants_commit = request.ack_when_committed if context.version >= 1 else True
+        await changes.add(voter, wants_commit=wants_commit, timeout_ms=request.timeout_ms)
+    except VoterChangeRefused as refused:
+        return AddRaftVoterResponse(error_code=refused.code, error_message=refused.message)
+    return AddRaftVoterResponse(error_message=None)
+
+
+API = Api(KEY, handle)

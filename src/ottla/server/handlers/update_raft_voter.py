@@ -1,0 +1,72 @@
+"""UpdateRaftVoter (82), version 0, on controller listeners.
+
+A voter tells its leader where it is reached and which levels of kraft.version it supports. A dynamic quorum
+keeps that in its log; the leader of a static one remembers it until the quorum becomes a dynamic one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.raft.messages import VoterChangeRefused
+from ottla.raft.requests import refusal
+from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint
+from ottla.server.dispatch import Api, RequestContext
+from ottla.server.handlers.raft_common import is_of_this_cluster, leader_endpoints, replica_of, voter_changes
+from ottla.wire import uuid
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 82
+
+
+class _Node(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+
+
+def handle(
+    broker: Broker, request: UpdateRaftVoterRequest, context: RequestContext
+) -> UpdateRaftVoterResponse:
+    error = ErrorCode.NONE
+    try:
+        _update(broker, request)
+    except VoterChangeRefused as refused:
+        error = refused.code
+    replica = replica_of(broker)
+    leader = UpdateRaftVoterResponse.CurrentLeader(leader_id=replica.leader_id, leader_epoch=replica.epoch)
+    for node in leader_endpoints(broker, context, _Node):
+        leader.host, leader.port = node.host, node.port
+    return UpdateRaftVoterResponse(error_code=error, current_leader=leader)
+
+
+def _update(broker: Broker, request: UpdateRaftVoterRequest) -> None:
+    if not is_of_this_cluster(broker, request.cluster_id):
+        raise VoterChangeRefused(ErrorCode.INCONSISTENT_CLUSTER_ID, "The request is for another cluster.")
+    refused = refusal(replica_of(broker), request.current_leader_epoch)
+    if refused is not None:
+        raise VoterChangeRefused(refused, "This controller does not lead that epoch.")
+    changes = voter_changes(broker)
+    levels = request.k_raft_version_feature
+    lowest, highest = levels.min_supported_version, levels.max_supported_version
+    voter = Voter(
+        ReplicaKey(request.voter_id, request.voter_directory_id),
+        tuple(VoterEndpoint(one.name, one.host, one.port) for one in request.listeners),
+        (lowest, highest),
+    )
+    is_reachable = any(one.name == changes.listener for one in voter.endpoints)
+    if (
+        voter.key.id < 0
+        or voter.key.directory_id == uuid.ZERO
+        or not is_reachable
+        or not 0 <= lowest <= highest
+    ):
+        raise VoterChangeRefused(ErrorCode.INVALID_REQUEST, "The voter does not say who and where it is.")
+    changes.update(voter)
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,78 @@
+"""Three nodes that are broker and controller: one controller leads, any may fail, the voters may change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.server.quorums import QuorumOf
+
+from ottla.wire.errors import ErrorCode
+
+
+def test_a_quorum_goes_on_when_its_leader_is_killed_or_stopped_and_all_logs_become_equal(
+    tmp_path: Path,
+) -> None:
+    with QuorumOf(tmp_path, 3, is_static=True) as quorum:
+        for node in quorum.nodes.values():
+            node.format()
+        quorum.start()
+        for node_id in quorum.nodes:  # two of them hand the request on
+            assert quorum.create(f"by-{node_id}", via=node_id) == ErrorCode.NONE
+        first = quorum.wait_for_leader(via=1)
+        others = [node_id for node_id in quorum.nodes if node_id != first]
+        quorum.nodes[first].kill()
+        second = quorum.wait_for_leader(via=others[0], other_than=first)
+        assert second in others
+        for node_id in others:
+            assert quorum.create(f"after-the-kill-by-{node_id}", via=node_id) == ErrorCode.NONE
+        quorum.nodes[first].start()
+        assert quorum.status(via=first).leader_id == second
+        assert quorum.create("after-the-restart", via=first) == ErrorCode.NONE
+        assert quorum.nodes[second].stop() == 0
+        third = quorum.wait_for_leader(via=first, other_than=second)
+        assert quorum.create("after-the-stop", via=first) == ErrorCode.NONE
+        quorum.nodes[second].start()
+        quorum.wait_until_equal(via=third)
+        for node in quorum.nodes.values():
+            node.kill()
+        logs = [quorum.log_bytes(node_id) for node_id in quorum.nodes]
+        shortest = min(map(len, logs))
+        assert shortest > 0
+        assert len({log[:shortest] for log in logs}) == 1
+
+
+def test_one_voter_becomes_three_and_its_leader_can_be_removed(tmp_path: Path) -> None:
+    with QuorumOf(tmp_path, 3, is_static=False) as quorum:
+        quorum.nodes[1].format("--standalone")
+        for node_id in (2, 3):
+            quorum.nodes[node_id].format("--no-initial-controllers")
+        quorum.start()
+        before = quorum.status(via=2)
+        assert (before.leader_id, set(before.voters), before.observers) == (1, {1}, {2, 3})
+        for node_id in (2, 3):
+            assert quorum.add_voter(node_id, via=3) == ErrorCode.NONE
+        assert quorum.add_voter(2, via=1) == ErrorCode.DUPLICATE_VOTER
+        assert set(quorum.status(via=3).voters) == {1, 2, 3}
+        assert quorum.remove_voter(1, via=2) == ErrorCode.NONE
+        leader = quorum.wait_for_leader(via=2, other_than=1)
+        assert set(quorum.status(via=2).voters) == {2, 3}
+        assert quorum.create("without-the-first", via=1) == ErrorCode.NONE
+        assert quorum.add_voter(1, via=1) == ErrorCode.NONE
+        quorum.nodes[leader].kill()
+        quorum.wait_for_leader(via=1, other_than=leader)
+        assert quorum.create("without-the-second", via=1) == ErrorCode.NONE
+
+
+def test_a_static_quorum_has_the_voters_that_it_has(tmp_path: Path) -> None:
+    with QuorumOf(tmp_path, 1, is_static=True) as quorum:
+        quorum.nodes[1].format()
+        quorum.start()
+        assert quorum.remove_voter(1, via=1) == ErrorCode.UNSUPPORTED_VERSION
+        assert quorum.add_voter(1, via=1) == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_the_last_voter_stays(tmp_path: Path) -> None:
+    with QuorumOf(tmp_path, 1, is_static=False) as quorum:
+        quorum.nodes[1].format("--standalone")
+        quorum.start()
+        assert quorum.remove_voter(1, via=1) == ErrorCode.VOTER_NOT_FOUND

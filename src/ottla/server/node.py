@@ -324,6 +324,8 @@ class Node:
                 if self._replication is not None:
                     self._replication.leave(partition)
                 partition.notify_all()
+        if self._registration is not None:
+            self._registration.tell_soon()
         if self._directories is not None and not any(one.online for one in self._directories.directories):
             self._fail(DirectoryError(f"Every log directory is offline; the last one: {directory.failure}"))
 
@@ -429,9 +431,7 @@ class Node:
     async def stop(self) -> None:
         """Stop cleanly: nothing acknowledged is left unflushed, and the next start needs no recovery."""
         if self._registration is not None:
-            if self._has_other_brokers:
-                await self._registration.leave()
-            await self._registration.stop()
+            await self._registration.leave()
         if self._quorum is not None:
             await self._quorum.leave()
         for listener in self.listeners:
@@ -453,14 +453,6 @@ class Node:
             await self._quorum.stop()
         if self._directories is not None:
             await self._directories.close(broker_epoch=self._broker_epoch())
-
-    @property
-    def _has_other_brokers(self) -> bool:
-        """Whether somebody could take over what this broker leads."""
-        if self._quorum is None or self._quorum.is_remote:
-            return True
-        brokers = self._quorum.image.brokers.values()
-        return any(broker.id != self.config.node_id and not broker.fenced for broker in brokers)
 
     async def _drain(self) -> None:
         """Give requests that are being answered a moment to finish."""

@@ -203,6 +203,7 @@ class Partition:
             kind = UnknownLeaderEpoch if names_epoch else NotLeaderOrFollower
             raise kind(f"Node {replica_id} is not among the replicas of {self.topic}-{self.index}.")
         progress = leadership.follower(replica_id, names_epoch=names_epoch)
+        log_start_before = progress.log_start_offset
         has_moved = leadership.fetched(
             progress,
             replica_id,
@@ -214,6 +215,8 @@ class Partition:
         proposal = leadership.expansion(replica_id, log.high_watermark)
         if has_moved:
             self.advance_as_kept()
+        if log_start_offset != log_start_before:
+            self.watermark_moved()  # who deletes records waits for the low one
         return proposal
 
     def is_proposing(self, proposal: Proposal) -> bool:

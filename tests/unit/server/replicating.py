@@ -25,7 +25,8 @@ class Trio:
         self.nodes = nodes
         nodes.controller.start()
         self.brokers: dict[int, NodeProcess] = {
-            node_id: nodes.broker(node_id, **{**SETTINGS, **extra}).start() for node_id in (1, 2, 3)
+            node_id: nodes.broker(node_id, **{**SETTINGS, "broker_rack": f"rack-{node_id}", **extra}).start()
+            for node_id in (1, 2, 3)
         }
 
     def create(

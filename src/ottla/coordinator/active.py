@@ -278,6 +278,7 @@ class ActiveShard(Generic[S]):
             codec=self._codec,
             producer_id=write.producer_id,
             producer_epoch=write.producer_epoch,
+            base_sequence=0,  # nobody counts on, but Kafka writes it so, and DescribeProducers shows it
             transactional=True,
         )
         self._append(batch, transaction_version=write.transaction_version, guard=write.guard)

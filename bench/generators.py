@@ -105,7 +105,7 @@ def java_consumer(target: Target) -> Outcome:
             "AssignedConsumer",
             *(target.bootstrap, target.topic, str(target.partitions), str(target.records)),
             *(str(target.passes), str(target.timeout_s)),
-            classes=_java_classes(),
+            classes=java_classes(),
             jvm=CLIENT_JVM,
         ),
         target.timeout_s,
@@ -125,7 +125,7 @@ def paced_producer(target: Target, *, size: int, rate: int, settings: Sequence[s
         *(target.bootstrap, target.topic, str(size), str(rate)),
         *(str(target.records), str(target.records // 3)),
         *settings,
-        classes=_java_classes(),
+        classes=java_classes(),
         jvm=CLIENT_JVM,
     )
     told = json.loads(run_program(command, target.timeout_s).strip().splitlines()[-1])
@@ -196,12 +196,13 @@ def librdkafka_path() -> Path:
 
 def build_all() -> None:
     """Compile everything now, so that no measurement waits for a compiler."""
-    _java_classes()
+    java_classes()
     native_program("rdkafka_load")
     native_program("connection_load")
 
 
-def _java_classes() -> Path:
+def java_classes() -> Path:
+    """The Java generators, compiled."""
     return javac_compile(sorted((HERE / "java").glob("*.java")))
 
 

@@ -21,6 +21,8 @@ THROUGHPUT_RATIO_MIN = 1.5
 CPU_RATIO_MAX = 0.5
 LATENCY_RATIO_MAX = 1.0
 GROUP_RATIO = 1.0
+TRANSACTION_RATIO_MIN = 1.3
+COMMITTED_SHARE_MIN = 0.95
 HOLD_MS_MAX = 10.0
 START_SECONDS_MAX = 0.4
 MEMORY_MB_MAX = 80.0
@@ -158,6 +160,10 @@ def _judge(
         return wanted, _met(is_thrifty and ratio <= LATENCY_RATIO_MAX)
     if kind is Kind.RATE:
         return f"≥ {GROUP_RATIO:g}x", _met(ratio >= GROUP_RATIO)
+    if kind is Kind.TRANSACTIONS:
+        return f"≥ {TRANSACTION_RATIO_MIN:g}x", _met(ratio >= TRANSACTION_RATIO_MIN)
+    if kind is Kind.COMMITTED:
+        return f"≥ {COMMITTED_SHARE_MIN:g}", _met(ottla >= COMMITTED_SHARE_MIN)
     if kind in (Kind.TIME, Kind.LOAD):
         return f"≤ {GROUP_RATIO:g}x", _met(ratio <= GROUP_RATIO)
     if kind is Kind.HOLD:

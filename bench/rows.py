@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bench import generators, groups
+from bench import generators, groups, transactions
 from bench.generators import Outcome, Target
 
 LATENCY_RATE = 5_000
@@ -32,6 +32,8 @@ class Kind(StrEnum):
     START = "start"
     MEMORY = "memory"
     HOLD = "hold"
+    TRANSACTIONS = "transactions"
+    COMMITTED = "committed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +293,49 @@ ROWS: tuple[Row, ...] = (
         title="longest hold of the loop by an assignor",
         unit="ms",
         kind=Kind.HOLD,
+    ),
+    Row(
+        name="transactions-4",
+        title="100-record transactions, 4 partitions",
+        unit="txn/s",
+        kind=Kind.TRANSACTIONS,
+        records=6_000,
+        quick_records=1_500,
+        partitions=4,
+        is_stored=False,
+        load=transactions.commits,
+    ),
+    Row(
+        name="transactions-1",
+        title="100-record transactions, 1 partition",
+        unit="txn/s",
+        kind=Kind.TRANSACTIONS,
+        records=6_000,
+        quick_records=1_500,
+        is_stored=False,
+        load=transactions.commits,
+    ),
+    Row(
+        name="read-process-write",
+        title="100 records read, written, offset committed",
+        unit="txn/s",
+        kind=Kind.TRANSACTIONS,
+        records=6_000,
+        quick_records=1_500,
+        partitions=2,
+        is_stored=False,
+        load=transactions.read_process_write,
+    ),
+    Row(
+        name="read-committed",
+        is_quick=False,
+        title="read_committed, where read_uncommitted is 1",
+        unit="",
+        kind=Kind.COMMITTED,
+        records=6_000,
+        quick_records=2_000,
+        is_stored=False,
+        load=transactions.committed_reads,
     ),
     Row(name="start", title="start to first metadata answer", unit="s", kind=Kind.START),
     Row(name="memory", title="resident memory after the runs", unit="MB", kind=Kind.MEMORY),

@@ -1,0 +1,165 @@
+"""Transactions change hands with the data directory: what was begun on one broker is ended on the other.
+
+At every handover some are open (of both protocols, over several partitions, with the offsets of a group) and
+one has just been decided. The next broker knows them as they are, hides what is not committed, lets their
+producers go on where they were, and ends them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from tests.interop import peers
+from tests.interop.clients.conftest import broker_kinds
+from tests.interop.groups_raw.brokers import wait_for_coordinator
+from tests.interop.groups_raw.talk import Talk
+from tests.interop.transactions_tool.producers import Producer
+
+PROPERTIES = {
+    "auto.create.topics.enable": "false",
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "200",
+}
+GROUP = "group-of-a-transaction"
+PARTITIONS = [("alpha", 0), ("alpha", 1), ("beta", 0)]
+NAMES = ("new-commits", "new-aborts", "old-commits", "old-aborts", "just-decided")
+
+
+class Life:
+    """What happens over all brokers, and what a reader should see by now."""
+
+    def __init__(self) -> None:
+        self.producers: dict[str, Producer] = {}
+        self.committed: dict[tuple[str, int], list[bytes]] = {key: [] for key in PARTITIONS}
+        self.described: dict[str, Any] = {}
+        self.offset = -1
+        self.round = 0
+
+    def begin(self, talk: Talk) -> None:
+        """Leave transactions open; the last one is decided when this returns."""
+        self.round += 1
+        for name in NAMES:
+            if name not in self.producers:
+                self.producers[name] = Producer(talk, name, is_new=not name.startswith("old")).init()
+            self._write(self.producers[name], "begun")
+        self.producers["new-commits"].commit_offset(GROUP, "alpha", self.round)
+        self.described = described(talk)
+        self.producers["just-decided"].end(committed=True, is_awaited=False)
+
+    def _write(self, producer: Producer, what: str) -> None:
+        if not producer.is_new:
+            producer.add(alpha=[0, 1], beta=[0])
+        for topic, index in PARTITIONS:
+            values = [
+                f"{producer.name} {what} {self.round} {topic}-{index} {number}".encode()
+                for number in range(3)
+            ]
+            producer.write(topic, index, values=values)
+            if not producer.name.endswith("aborts"):
+                self.committed[topic, index] += values
+
+    def take_over(self, broker: peers.BrokerProcess, talk: Talk) -> None:
+        for producer in self.producers.values():
+            producer.talk = talk
+        self.producers["just-decided"].wait_settled()
+        now = described(talk)
+        assert now.pop("just-decided")["transaction_state"] == "CompleteCommit"
+        expected = {name: shown for name, shown in self.described.items() if name != "just-decided"}
+        assert now == expected
+        # Everything after the first open transaction is hidden, the decided one too.
+        seen = read_committed(broker)
+        assert all(b" begun %d " % self.round not in value for values in seen.values() for value in values)
+        assert committed_offset(talk) == self.offset
+        for name in NAMES[:-1]:
+            self._write(self.producers[name], "gone on")
+            self.producers[name].end(committed=name.endswith("commits"))
+        self.offset = self.round
+        assert committed_offset(talk) == self.offset
+        found = read_committed(broker)
+        # Whoever of them wrote first is another matter in each partition; each is there once.
+        assert {key: sorted(values) for key, values in found.items()} == {
+            key: sorted(values) for key, values in self.committed.items()
+        }
+
+
+def described(talk: Talk) -> dict[str, Any]:
+    rows = talk.hears("DescribeTransactions", transactional_ids=list(NAMES)).transaction_states
+    return {
+        row.transactional_id: {
+            "transaction_state": row.transaction_state,
+            "producer": (row.producer_id, row.producer_epoch),
+            "times": (row.transaction_timeout_ms, row.transaction_start_time_ms),
+            "partitions": {(topic.topic, index) for topic in row.topics for index in topic.partitions},
+        }
+        for row in rows
+    }
+
+
+def committed_offset(talk: Talk) -> int:
+    topics = [{"name": "alpha", "partition_indexes": [0]}]
+    groups = [{"group_id": GROUP, "topics": topics}]
+    [answer] = talk.quietly("OffsetFetch", 9, groups=groups, require_stable=False).groups
+    return int(answer.topics[0].partitions[0].committed_offset)
+
+
+def read_committed(broker: peers.BrokerProcess) -> dict[tuple[str, int], list[bytes]]:
+    """Every record up to the last stable offset."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    found: dict[tuple[str, int], list[bytes]] = {key: [] for key in PARTITIONS}
+    unread = set(PARTITIONS)
+    try:
+        consumer.assign([TopicPartition(topic, index, 0) for topic, index in PARTITIONS])
+        while unread:
+            message = consumer.poll(30.0)
+            assert message is not None, f"nothing more came of {unread}"
+            error = message.error()
+            if error is None:
+                found[message.topic(), message.partition()].append(message.value())
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                unread.discard((message.topic(), message.partition()))
+    finally:
+        consumer.close()
+    return found
+
+
+def relays() -> list[list[str]]:
+    """Who hands on to whom; with Kafka alone the test itself is proven."""
+    if broker_kinds() == ["kafka"]:
+        return [["kafka", "kafka", "kafka"]]
+    return [["ottla", "kafka", "ottla"], ["kafka", "ottla", "kafka"]]
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("kinds", relays(), ids="-to-".join)
+def test_open_transactions_change_hands(tmp_path: Path, kinds: list[str], clean: bool) -> None:
+    port, controller_port = peers.free_port(), peers.free_port()
+    life = Life()
+    for number, kind in enumerate(kinds):
+        with (
+            peers.running(
+                kind, tmp_path, port=port, controller_port=controller_port, properties=PROPERTIES
+            ) as broker,
+            Talk(broker, 1, {}) as talk,
+        ):
+            wait_for_coordinator(broker)
+            if number:
+                life.take_over(broker, talk)
+            if number < len(kinds) - 1:
+                life.begin(talk)
+            if clean:
+                broker.stop()
+            else:
+                broker.kill()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import time
@@ -14,7 +13,7 @@ from typing import NoReturn
 from rich.console import Console
 from tests.interop.peers import BrokerFailed, PeerMissing
 
-from bench import report
+from bench import machine, report
 from bench.generators import GeneratorFailed
 from bench.results import Results
 from bench.rows import ROWS, Row
@@ -34,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = Results.read(options.read)
     else:
         if options.nice:
-            os.nice(options.nice)
+            machine.set_niceness(options.nice)
         plan = Plan(
             rows=options.rows or [row for row in ROWS if row.is_quick or not options.quick],
             rounds=options.rounds or (1 if options.quick else 3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import subprocess
@@ -53,6 +54,14 @@ def busy_cpu_s() -> float:
     """CPU seconds that all processes of the machine have used so far."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0))
+
+
+def set_niceness(niceness: int) -> None:
+    """For this process and all that it starts. Where the system shares by sessions first, for the session."""
+    os.nice(niceness)
+    autogroup = Path("/proc/self/autogroup")
+    if autogroup.exists():
+        autogroup.write_text(str(niceness))
 
 
 def wait_for_quiet(patience_s: float) -> None:

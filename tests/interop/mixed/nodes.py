@@ -108,7 +108,7 @@ class MixedCluster:
             node.close()
 
 
-class StaticVoter(KafkaController):
+class AnyStaticVoter(ControllerOnly):
     """One of several controllers that know each other by `controller.quorum.voters`."""
 
     def __init__(self, directory: Path, node_id: int, voters: dict[int, int]) -> None:
@@ -118,6 +118,14 @@ class StaticVoter(KafkaController):
 
     def properties(self) -> dict[str, str]:
         return _without_bootstrap_servers(super().properties())
+
+
+class StaticVoter(AnyStaticVoter, KafkaController):
+    pass
+
+
+class StaticOttlaVoter(AnyStaticVoter, OttlaController):
+    pass
 
 
 class StaticFollower(OttlaData):

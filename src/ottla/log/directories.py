@@ -368,6 +368,20 @@ class LogDirectories(Duties):
         await self.write_checkpoint(self.directory_of(log), checkpoints.RECOVERY_POINTS)
         return is_cut
 
+    async def start_over(self, log: Log, offset: int) -> None:
+        """Drop all of a log: its next record gets `offset`."""
+        partition = (log.topic, log.partition)
+        self.cleaner.abort(partition)
+        try:
+            for one in (log, self.futures.get(partition)):
+                if one is not None:
+                    one.truncate_fully_and_start_at(offset)
+            await self.cleaner.truncated(partition, log)
+        except OSError as error:
+            raise self.storage_error(log, error) from error
+        await self.write_checkpoint(self.directory_of(log), checkpoints.RECOVERY_POINTS)
+        await self.write_checkpoint(self.directory_of(log), checkpoints.LOG_STARTS)
+
     def move(self, topic: str, partition: int, path: str) -> None:
         """Begin to move a replica to another directory; to where it is already: call a move off."""
         self._moves.begin((topic, partition), path.rstrip("/"))

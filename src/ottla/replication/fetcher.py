@@ -79,6 +79,8 @@ class Storage(Protocol):
 
     async def truncate_to(self, log: Log, offset: int) -> bool: ...
 
+    async def start_over(self, log: Log, offset: int) -> None: ...
+
     def storage_error(self, log: Log, error: OSError) -> KafkaError: ...
 
     async def flush(self, log: Log) -> None: ...
@@ -129,6 +131,8 @@ class Fetcher:
     async def run(self) -> None:
         """Follow until cancelled."""
         while True:
+            for position in self.following.without_epochs(self._now_ms()):
+                await self._cut_without_epochs(position)
             plan = self._plan()
             if plan is None:
                 await self._rest()
@@ -143,10 +147,7 @@ class Fetcher:
     def _plan(self) -> Plan | None:
         if self._broker_epoch() < 0:
             return None  # not registered yet: a leader could not know which run of ours fetches
-        now_ms = self._now_ms()
-        for position in self.following.without_epochs(now_ms):
-            self._cut_without_epochs(position)
-        return self.following.plan(now_ms, self._log_start_of, self._is_held_back)
+        return self.following.plan(self._now_ms(), self._log_start_of, self._is_held_back)
 
     def _log_start_of(self, key: Key) -> int | None:
         log = self._replicas[key].log
@@ -338,7 +339,7 @@ class Fetcher:
         except OSError as error:
             raise self._storage.storage_error(log, error) from error
 
-    def _cut_without_epochs(self, position: Position) -> None:
+    async def _cut_without_epochs(self, position: Position) -> None:
         log = self._replicas[position.key].log
         if log is None:
             return
@@ -348,12 +349,12 @@ class Fetcher:
             log.high_watermark,
         )
         try:
-            log.truncate_to(log.high_watermark)
-        except OSError as error:
-            self._storage.storage_error(log, error)
-            self.following.forget(position.key)
+            await self._storage.truncate_to(log, log.high_watermark)
+        except KafkaError as error:
+            logger.error("%s: %s", log.name, error)
+            self._pause(position)
             return
-        position.restart(log)
+        self._restart(position, log)
 
     # Offsets out of range
 
@@ -378,10 +379,7 @@ class Fetcher:
                 log.log_end_offset,
                 leader_start_offset,
             )
-            try:
-                log.truncate_fully_and_start_at(restart.start_over_at)
-            except OSError as error:
-                raise self._storage.storage_error(log, error) from error
+            await self._storage.start_over(log, restart.start_over_at)
         else:
             self._pause(position)
         self._restart(position, log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,3 +99,81 @@ def test_too_few_in_sync_replicas_refuse_a_write_and_take_it_with_one_ack(trio: 
     trio.brokers[2].start()
     trio.wait_until_isr("few", {1, 2}, at=1)
     wait_until(lambda: trio.values("few", at=1) == [b"yes"], "the watermark")
+
+
+class Writer(threading.Thread):
+    """Writes numbers one after the other, each to whoever leads, and notes what was acknowledged."""
+
+    def __init__(self, trio: Trio, topic: str) -> None:
+        super().__init__(daemon=True)
+        self.acknowledged: list[bytes] = []
+        self.refusals: set[int] = set()
+        self.is_over = threading.Event()
+        self._trio = trio
+        self._topic = topic
+
+    def run(self) -> None:
+        number = 0
+        while not self.is_over.is_set():
+            for node in (1, 2, 3):
+                try:
+                    with self._trio.brokers[node].ask() as asking:
+                        asking.socket.settimeout(5)
+                        while not self.is_over.is_set():
+                            number += 1
+                            value = b"%d" % number
+                            code = asking.produce(self._topic, [value]).error_code
+                            if code:
+                                self.refusals.add(code)
+                                break
+                            self.acknowledged.append(value)
+                except (OSError, EOFError):
+                    continue
+
+
+def test_each_broker_is_killed_in_turn_under_writes_and_nothing_acknowledged_is_lost(trio: Trio) -> None:
+    trio.create("turns", min_insync_replicas="2")
+    writer = Writer(trio, "turns")
+    writer.start()
+    try:
+        for victim in (1, 2, 3):
+            count = len(writer.acknowledged)
+            wait_until(lambda count=count: len(writer.acknowledged) > count + 50, "writes")
+            trio.brokers[victim].kill()
+            others = {1, 2, 3} - {victim}
+            trio.wait_until_led_by("turns", others, at=min(others))
+            count = len(writer.acknowledged)
+            wait_until(lambda count=count: len(writer.acknowledged) > count + 50, "writes without it")
+            trio.brokers[victim].start()
+            trio.wait_until_isr("turns", {1, 2, 3}, at=victim)
+    finally:
+        writer.is_over.set()
+        writer.join(30)
+    leader = trio.leader("turns", at=1)
+    trio.produce("turns", [b"end"], at=leader)
+    values = trio.values("turns", at=leader)
+    places = {value: place for place, value in enumerate(values)}
+    assert len(places) == len(values), "a value was written twice"
+    assert [value for value in writer.acknowledged if value not in places] == []
+    order = [places[value] for value in writer.acknowledged]
+    assert order == sorted(order)
+    assert writer.refusals <= {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert {trio.segment("turns", at=node) for node in (1, 2, 3)} == {trio.segment("turns", at=leader)}
+
+
+def test_a_broker_that_takes_leave_hands_over_and_comes_back_in_sync(trio: Trio) -> None:
+    trio.create("leave", min_insync_replicas="2")
+    assert trio.produce("leave", [b"one"], at=1).error_code == 0
+    assert trio.brokers[1].stop() == 0
+    leader = trio.leader("leave", at=2)
+    assert leader in (2, 3)  # before it went, not some time after
+    assert trio.produce("leave", [b"two"], at=leader).error_code == 0
+    trio.brokers[1].start()
+    trio.wait_until_isr("leave", {1, 2, 3}, at=leader)
+    assert trio.segment("leave", at=1) == trio.segment("leave", at=leader)

@@ -65,7 +65,7 @@ _REFUSED_PLUGINS = (
     "security.providers",
     "ssl.engine.factory.class",
 )
-_IGNORED_PLUGINS = ("kafka.metrics.reporters", "metric.reporters", "replica.selector.class")
+_IGNORED_PLUGINS = ("kafka.metrics.reporters", "metric.reporters")
 
 _PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
 

@@ -86,6 +86,18 @@ class Life:
         }
 
 
+def cut_last_batch(log: Path) -> bytes:
+    """Take the last batch out of a log, as if the machine had lost it; its bytes."""
+    content = log.read_bytes()
+    position = start = 0
+    while position < len(content):
+        start = position
+        position += 12 + int.from_bytes(content[position + 8 : position + 12], "big")
+    assert position == len(content), f"the last batch of {log} is torn already"
+    log.write_bytes(content[:start])
+    return content[start:]
+
+
 def described(talk: Talk) -> dict[str, Any]:
     rows = talk.hears("DescribeTransactions", transactional_ids=list(NAMES)).transaction_states
     return {
@@ -163,3 +175,38 @@ def test_open_transactions_change_hands(tmp_path: Path, kinds: list[str], clean:
                 broker.stop()
             else:
                 broker.kill()
+
+
+@pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("kinds", [kinds[:2] for kinds in relays()], ids="-to-".join)
+def test_what_one_broker_decided_the_other_carries_out(
+    tmp_path: Path, kinds: list[str], is_commit: bool
+) -> None:
+    """The first is killed with the decision in its log, and one of three markers in the partitions."""
+    options: dict[str, Any] = {
+        "port": peers.free_port(),
+        "controller_port": peers.free_port(),
+        "properties": PROPERTIES,
+    }
+    written = [b"one", b"two", b"three"]
+    with peers.running(kinds[0], tmp_path, **options) as broker, Talk(broker, 1, {}) as talk:
+        wait_for_coordinator(broker)
+        producer = Producer(talk, "decided").init()
+        for topic, index in PARTITIONS:
+            producer.write(topic, index, values=written)
+        producer.end(committed=is_commit)
+        broker.kill()
+    for name in ("alpha-1", "beta-0", "__transaction_state-0"):
+        lost = cut_last_batch(broker.data / name / "00000000000000000000.log")
+        is_control = bool(lost[22] & 0x20)
+        assert is_control == (not name.startswith("__"))
+    with peers.running(kinds[1], tmp_path, **options) as broker, Talk(broker, 1, {}) as talk:
+        wait_for_coordinator(broker)
+        producer.talk = talk
+        producer.wait_settled()
+        assert producer.state() == ("CompleteCommit" if is_commit else "CompleteAbort")
+        assert read_committed(broker) == {key: written if is_commit else [] for key in PARTITIONS}
+        # The producer goes on with what its end gave it.
+        producer.write("beta", 0, values=[b"later"])
+        producer.end(committed=True)
+        assert read_committed(broker)["beta", 0] == [*(written if is_commit else []), b"later"]

@@ -18,6 +18,8 @@ from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitR
 ROOT = Path(__file__).resolve().parents[1]
 COMMIT_VERSION = 9  # the last one that names topics and not their ids
 COMMIT_CONNECTIONS = 20
+GROUPS = 5
+"""How many groups one load has, one after the other: it is over fast, and chance has a part in each."""
 
 
 def commits(target: Target) -> Outcome:
@@ -58,7 +60,7 @@ def members(protocol: str, figure: str, rebalances: int = 0) -> Callable[[Target
         command = [
             *(sys.executable, "-m", "bench.members", protocol),
             *("--port", str(target.port), "--topic", target.topic, "--partitions", str(target.partitions)),
-            *("--members", str(target.records), "--rebalances", str(rebalances)),
+            *("--members", str(target.records), "--groups", str(GROUPS), "--rebalances", str(rebalances)),
             *("--timeout", str(target.timeout_s)),
         ]
         told = json.loads(run_program(command, target.timeout_s, environment=_environment()))

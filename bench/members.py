@@ -41,6 +41,8 @@ FETCH_VERSION = 9
 PROTOCOL_VERSION = 1
 """Of what members and leader of a classic group tell each other."""
 
+LEAVING = -1
+"""The epoch of a member of the consumer protocol that leaves."""
 HEARTBEAT_PAUSE_S = 0.1
 """How often a member of the consumer protocol that has nothing to say asks for news."""
 
@@ -77,11 +79,12 @@ def _error_fetched(response: OffsetFetchResponse) -> int:
 class ClassicMembers:
     """A group of the classic protocol."""
 
-    def __init__(self, port: int, group: str, count: int, timeout_s: float) -> None:
+    def __init__(self, fleet: Fleet, port: int, group: str, timeout_s: float) -> None:
         self._port = port
         self._group = group
         self._timeout_s = timeout_s
-        self._fleet = Fleet(port, count, timeout_s)
+        self._fleet = fleet
+        count = len(fleet)
         self._places = list(range(count))  # the members that are in the group; the first is its leader
         self._ids = [""] * count
         self._generation = 0
@@ -108,14 +111,12 @@ class ClassicMembers:
     def rebalance(self) -> float:
         """One leaves and all others join again; the seconds until each has its assignment."""
         leaver = self._places.pop()
-        leave = LeaveGroupRequest(
-            group_id=self._group, members=[LeaveGroupRequest.MemberIdentity(member_id=self._ids[leaver])]
-        )
+        leave = self._leave_frame([leaver])
         joins = [self._join_frame(place) for place in self._places]
         self._generation += 1
         syncs = self._sync_frames(self._places)
         started = time.perf_counter()
-        self._fleet.send(leaver, request_frame(leave, LEAVE_VERSION, 1, CLIENT_ID))
+        self._fleet.send(leaver, leave)
         for _place, answer in self._fleet.collect(1):
             _check(answer, "leave")
         for place, frame in zip(self._places, joins, strict=True):
@@ -123,8 +124,16 @@ class ClassicMembers:
         self._join_and_sync(self._places, syncs)
         return time.perf_counter() - started
 
-    def close(self) -> None:
-        self._fleet.close()
+    def leave_all(self) -> None:
+        """The group is left empty, so that it costs the broker nothing later."""
+        self._fleet.send(self._places[0], self._leave_frame(self._places))
+        for _place, answer in self._fleet.collect(1):
+            _check(answer, "leave")
+
+    def _leave_frame(self, places: list[int]) -> bytes:
+        leavers = [LeaveGroupRequest.MemberIdentity(member_id=self._ids[place]) for place in places]
+        request = LeaveGroupRequest(group_id=self._group, members=leavers)
+        return request_frame(request, LEAVE_VERSION, 1, CLIENT_ID)
 
     def _join_with_new_ids(self, places: list[int]) -> None:
         """Ask for member ids and join with them; the answers to that come later."""
@@ -230,19 +239,17 @@ def _filled_in(template: bytes, member_id: str) -> bytes:
 class ConsumerMembers:
     """A group of the consumer protocol (KIP-848)."""
 
-    def __init__(
-        self, port: int, group: str, topic: str, partitions: int, count: int, timeout_s: float
-    ) -> None:
+    def __init__(self, fleet: Fleet, group: str, topic: str, partitions: int) -> None:
         self._group = group
         self._topic = topic
         self._partitions = partitions
-        self._fleet = Fleet(port, count, timeout_s)
+        self._fleet = fleet
+        count = len(fleet)
         self._ids = [f"member-{place:04}" for place in range(count)]
         self._epochs = [0] * count
         self._owned: list[list[ConsumerGroupHeartbeatResponse.TopicPartitions]] = [[] for _ in range(count)]
         self._answers = [b""] * count
         self._frames: dict[tuple[int, int], bytes] = {}
-        self.heartbeats = 0
 
     def join_all(self) -> float:
         """All join a new group; the seconds until each owns its share of the topic's partitions."""
@@ -260,14 +267,16 @@ class ConsumerMembers:
             news = self._exchange(frames)
         return time.perf_counter() - started
 
-    def close(self) -> None:
-        self._fleet.close()
+    def leave_all(self) -> None:
+        """The group is left empty, so that it costs the broker nothing later."""
+        places = range(len(self._ids))
+        self._epochs = [LEAVING] * len(places)
+        self._exchange([(place, self._idle_frame(place)) for place in places])
 
     def _exchange(self, frames: list[tuple[int, bytes]]) -> list[int]:
         """Send a heartbeat for some members and take the answers; who was assigned something else."""
         for place, frame in frames:
             self._fleet.send(place, frame)
-        self.heartbeats += len(frames)
         news = []
         for place, answer in self._fleet.collect(len(frames)):
             if answer == self._answers[place]:
@@ -334,20 +343,27 @@ def _check(answer: bytes, what: str) -> None:
 
 
 def run(options: argparse.Namespace) -> dict[str, float]:
-    """Make the group and measure; the topic's name is the group's too."""
-    port, group, timeout_s = options.port, options.topic, options.timeout
-    find_coordinator(port, group, timeout_s)
-    if options.protocol == "classic":
-        classic = ClassicMembers(port, group, options.members, timeout_s)
-        with closing(classic):
-            told = {"join_s": classic.join_all()}
-            rebalances = [classic.rebalance() for _ in range(options.rebalances)]
-            if rebalances:
-                told |= {"rebalance_s": median(rebalances), "rebalance_max_s": max(rebalances)}
-            return told
-    consumer = ConsumerMembers(port, group, options.topic, options.partitions, options.members, timeout_s)
-    with closing(consumer):
-        return {"join_s": consumer.join_all(), "heartbeats": consumer.heartbeats}
+    """Make the groups and measure: medians."""
+    find_coordinator(options.port, options.topic, options.timeout)
+    fleet = Fleet(options.port, options.members, options.timeout)
+    names = [f"{options.topic}-{number}" for number in range(options.groups)]
+    joins: list[float] = []
+    rebalances: list[float] = []
+    with closing(fleet):
+        for name in names:
+            if options.protocol == "classic":
+                classic = ClassicMembers(fleet, options.port, name, options.timeout)
+                joins.append(classic.join_all())
+                rebalances += [classic.rebalance() for _ in range(options.rebalances)]
+                classic.leave_all()
+            else:
+                consumer = ConsumerMembers(fleet, name, options.topic, options.partitions)
+                joins.append(consumer.join_all())
+                consumer.leave_all()
+    told = {"join_s": median(joins), "join_max_s": max(joins)}
+    if rebalances:
+        told |= {"rebalance_s": median(rebalances), "rebalance_max_s": max(rebalances)}
+    return told
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -357,6 +373,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, default=1, help="how many the topic has")
     parser.add_argument("--members", type=int, default=1000)
+    parser.add_argument("--groups", type=int, default=1, help="how many groups, one after the other")
     parser.add_argument("--rebalances", type=int, default=0, help="how often one leaves (classic)")
     parser.add_argument("--timeout", type=float, default=60.0, metavar="S")
     return parser

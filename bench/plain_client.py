@@ -84,6 +84,9 @@ class Fleet:
         for _answer in self.collect(count):
             pass
 
+    def __len__(self) -> int:
+        return len(self._sockets)
+
     def send(self, place: int, frame: bytes) -> None:
         self._sockets[place].sendall(frame)
 

@@ -11,7 +11,7 @@ from bench.generators import Outcome, Target
 
 LATENCY_RATE = 5_000
 CONNECTIONS = 500
-GROUP_REBALANCES = 5
+GROUP_REBALANCES = 3
 
 ACKS_ONE = ("acks=1", "enable.idempotence=false")
 ACKS_ALL = ("acks=all", "enable.idempotence=false")

@@ -226,10 +226,13 @@ class ActiveShard(Generic[S]):
     def _add(self, records: list[Record]) -> None:
         """Replay records and put them into the batch of this turn."""
         log = self._writable_log()
-        encoded = [encode(record) for record in records]
-        size = sum(
-            len(key) + (0 if value is None else len(value)) + _RECORD_OVERHEAD_BYTES for key, value in encoded
-        )
+        now_ms = self._clock.now_ms()
+        stored: list[LogRecord] = []
+        size = 0
+        for record in records:
+            key, value = encode(record)
+            size += len(key) + (0 if value is None else len(value)) + _RECORD_OVERHEAD_BYTES
+            stored.append(LogRecord(0, now_ms, key, value, ()))
         most = log.config.max_message_bytes
         if size + _BATCH_OVERHEAD_BYTES > most:
             raise MessageTooLarge(
@@ -237,11 +240,9 @@ class ActiveShard(Generic[S]):
             )
         if self._batch_bytes + size > most:
             self.flush()
-        now_ms = self._clock.now_ms()
         if not self._batch:
             self._loop.call_soon(self.flush)
-        for key, value in encoded:
-            self._batch.append(LogRecord(0, now_ms, key, value, ()))
+        self._batch += stored
         self._batch_bytes += size
         try:
             for record in records:

@@ -11,6 +11,7 @@ from bench.hold import CHANGES, MEMBERS, PARTITIONS, Held, measure, measure_grou
 from bench.members import ClassicMembers
 from bench.offset_load import PARTITIONS as PARTITIONS_OF_A_GROUP
 from bench.offset_load import RECORDS_OF_A_BATCH, commit_batches
+from bench.plain_client import Fleet
 
 from ottla.coordinator.groups.assignors.uniform import UniformAssignor
 from ottla.coordinator.records import decode, kinds_of
@@ -48,7 +49,7 @@ def test_a_commit_that_was_refused_breaks_the_run_off(error_code: int, different
 
 
 def test_the_frames_of_members_differ_by_their_ids_alone() -> None:
-    members = ClassicMembers(0, "readers", 0, 1.0)
+    members = ClassicMembers(Fleet(0, 0, 1.0), 0, "readers", 1.0)
     members._ids = ["", "bench-one", "bench-two"]
     members._generation = 7
     joins = [read_request(memoryview(members._join_frame(place))[4:])[4] for place in range(3)]
@@ -59,7 +60,8 @@ def test_the_frames_of_members_differ_by_their_ids_alone() -> None:
     assert (leader.generation_id, follower.generation_id) == (7, 7)
     assert [one.member_id for one in leader.assignments] == ["bench-one", "bench-two"]
     assert follower.assignments == []
-    members.close()
+    leave = read_request(memoryview(members._leave_frame([1, 2]))[4:])[4]
+    assert [one.member_id for one in leave.members] == ["bench-one", "bench-two"]
 
 
 def test_the_offsets_to_load_are_records_as_a_coordinator_writes_them() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -83,7 +83,7 @@ class Storage(Protocol):
 
     def storage_error(self, log: Log, error: OSError) -> KafkaError: ...
 
-    async def flush(self, log: Log) -> None: ...
+    def flush(self, log: Log) -> Coroutine[Any, Any, None]: ...
 
 
 Ask = Callable[[int, Message], Awaitable[Any]]
@@ -185,7 +185,7 @@ class Fetcher:
             self._failures = 0
         if self.following.session.answered(response.error_code, response.session_id):
             return response
-        code = ErrorCode(response.error_code)
+        code = for_code(response.error_code).code
         if code not in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
             logger.warning("Broker %d refused a fetch: %s", self._leader_id, code.name)
             self._pause_all()
@@ -275,7 +275,8 @@ class Fetcher:
         if isinstance(step, Append):
             self._append(position, replica, log, data, step)
             if log.is_flush_due:
-                await self._storage.flush(log)
+                # A flush that has begun must end, also where nobody follows any more.
+                await asyncio.shield(self._storage.flush(log))
         elif isinstance(step, Truncate):
             logger.info(
                 "%s: truncating to %d: epoch %d of the leader ends at %d",

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, for_code
 
 UNKNOWN = -1
 EPOCH_INITIAL = 0
@@ -306,7 +306,7 @@ class Following:
             return FindOffsets()
         if code == ErrorCode.FENCED_LEADER_EPOCH:
             return GiveUp()
-        return Pause(ErrorCode(code))
+        return Pause(for_code(code).code)
 
     def appended(self, position: Position, log: ReplicaLog, leader_high_watermark: int) -> None:
         """The log took what the leader sent."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from ottla.replication.leader import Agreed, Proposal
-from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.errors import ErrorCode, KafkaError, for_code
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 RETRY_SECONDS = 0.05
@@ -79,7 +79,7 @@ class IsrChanges:
             logger.warning("The controller did not take changes of in-sync replicas, trying again: %s", error)
             return False
         if response.error_code:
-            code = ErrorCode(response.error_code)
+            code = for_code(response.error_code).code
             logger.warning("The controller refused changes of in-sync replicas, trying again: %s", code.name)
             return False
         all_done = True
@@ -104,7 +104,7 @@ class IsrChanges:
                 proposal, Agreed(answer.leader_epoch, answer.partition_epoch, tuple(answer.isr))
             )
             return True
-        code = ErrorCode(answer.error_code)
+        code = for_code(answer.error_code).code
         if proposer.isr_refused(proposal, code):
             logger.warning("A change of in-sync replicas failed with %s and is tried again", code.name)
             return False

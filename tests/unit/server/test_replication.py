@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_a_leader_that_wrote_alone_cuts_that_off_when_it_comes_back(trio: Trio) 
     for node in (2, 3):
         process = trio.brokers[node].process
         assert process is not None
-        process.send_signal(19)  # SIGSTOP: they neither fetch nor answer
+        process.send_signal(signal.SIGSTOP)  # they neither fetch nor answer
     # The first one may answer a fetch that waits; who would ask for the others stands still.
     for value in (b"perhaps", b"alone-1", b"alone-2"):
         assert trio.produce("cut", [value], at=1, acks=1).error_code == 0
@@ -63,7 +64,7 @@ def test_a_leader_that_wrote_alone_cuts_that_off_when_it_comes_back(trio: Trio) 
     for node in (2, 3):
         process = trio.brokers[node].process
         assert process is not None
-        process.send_signal(18)
+        process.send_signal(signal.SIGCONT)
     leader = trio.wait_until_led_by("cut", {2, 3}, at=2)
     assert trio.produce("cut", [b"new"], at=leader).error_code == 0
     trio.brokers[1].start()
@@ -79,10 +80,10 @@ def test_a_follower_that_stands_still_leaves_and_comes_back(trio: Trio) -> None:
     assert trio.produce("lag", [b"one"], at=1).error_code == 0
     process = trio.brokers[3].process
     assert process is not None
-    process.send_signal(19)
+    process.send_signal(signal.SIGSTOP)
     assert trio.produce("lag", [b"two"], at=1).error_code == 0  # waits until the third is out
     trio.wait_until_isr("lag", {1, 2}, at=1)
-    process.send_signal(18)
+    process.send_signal(signal.SIGCONT)
     trio.wait_until_isr("lag", {1, 2, 3}, at=1)
     assert trio.segment("lag", at=3) == trio.segment("lag", at=1)
 

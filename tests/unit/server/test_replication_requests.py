@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -172,23 +173,27 @@ def test_a_topic_that_is_made_again_under_its_name_starts_empty_everywhere(trio:
     assert trio.values("again", at=2) == [b"new"]
 
 
-def test_a_throttled_follower_that_is_out_of_sync_gets_the_rate_and_not_more(trio: Trio) -> None:
+@pytest.mark.parametrize(("side", "node"), [("follower", 2), ("leader", 1)])
+def test_a_throttled_replica_that_is_out_of_sync_gets_the_rate_and_not_more(
+    trio: Trio, side: str, node: int
+) -> None:
     rate, size = 200_000, 1_000_000
-    trio.create("throttled", (1, 2))
-    configure(trio, TOPIC, "throttled", follower_replication_throttled_replicas="0:2")
-    configure(trio, BROKER, "2", at=2, follower_replication_throttled_rate=str(rate))
+    topic = f"throttled-by-{side}"
+    trio.create(topic, (1, 2))
+    configure(trio, TOPIC, topic, **{f"{side}_replication_throttled_replicas": f"0:{node}"})
+    configure(trio, BROKER, str(node), at=node, **{f"{side}_replication_throttled_rate": str(rate)})
     process = trio.brokers[2].process
     assert process is not None
-    process.send_signal(19)
+    process.send_signal(signal.SIGSTOP)
     try:
         for _ in range(10):
-            assert trio.produce("throttled", [b"x" * (size // 10)], at=1, acks=1).error_code == 0
-        trio.wait_until_isr("throttled", {1}, at=1)
+            assert trio.produce(topic, [b"x" * (size // 10)], at=1, acks=1).error_code == 0
+        trio.wait_until_isr(topic, {1}, at=1)
     finally:
-        process.send_signal(18)
+        process.send_signal(signal.SIGCONT)
     began = time.monotonic()
-    trio.wait_until_isr("throttled", {1, 2}, at=1)
+    trio.wait_until_isr(topic, {1, 2}, at=1)
     seconds = time.monotonic() - began
-    assert trio.segment("throttled", at=2) == trio.segment("throttled", at=1)
+    assert trio.segment(topic, at=2) == trio.segment(topic, at=1)
     # The first bytes come before the rate is known to be exceeded; the rest keeps to it.
     assert seconds > size / rate / 3

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 KEY = 1
 READ_COMMITTED = 1
+DEBUGGING = -2  # a consumer that reads up to the log's end, from any replica
 FROM_FOLLOWERS_VERSION = 11
 REPLICA_STATE_VERSION = 15
 READ_NOW_BYTES_MAX = (
@@ -142,7 +143,7 @@ class _Fetch:
         self, fetched: FetchedPartition, limit_bytes: int, at_least_one: bool
     ) -> tuple[_PartitionData, int]:
         partition = self._find(fetched)
-        if self._context.version >= FROM_FOLLOWERS_VERSION:
+        if self._context.version >= FROM_FOLLOWERS_VERSION or self._replica_id == DEBUGGING:
             log = partition.replica_log(fetched.leader_epoch)
         else:
             log = partition.leader_log(fetched.leader_epoch)
@@ -160,6 +161,8 @@ class _Fetch:
             return data, 0
         read_committed = self._request.isolation_level == READ_COMMITTED
         limit_offset = data.last_stable_offset if read_committed else data.high_watermark
+        if self._replica_id == DEBUGGING:
+            limit_offset = log.log_end_offset
         if read_committed:
             data.aborted_transactions = []
         if limit_bytes <= 0 and not at_least_one and log.log_start_offset <= offset <= log.log_end_offset:

@@ -26,6 +26,7 @@ from ottla.server.partitions import Partition, flush_partition, why_not_hosted
 from ottla.server.waiting import Answer
 from ottla.wire.errors import (
     CorruptMessage,
+    ErrorCode,
     InvalidRequiredAcks,
     KafkaError,
     KafkaStorageError,
@@ -137,7 +138,7 @@ def append_all(
     if first_error is not None and version >= LEADER_HINT_VERSION:
         response.node_endpoints = _leaders_of(broker, topics, context.listener)
     if waiting:
-        return _wait(broker, response, waiting, acks, request.timeout_ms)
+        return _wait(broker, response, waiting, acks, request.timeout_ms, context)
     if acks == 0:
         if first_error is not None:
             context.connection.close(f"its produce request with acks=0 failed: {first_error}")
@@ -233,7 +234,12 @@ def _failed(
 
 
 def _wait(
-    broker: Broker, response: ProduceResponse, waiting: list[_Written], acks: int, timeout_ms: int
+    broker: Broker,
+    response: ProduceResponse,
+    waiting: list[_Written],
+    acks: int,
+    timeout_ms: int,
+    context: RequestContext,
 ) -> Answer | None:
     """Flush what must be flushed, and wait until the high watermark has passed everything."""
     flushes = [
@@ -250,6 +256,7 @@ def _wait(
         # All are looked at: one that failed has its error noted while this node still knows it.
         decided = [_is_decided(written) for written in waiting if acks == -1]
         if open_count == 0 and all(decided):
+            _name_leaders(broker, response, waiting, context)
             answer.settle(response)
         return answer.is_settled
 
@@ -264,6 +271,7 @@ def _wait(
             if not _is_decided(written):
                 written.response.error_code = error.code
                 written.response.error_message = error.message
+        _name_leaders(broker, response, waiting, context)
         answer.settle(response)
 
     def release() -> None:
@@ -276,6 +284,22 @@ def _wait(
     for flush in flushes:
         flush.add_done_callback(on_flushed)
     return answer
+
+
+def _name_leaders(
+    broker: Broker, response: ProduceResponse, waiting: list[_Written], context: RequestContext
+) -> None:
+    """Tell who leads what this node has led when the batches came."""
+    if context.version < LEADER_HINT_VERSION:
+        return
+    for written in waiting:
+        if written.response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            partition = written.partition
+            leader_id, leader_epoch = leader_hint(broker, partition.topic_id, "", partition.index)
+            written.response.current_leader = ProduceResponse.LeaderIdAndEpoch(
+                leader_id=leader_id, leader_epoch=leader_epoch
+            )
+            response.node_endpoints = _leaders_of(broker, response.responses, context.listener)
 
 
 def _is_decided(written: _Written) -> bool:

@@ -45,7 +45,7 @@ def development_config(
         "listeners": f"PLAINTEXT://{host}:{port}",
         "log.dirs": data_directory,
         "ottla.auto.format": "true",
-        "group.initial.rebalance.delay.ms": "0",  # somebody at a keyboard, or a test, waits for the first join
+        "group.initial.rebalance.delay.ms": "0",  # somebody waits for the first join
         **dict.fromkeys(_REPLICAS_OF_ONE, "1"),
     }
     given = dict(overrides or {})

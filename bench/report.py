@@ -30,7 +30,7 @@ processor) that an assignor keeps the loop, for 1,000 members and 10,000 partiti
 
 Transactions: one Java producer commits one after the other, 100 records of 100 B each; the read-process-write
 loop is one Java consumer and producer. Committed reads are compared with plain ones of the same topic on the
-same broker: each in three JVMs by turns, of which the later half of ten passes counts.
+same broker, by turns in one JVM.
 
 The ceiling is what the same generator reaches on a broker that reads requests and answers them but stores
 nothing: close to it, the generator is the limit and not the broker. CPU is user and system time of the

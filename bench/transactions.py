@@ -12,9 +12,7 @@ from bench.generators import CLIENT_JVM, GeneratorFailed, Outcome, Target, java_
 
 RECORDS = 100
 SIZE = 100
-READ_COMMITTED = "isolation.level=read_committed"
-READ_UNCOMMITTED = "isolation.level=read_uncommitted"
-COMPARED_READS = 3
+COMPARED_PASSES = 40
 
 
 def commits(target: Target) -> Outcome:
@@ -37,15 +35,24 @@ def read_process_write(target: Target) -> Outcome:
 def committed_reads(target: Target) -> Outcome:
     """How fast what was written in transactions is read as committed, where reading it as it is is 1.
 
-    The two ways take turns, each in a JVM of its own that reads the topic several times.
+    The two ways take turns in one JVM, so that whatever else the machine does hits both; the first half of
+    the passes warms it up.
     """
     _commit(target)
-    rates: dict[str, list[float]] = {READ_UNCOMMITTED: [], READ_COMMITTED: []}
-    for _ in range(COMPARED_READS):
-        for way, found in rates.items():
-            found.append(_read(target, way))
-    uncommitted, committed = (median(found) for found in rates.values())
-    return Outcome(committed / uncommitted, {"committed": committed, "uncommitted": uncommitted})
+    command = java_command(
+        "CommittedReads",
+        *(target.bootstrap, target.topic, str(target.partitions), str(target.records * RECORDS)),
+        *(str(COMPARED_PASSES), str(target.timeout_s)),
+        classes=java_classes(),
+        jvm=CLIENT_JVM,
+    )
+    lines = run_program(command, target.timeout_s).splitlines()
+    counted = [json.loads(line) for line in lines if line.startswith("{")][COMPARED_PASSES // 2 :]
+    if len(counted) != COMPARED_PASSES - COMPARED_PASSES // 2:
+        raise GeneratorFailed(f"The consumers did not tell of all their passes:\n{lines[-5:]}")
+    committed_s = median(one["committed_s"] for one in counted)
+    uncommitted_s = median(one["uncommitted_s"] for one in counted)
+    return Outcome(uncommitted_s / committed_s, {"committed_s": committed_s, "uncommitted_s": uncommitted_s})
 
 
 def _commit(target: Target) -> Any:
@@ -57,23 +64,6 @@ def _commit(target: Target) -> Any:
         jvm=CLIENT_JVM,
     )
     return _told(command, target)
-
-
-def _read(target: Target, way: str) -> float:
-    """Records a second of the later half of the passes."""
-    passes = 10
-    command = java_command(
-        "AssignedConsumer",
-        *(target.bootstrap, target.topic, str(target.partitions), str(target.records * RECORDS)),
-        *(str(passes), str(target.timeout_s), way),
-        classes=java_classes(),
-        jvm=CLIENT_JVM,
-    )
-    lines = run_program(command, target.timeout_s).splitlines()
-    counted = [json.loads(line) for line in lines if line.startswith("{")][passes // 2 :]
-    if len(counted) != passes - passes // 2:
-        raise GeneratorFailed(f"The consumer did not tell of all its passes:\n{lines[-5:]}")
-    return float(median(one["records"] / one["seconds"] for one in counted))
 
 
 def _told(command: list[str], target: Target) -> Any:

@@ -105,13 +105,14 @@ def _is_committed(partition: Partition, end_offset: int) -> bool:
 
 
 class _Waiting:
-    __slots__ = ("end_offset", "key", "partition", "ticket")
+    __slots__ = ("code", "end_offset", "key", "partition", "ticket")
 
     def __init__(self, key: TopicPartition, partition: Partition, end_offset: int) -> None:
         self.key = key
         self.partition = partition
         self.end_offset = end_offset
         self.ticket = -1
+        self.code: ErrorCode | None = None  # what became of it
 
 
 class _Committing:
@@ -144,7 +145,10 @@ class _Committing:
                 flush_soon(self._broker, one.partition)
 
     def _check(self) -> bool:
-        if all(_is_committed(one.partition, one.end_offset) for one in self._waiting):
+        for one in self._waiting:
+            if one.code is None:
+                one.code = one.partition.outcome(one.end_offset)
+        if all(one.code is not None for one in self._waiting):
             self._finish()
         return self._timer is None
 
@@ -155,6 +159,5 @@ class _Committing:
         self._timer = None
         for one in self._waiting:
             one.partition.growth.remove(one.ticket)
-            is_committed = _is_committed(one.partition, one.end_offset)
-            self._outcomes[one.key] = ErrorCode.NONE if is_committed else ErrorCode.REQUEST_TIMED_OUT
+            self._outcomes[one.key] = ErrorCode.REQUEST_TIMED_OUT if one.code is None else one.code
         self._done(self._outcomes)

@@ -147,3 +147,29 @@ def _without_bootstrap_servers(properties: dict[str, str]) -> dict[str, str]:
     return {
         name: value for name, value in properties.items() if name != "controller.quorum.bootstrap.servers"
     }
+
+
+class AnyDynamicVoter(ControllerOnly):
+    """A controller of a dynamic quorum: the first, or one that is to join those in `bootstrap`."""
+
+    def __init__(self, directory: Path, node_id: int, bootstrap: list[int], *, is_first: bool) -> None:
+        """`bootstrap`: the ports of the controllers."""
+        super().__init__(directory, controller_port=bootstrap[0 if is_first else -1])
+        self.node_id = node_id
+        self._is_first = is_first
+        servers = ",".join(f"127.0.0.1:{port}" for port in bootstrap)
+        self.extra_properties = {"node.id": str(node_id), "controller.quorum.bootstrap.servers": servers}
+
+    def format_command(self) -> list[str]:
+        words = super().format_command()
+        return (
+            words if self._is_first else [*words[: words.index("--standalone")], "--no-initial-controllers"]
+        )
+
+
+class DynamicVoter(AnyDynamicVoter, KafkaController):
+    pass
+
+
+class DynamicOttlaVoter(AnyDynamicVoter, OttlaController):
+    pass

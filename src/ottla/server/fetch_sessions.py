@@ -54,13 +54,23 @@ class FetchedPartition:
 class FetchSession:
     """The partitions of one client's fetches. Session id 0 stands for a fetch without a session."""
 
-    __slots__ = ("by_id", "created_ms", "epoch", "id", "is_incremental", "partitions", "used_ms")
+    __slots__ = (
+        "by_id",
+        "created_ms",
+        "epoch",
+        "id",
+        "is_follower",
+        "is_incremental",
+        "partitions",
+        "used_ms",
+    )
 
-    def __init__(self, session_id: int, by_id: bool, now_ms: int) -> None:
+    def __init__(self, session_id: int, by_id: bool, now_ms: int, *, is_follower: bool = False) -> None:
         self.id = session_id
         self.by_id = by_id
         self.epoch = 1
         self.is_incremental = False
+        self.is_follower = is_follower
         self.created_ms = self.used_ms = now_ms
         self.partitions: dict[PartitionKey, FetchedPartition] = {}
 
@@ -107,7 +117,8 @@ class FetchSessions:
         epoch = request.session_epoch
         if epoch in (EPOCH_INITIAL, EPOCH_FINAL):
             self._sessions.pop(request.session_id, None)
-            session = FetchSession(0, by_id, self._clock.now_ms())
+            is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
+            session = FetchSession(0, by_id, self._clock.now_ms(), is_follower=is_follower)
             session.take(request.topics)
             if epoch == EPOCH_INITIAL:
                 self._remember(session)
@@ -136,14 +147,23 @@ class FetchSessions:
         return known
 
     def _remember(self, session: FetchSession) -> None:
-        """Give a new session an id, if there is room or one that nobody has used for a while."""
+        """Give a new session an id, if there is room or another must go for it."""
         if not session.partitions or self._slots <= 0:
             return
         if len(self._sessions) >= self._slots:
-            oldest = next(iter(self._sessions.values()))
-            if session.created_ms - oldest.used_ms < _EVICTION_MS:
+            victim = self._victim(session)
+            if victim is None:
                 return
-            del self._sessions[oldest.id]
+            del self._sessions[victim.id]
         while session.id == 0 or session.id in self._sessions:
             session.id = self._random.below(_EPOCH_MAX) + 1
         self._sessions[session.id] = session
+
+    def _victim(self, session: FetchSession) -> FetchSession | None:
+        """Who must go for a new session: one that nobody uses, or for a follower any consumer's."""
+        oldest = next(iter(self._sessions.values()))
+        if session.created_ms - oldest.used_ms >= _EVICTION_MS:
+            return oldest
+        if not session.is_follower:
+            return None
+        return next((one for one in self._sessions.values() if not one.is_follower), None)

@@ -51,7 +51,8 @@ class Replicas:
             for index, previous in before.items():
                 registration = known.partitions.get(index)
                 if registration is not None:
-                    self._apply_partition(known, index, registration, is_new=previous is None)
+                    is_new = previous is None or self._broker.node_id not in previous.replicas
+                    self._apply_partition(known, index, registration, is_new=is_new)
         for resource, name in delta.configs_changed:
             if resource == ResourceType.TOPIC:
                 self._apply_topic_config(name)

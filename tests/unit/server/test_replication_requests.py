@@ -13,6 +13,7 @@ from tests.unit.server.nodes import Nodes, wait_until
 from tests.unit.server.replicating import Trio
 
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from ottla.wire.messages.delete_records import DeleteRecordsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.fetch import FetchRequest
@@ -171,6 +172,35 @@ def test_a_topic_that_is_made_again_under_its_name_starts_empty_everywhere(trio:
     assert trio.produce("again", [b"new"], at=2).error_code == 0
     assert {trio.segment("again", at=node) for node in (1, 2, 3)} == {trio.segment("again", at=2)}
     assert trio.values("again", at=2) == [b"new"]
+
+
+def test_a_partition_moves_to_another_broker_with_all_it_holds(trio: Trio) -> None:
+    trio.create("moving", (1, 2))
+    for number in range(20):
+        assert trio.produce("moving", [b"%d" % number], at=1).error_code == 0
+    before = trio.segment("moving", at=1)
+    request = AlterPartitionReassignmentsRequest(
+        topics=[
+            AlterPartitionReassignmentsRequest.ReassignableTopic(
+                name="moving",
+                partitions=[
+                    AlterPartitionReassignmentsRequest.ReassignablePartition(
+                        partition_index=0, replicas=[3, 2]
+                    )
+                ],
+            )
+        ],
+        timeout_ms=10_000,
+    )
+    with trio.brokers[1].ask() as asking:
+        answer = asking.ask(request, 1)
+    assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 0)
+    trio.wait_until_isr("moving", {2, 3}, at=2)
+    leader = trio.wait_until_led_by("moving", {2, 3}, at=2)
+    assert trio.segment("moving", at=3) == before
+    assert trio.produce("moving", [b"more"], at=leader).error_code == 0
+    assert trio.segment("moving", at=3) == trio.segment("moving", at=2)
+    wait_until(lambda: not (trio.brokers[1].data / "moving-0").exists(), "the old replica to go")
 
 
 @pytest.mark.parametrize(("side", "node"), [("follower", 2), ("leader", 1)])

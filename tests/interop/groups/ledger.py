@@ -24,7 +24,7 @@ _POLL_SLACK_US = 600_000
 class _Partition:
     owner: str | None = None
     committed: int = 0
-    uncertain: set[int] = field(default_factory=set)  # commits that were sent and never answered
+    uncertain: set[int] = field(default_factory=set)  # sent, not acknowledged: a try may have been taken
     expected: set[int] = field(default_factory=set)  # offsets of which the next record must have one
     delivered: set[int] = field(default_factory=set)
 
@@ -86,6 +86,14 @@ class Ledger:
     def has_all(self, ends: Mapping[At, int]) -> bool:
         with self._lock:
             return all(len(self.delivered[at]) >= end for at, end in ends.items())
+
+    def committed(self) -> dict[At, int]:
+        """The commits that were acknowledged last."""
+        return {
+            (topic, partition): offset
+            for event in self.events("committed")
+            for topic, partition, offset in event["offsets"]
+        }
 
     def figures(self) -> str:
         events = self.events()
@@ -163,7 +171,7 @@ class _Judge:
             elif owner is not None and not self._has_given_up(owner, event["at"]):
                 self._say(f"{member} was assigned {at} while {owner} owned it", event)
             state.owner = member
-            state.expected = {state.committed} | state.uncertain
+            state.expected = {state.committed, *(sent for sent in state.uncertain if sent > state.committed)}
 
     def _on_revoked(self, member: str, event: dict[str, Any]) -> None:
         for at in _ats(event):
@@ -218,10 +226,6 @@ class _Judge:
     def _on_committing(self, member: str, event: dict[str, Any]) -> None:
         for topic, partition, offset in event["offsets"]:
             self._partitions[topic, partition].uncertain.add(offset)
-
-    def _on_commit_failed(self, member: str, event: dict[str, Any]) -> None:
-        for topic, partition, offset in event["offsets"]:
-            self._partitions[topic, partition].uncertain.discard(offset)
 
     def _on_committed(self, member: str, event: dict[str, Any]) -> None:
         for topic, partition, offset in event["offsets"]:

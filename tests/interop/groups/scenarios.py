@@ -13,8 +13,8 @@ from typing import Any
 from tests.interop.groups.harness import CLIENTS, Client, Group, World, group
 from tests.interop.groups.ledger import At
 
-_PAUSE_MS = 8000
-_SHORT_POLL_MS = 3000
+_PAUSE_MS = 11_000
+_SHORT_POLL_MS = 5000
 
 
 def scale(world: World, client: Client) -> str:

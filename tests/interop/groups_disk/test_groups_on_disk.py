@@ -22,7 +22,7 @@ from tests.interop.groups_raw.brokers import PROPERTIES
 from tests.interop.groups_tool.runner import CONSUMER_GROUPS, Tools
 
 # A killed broker registers again once its old session has run out; Kafka's default is 9 s.
-SETTINGS = {**PROPERTIES, "broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
+SETTINGS = {**PROPERTIES, "broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 OTHER = "kafka" if os.environ.get("OTTLA_TEST_BROKERS") == "kafka" else "ottla"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"

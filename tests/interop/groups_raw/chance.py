@@ -19,11 +19,12 @@ from typing import Any
 from ottla.wire import apis
 from tests.interop.groups_raw.ask_offsets import fetch
 from tests.interop.groups_raw.members import LONG_MS, assignment, commits, leaving, protocols, subscription
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.talk import ANSWER_S, Talk
 
 UNKNOWN_MEMBER_ID = 25
 MEMBER_ID_REQUIRED = 79
 FENCED_INSTANCE_ID = 82
+MAY_BE_HELD = ("JoinGroup", "SyncGroup")
 TOPICS = ("alpha", "beta", "gamma")
 SUBSCRIPTIONS = (("alpha",), ("beta",), ("alpha", "beta"), ("alpha", "beta", "gamma"), ("missing",))
 PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"), ("range", "own", "sticky"))
@@ -125,7 +126,7 @@ class Life:
         number = len(self.answers) + sum(other.asked is not None for other in self.slots)
         slot.talk.begin(api, **fields)
         slot.asked = (number, then or (lambda _: None))
-        if slot.talk.is_answered(self.pace.held_s):
+        if slot.talk.is_answered(self.pace.held_s if api in MAY_BE_HELD else ANSWER_S):
             self._take(slot)
 
     def _take(self, slot: Slot) -> None:

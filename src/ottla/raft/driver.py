@@ -25,7 +25,6 @@ from ottla.raft.effects import (
     HighWatermarkMoved,
     LeaderChanged,
     LeadershipLost,
-    PersistElection,
     StartEpoch,
 )
 from ottla.raft.election import NOBODY, ElectionState
@@ -40,6 +39,7 @@ from ottla.raft.journal import (
     control_records_of,
 )
 from ottla.raft.messages import Answer, Request
+from ottla.raft.outbox import Outbox
 from ottla.raft.replica import NotLeader, Replica, Timeouts
 from ottla.raft.retention import new_start
 from ottla.raft.roles import Follower, Leader, Role
@@ -143,8 +143,7 @@ class Driver(Generic[_T]):
         self.on_progress: Callable[[], None] | None = None  # the log grew, or is led no more
         self.on_ask: Callable[[Ask], None] | None = None  # a request to another replica
         self.on_leader: Callable[[], None] | None = None  # another leader, epoch or role
-        self._outbox: deque[Effect | asyncio.Future[None]] = deque()
-        self._persisting: asyncio.Task[None] | None = None
+        self._outbox = Outbox(self._persist, self._do, self.fail)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._told_role: type[Role] | None = None
@@ -211,8 +210,7 @@ class Driver(Generic[_T]):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._persisting is not None:
-            await self._persisting
+        await self._outbox.close()
         is_clean = not self.failure.done()
         if is_clean and self.is_leader:
             try:
@@ -255,35 +253,23 @@ class Driver(Generic[_T]):
 
     def _act(self, effects: Iterable[Effect]) -> None:
         """Carry effects out in their order. What needs the disk is waited for, and with it what follows."""
-        for effect in effects:
-            if isinstance(effect, LeadershipLost):
-                self._pump()  # what was committed with it is
-                self._lose_leadership(effect.epoch)
-            else:
-                self._outbox.append(effect)
-        self._pump()
+        try:
+            for effect in effects:
+                if isinstance(effect, LeadershipLost):
+                    self._outbox.pump()  # what was committed with it is
+                    self._lose_leadership(effect.epoch)
+                else:
+                    self._outbox.add(effect)
+            self._outbox.pump()
+        except Exception as error:  # noqa: BLE001 - of a listener: what holds is unknown now
+            self.fail(error)
+            return
         self._set_timer()
         role = type(self.replica.role)
         if role is not self._told_role:
             self._told_role = role
             if self.on_leader is not None:
                 self.on_leader()
-
-    def _pump(self) -> None:
-        outbox = self._outbox
-        while outbox and self._persisting is None:
-            effect = outbox.popleft()
-            if isinstance(effect, asyncio.Future):
-                if not effect.done():
-                    effect.set_result(None)
-            elif isinstance(effect, PersistElection):
-                election = effect.election
-                while outbox and isinstance(outbox[0], PersistElection):
-                    election = outbox[0].election  # nobody saw the one before it, so the last one is enough
-                    outbox.popleft()
-                self._persisting = asyncio.ensure_future(self._persist(election))
-            else:
-                self._do(effect)
 
     def _do(self, effect: Effect) -> None:
         if isinstance(effect, StartEpoch):
@@ -304,25 +290,13 @@ class Driver(Generic[_T]):
 
     async def _persist(self, election: ElectionState) -> None:
         version, voters = self.replica.kraft_version.last, self.replica.voters.last
-        try:
-            await self._disk.offload(self._store.write_election, election, version, voters)
-        except Exception as error:  # noqa: BLE001 - an election that is not on disk must not be acted on
-            self.fail(error)
-            return
-        self._persisting = None
-        try:
-            self._pump()
-        except Exception as error:  # noqa: BLE001 - of a listener: what holds is unknown now
-            self.fail(error)
+        await self._disk.offload(self._store.write_election, election, version, voters)
 
     async def _settled(self) -> None:
         """Back when all that was decided so far is done, and on disk where it must be."""
         if self.failure.done():
             raise KafkaStorageError("The metadata log failed; this node is going down.")
-        if self._outbox or self._persisting is not None:
-            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._outbox.append(done)
-            await done
+        await self._outbox.settled()
 
     def _set_timer(self) -> None:
         """See to it that the replica is told in time what time it is."""
@@ -339,10 +313,8 @@ class Driver(Generic[_T]):
 
     def _on_time(self) -> None:
         self._timer = None
-        try:
-            self._act(self.replica.tick(self._monotonic_ms()))
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-            self.fail(error)
+        self._act(self.replica.tick(self._monotonic_ms()))
+        self._set_timer()
 
     def _lose_leadership(self, epoch: int) -> None:
         """What was not written is not written any more; what was may be cut off by the next leader."""
@@ -521,10 +493,7 @@ class Driver(Generic[_T]):
         if not self.failure.done():
             self.failure.set_exception(KafkaStorageError(text))
             self.failure.exception()  # seen: whoever looks gets it again
-        for effect in self._outbox:
-            if isinstance(effect, asyncio.Future) and not effect.done():
-                effect.set_exception(KafkaStorageError(text))
-        self._outbox.clear()
+        self._outbox.end(KafkaStorageError(text))
         for effect in self.replica.resign(self._monotonic_ms()):
             if isinstance(effect, LeadershipLost):
                 self._lose_leadership(effect.epoch)

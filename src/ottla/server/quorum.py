@@ -454,6 +454,7 @@ class Quorum(CommittedMetadata):
         except InvalidMetadata as error:
             logger.critical("A decision made records that contradict the state: %s", error)
             self._state = None
+            self.driver.fail(error)  # what is in the log cannot be applied by anyone
             raise
         if applied != last_offset:
             raise RuntimeError(f"Records up to {last_offset} were appended, and up to {applied} applied.")

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.server.asking import whole
 from tests.unit.server.nodes import Nodes, wait_until
 from tests.unit.server.replicating import SETTINGS, Trio
 
+from ottla.records.record import read_records
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.delete_records import DeleteRecordsRequest
 
 
 @pytest.fixture
@@ -101,6 +104,36 @@ def test_too_few_in_sync_replicas_refuse_a_write_and_take_it_with_one_ack(trio: 
     trio.brokers[2].start()
     trio.wait_until_isr("few", {1, 2}, at=1)
     wait_until(lambda: trio.values("few", at=1) == [b"yes"], "the watermark")
+
+
+def test_a_follower_that_missed_deleted_records_starts_over_where_its_leader_does(trio: Trio) -> None:
+    trio.create("gone", (1, 2))
+    assert trio.produce("gone", [b"kept by nobody"], at=1).error_code == 0
+    trio.brokers[2].kill()
+    trio.wait_until_isr("gone", {1}, at=1)
+    assert trio.produce("gone", [b"%d" % number for number in range(1, 6)], at=1).error_code == 0
+    partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=4)
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsRequest.DeleteRecordsTopic(name="gone", partitions=[partition])],
+        timeout_ms=10_000,
+    )
+    with trio.brokers[1].ask() as asking:
+        answer = asking.ask(request, 2).topics[0].partitions[0]
+    assert (answer.error_code, answer.low_watermark) == (0, 4)
+    trio.brokers[2].start()
+    trio.wait_until_isr("gone", {1, 2}, at=1)
+    assert trio.produce("gone", [b"6"], at=1).error_code == 0
+    # The leader's log starts inside of a batch, which came whole: the files begin where it begins.
+    folder = trio.brokers[2].data / "gone-0"
+    (segment,) = folder.glob("*.log")
+    assert segment.name == f"{1:020d}.log"
+    assert trio.segment("gone", at=1).endswith(segment.read_bytes())
+    trio.brokers[1].kill()
+    trio.wait_until_led_by("gone", {2}, at=2)
+    with trio.brokers[2].ask() as asking:
+        assert asking.fetch("gone", 3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        fetched = read_records(whole(asking.fetch("gone", 4).records))
+        assert [one.value for one in fetched if one.offset >= 4] == [b"4", b"5", b"6"]
 
 
 class Writer(threading.Thread):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import defaultdict
 from typing import Any
 
@@ -142,7 +141,7 @@ class PythonWorker(Worker):
                 try:
                     self._take(consumer, consumer.poll(timeout_ms=int(POLL_S * 1000)))
                 except PythonKafkaError:
-                    time.sleep(POLL_S)  # the broker is down
+                    self._stopping.wait(POLL_S)  # the broker is down
         finally:
             consumer.close(autocommit=False)
 

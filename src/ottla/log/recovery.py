@@ -32,8 +32,22 @@ from ottla.log.segments import Segments
 from ottla.log.snapshots import SNAPSHOT_SUFFIX, Snapshots
 from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker, aborted_problem
 from ottla.ports import Buffer, Clock, Disk
-from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader, check_crc, read_header
-from ottla.records.control import ControlType, control_type, coordinator_epoch
+from ottla.records.batch import (
+    CONTROL_BIT,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
+from ottla.records.control import (
+    PLAIN_MARKER_BYTES,
+    ControlType,
+    control_type,
+    coordinator_epoch,
+    plain_end_txn_marker,
+)
 from ottla.records.record import read_batch
 from ottla.wire.errors import CorruptMessage, InvalidRecord
 
@@ -45,6 +59,8 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 _CHUNK_BYTES = 1024 * 1024
 _PREFIX_BYTES = 17  # enough to tell length and format
 _LENGTH_MIN = 14
+_PLAIN_BATCH_BYTES = HEADER_BYTES + PLAIN_MARKER_BYTES
+_PLAIN_ATTRIBUTES = CONTROL_BIT | TRANSACTIONAL_BIT
 _NUMBERED = re.compile(r"(\d{20})(\.[a-z]+)(\.[a-z]+)?\Z")
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX)
 _RAFT_SNAPSHOT_DELETED = ".checkpoint.deleted"
@@ -68,6 +84,11 @@ class Loaded(NamedTuple):
 
 def marker_of(buffer: Buffer, position: int, header: BatchHeader) -> Marker | None:
     """What the transaction marker in this control batch says; None for an empty batch or another kind."""
+    if header.length_bytes == _PLAIN_BATCH_BYTES and header.attributes == _PLAIN_ATTRIBUTES:
+        plain = plain_end_txn_marker(buffer, position + HEADER_BYTES)
+        if plain is not None and header.record_count == 1:
+            is_commit, epoch = plain
+            return Marker(not is_commit, epoch, header.base_timestamp)
     for record in read_batch(buffer, position, header):
         kind = control_type(record.key or b"")
         if kind not in (ControlType.ABORT, ControlType.COMMIT):

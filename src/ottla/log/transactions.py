@@ -7,6 +7,7 @@ transaction leaves this book only when its marker is replicated.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from typing import NamedTuple
 from ottla.ports import Buffer, Disk
 
 _ENTRY = Struct(">hqqqq")
+_LAST_OFFSET = Struct(">q")
+_LAST_OFFSET_POSITION = 18
 ENTRY_BYTES = _ENTRY.size
 _VERSION = 0
 
@@ -180,11 +183,28 @@ class AbortedIndex:
             file.close()
 
     def collect(self, first_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those that touch [first, upper), and whether later segments need not be looked at."""
-        found = []
-        for entry in self.entries():
-            if entry.last_offset >= first_offset and entry.first_offset < upper_bound_offset:
+        """Those that touch [first, upper), and whether later segments need not be looked at.
+
+        Every read_committed fetch asks, so the entries before are skipped by search: they are in the order of
+        their markers, and those with a marker before `first` matter neither here nor for where to stop.
+        """
+        data = self.data
+        count = len(data) // ENTRY_BYTES
+        found: list[AbortedTransaction] = []
+        for number in range(_first_from(data, count, first_offset), count):
+            _version, *fields = _ENTRY.unpack_from(data, number * ENTRY_BYTES)
+            entry = AbortedTransaction(*fields)
+            if entry.first_offset < upper_bound_offset:
                 found.append(entry)
             if entry.last_stable_offset >= upper_bound_offset:
                 return found, True
         return found, False
+
+
+def _first_from(data: bytearray, count: int, offset: int) -> int:
+    """The number of the first entry whose marker is at `offset` or later."""
+
+    def marker_offset(number: int) -> int:
+        return int(_LAST_OFFSET.unpack_from(data, number * ENTRY_BYTES + _LAST_OFFSET_POSITION)[0])
+
+    return bisect_left(range(count), offset, key=marker_offset)

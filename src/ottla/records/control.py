@@ -16,6 +16,10 @@ from ottla.wire.errors import InvalidRecord
 
 _KEY = Struct(">hh")
 _END_TXN_MARKER = Struct(">hi")
+_PLAIN_MARKER = Struct(">5bhhbhib")  # a whole record: sizes, attributes and deltas between key and value
+_PLAIN_BEFORE_KEY = (32, 0, 0, 0, 8)
+_PLAIN_BEFORE_VALUE = 12
+PLAIN_MARKER_BYTES = _PLAIN_MARKER.size
 
 
 class ControlType(IntEnum):
@@ -49,6 +53,24 @@ def coordinator_epoch(value: Buffer | None) -> int:
     if version < 0:
         raise InvalidRecord(f"A transaction marker cannot have version {version}: the data may be corrupt.")
     return int(epoch)
+
+
+def plain_end_txn_marker(records: Buffer, position: int) -> tuple[bool, int] | None:
+    """(whether it commits, coordinator epoch) of a marker's record as brokers write it.
+
+    None: it is another kind, or written in another way, and `read_batch` must tell. There must be
+    `PLAIN_MARKER_BYTES`.
+    """
+    *before_key, version, kind, before_value, value_version, epoch, headers = _PLAIN_MARKER.unpack_from(
+        records, position
+    )
+    if (
+        tuple(before_key) != _PLAIN_BEFORE_KEY
+        or (version, before_value, value_version, headers) != (0, _PLAIN_BEFORE_VALUE, 0, 0)
+        or not 0 <= kind <= 1
+    ):
+        return None
+    return kind == ControlType.COMMIT, epoch
 
 
 def control_batch(

@@ -117,6 +117,35 @@ def test_collecting_stops_where_later_entries_cannot_matter(tmp_path: Path) -> N
     assert index.collect(21, 40) == ([], False)
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 30), st.integers(0, 30)), max_size=30),
+    st.integers(0, 300),
+    st.integers(1, 100),
+)
+def test_collecting_finds_what_a_look_at_every_entry_finds(
+    steps: list[tuple[int, int, int]], first_offset: int, length: int
+) -> None:
+    entries: list[AbortedTransaction] = []
+    marker = 0
+    for step, size, behind in steps:
+        marker += step
+        entries.append(
+            AbortedTransaction(1, max(0, marker - size), marker, max(0, marker + 1 - max(size, behind)))
+        )
+    index = AbortedIndex(HostDisk(threads=1), "unused", is_new=True)
+    index.data.extend(b"".join(map(encode_aborted, entries)))
+    upper = first_offset + length
+    expected: list[AbortedTransaction] = []
+    is_complete = False
+    for entry in entries:
+        if entry.last_offset >= first_offset and entry.first_offset < upper:
+            expected.append(entry)
+        if entry.last_stable_offset >= upper:
+            is_complete = True
+            break
+    assert index.collect(first_offset, upper) == (expected, is_complete)
+
+
 def test_truncation_drops_markers_at_or_after_the_offset(tmp_path: Path) -> None:
     first, second = AbortedTransaction(1, 0, 10, 11), AbortedTransaction(2, 5, 20, 21)
     index = index_of(tmp_path, first, second)

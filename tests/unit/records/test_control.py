@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.records.batch import read_header
+from ottla.records.batch import HEADER_BYTES, read_header
 from ottla.records.control import (
+    PLAIN_MARKER_BYTES,
     ControlType,
     control_batch,
     control_type,
     coordinator_epoch,
     end_txn_marker,
+    plain_end_txn_marker,
 )
 from ottla.records.record import read_batch
 from ottla.wire.errors import InvalidRecord
@@ -36,6 +38,15 @@ def test_a_marker_says_who_ended_the_transaction_and_how(commit: bool) -> None:
     assert control_type(record.key) == (ControlType.COMMIT if commit else ControlType.ABORT)
     assert coordinator_epoch(record.value) == 17
     assert record.timestamp == 5
+    assert len(batch) == HEADER_BYTES + PLAIN_MARKER_BYTES
+    assert plain_end_txn_marker(batch, HEADER_BYTES) == (commit, 17)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16])
+def test_a_marker_that_is_written_in_another_way_is_left_to_others(place: int) -> None:
+    batch = end_txn_marker(commit=True, producer_id=9, producer_epoch=4, coordinator_epoch=17, timestamp=5)
+    batch[HEADER_BYTES + place] ^= 0x42
+    assert plain_end_txn_marker(batch, HEADER_BYTES) is None
 
 
 def test_a_batch_of_quorum_records_keeps_their_order() -> None:

@@ -152,14 +152,17 @@ def connections(target: Target, *, count: int, size: int) -> Outcome:
     return outcome_of(connection_load(target, produce_frame(target.topic, size), count))
 
 
-def connection_load(target: Target, frame: bytes, count: int) -> Mapping[str, Any]:
-    """`count` connections that send the same frame again and again; what the program told."""
+def connection_load(target: Target, frame: bytes, count: int, rate: int = 0) -> Mapping[str, Any]:
+    """`count` connections that send the same frame again and again; what the program told.
+
+    Together they send `rate` frames a second, or as many as they can.
+    """
     with tempfile.NamedTemporaryFile(prefix="ottla-bench-frame-") as file:
         file.write(frame)
         file.flush()
         command = [
             *(str(native_program("connection_load")), str(target.port), file.name),
-            *(str(count), str(target.records), str(target.timeout_s)),
+            *(str(count), str(target.records), str(target.timeout_s), str(rate)),
         ]
         told: Mapping[str, Any] = json.loads(run_program(command, target.timeout_s))
     return told

@@ -18,6 +18,7 @@ from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitR
 ROOT = Path(__file__).resolve().parents[1]
 COMMIT_VERSION = 9  # the last one that names topics and not their ids
 COMMIT_CONNECTIONS = 20
+COMMIT_RATE = 5_000
 GROUPS = 5
 """How many groups one load has, one after the other: it is over fast, and chance has a part in each."""
 
@@ -28,6 +29,16 @@ def commits(target: Target) -> Outcome:
     told = connection_load(target, commit_frame(target.topic, target.topic), COMMIT_CONNECTIONS)
     check_commits(told)
     return outcome_of(told)
+
+
+def paced_commits(target: Target) -> Outcome:
+    """The same at a pace; the 99th percentile in milliseconds."""
+    find_coordinator(target.port, target.topic, target.timeout_s)
+    frame = commit_frame(target.topic, target.topic)
+    told = connection_load(target, frame, COMMIT_CONNECTIONS, COMMIT_RATE)
+    check_commits(told)
+    outcome = outcome_of(told)
+    return Outcome(outcome.details["p99_ms"], {**outcome.details, "requests_per_s": outcome.value})
 
 
 def commit_frame(group: str, topic: str) -> bytes:

@@ -246,6 +246,16 @@ ROWS: tuple[Row, ...] = (
         load=groups.commits,
     ),
     Row(
+        name="group-commits-paced",
+        title="paced 5,000 commits/s: p99",
+        unit="ms",
+        kind=Kind.TIME,
+        records=50_000,
+        quick_records=20_000,
+        is_stored=False,
+        load=groups.paced_commits,
+    ),
+    Row(
         name="group-join-1000",
         is_quick=False,
         title="1,000 members join a group (classic)",

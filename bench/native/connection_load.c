@@ -1,9 +1,11 @@
 /* Many connections, one request in flight on each: sends the same frame again when its answer is whole.
  *
  * Arguments: port on 127.0.0.1, file with the frame (its size included), connections, requests in all,
- * seconds at most. Prints how long the answers took, the first one in hexadecimal, and how many were not the
+ * seconds at most, and requests a second (0: as fast as it goes). At a pace the connections take turns, and
+ * an answer's time counts from when its request was due. Prints how long the answers took, the first one in hexadecimal, and how many were not the
  * same as that one. One thread, so that the load takes little from the broker that it measures.
  */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -21,6 +23,7 @@ enum { ANSWER_BYTES_MAX = 4096, EVENTS_MAX = 256 };
 struct connection {
     int socket;
     uint32_t filled;
+    int is_busy;
     int64_t sent_ns;
     unsigned char answer[ANSWER_BYTES_MAX];
 };
@@ -31,6 +34,7 @@ static int64_t *latencies;
 static long asked, answered, wanted, different;
 static unsigned char first[ANSWER_BYTES_MAX];
 static uint32_t first_bytes;
+static int64_t pause_ns; /* between two requests, or 0 */
 
 static void fail(const char *what) {
     perror(what);
@@ -54,11 +58,12 @@ static void read_frame(const char *path) {
     fclose(file);
 }
 
-static void ask(struct connection *connection) {
+static void ask(struct connection *connection, int64_t due_ns) {
     size_t done = 0;
     if (asked == wanted) return;
     asked++;
-    connection->sent_ns = now_ns();
+    connection->is_busy = 1;
+    connection->sent_ns = due_ns;
     while (done < frame_bytes) {
         ssize_t count = send(connection->socket, frame + done, frame_bytes - done, MSG_NOSIGNAL);
         if (count < 0) fail("send");
@@ -87,7 +92,20 @@ static void take(struct connection *connection) {
     if (!first_bytes) memcpy(first, connection->answer, first_bytes = size);
     if (size != first_bytes || memcmp(first, connection->answer, size)) different++;
     connection->filled = 0;
-    ask(connection);
+    connection->is_busy = 0;
+    if (!pause_ns) ask(connection, now_ns());
+}
+
+/* Sends what is due at the pace; the nanoseconds until the next is. */
+static int64_t ask_due(struct connection *connections, int count, int64_t start) {
+    while (asked < wanted) {
+        struct connection *next = &connections[asked % count];
+        int64_t due_ns = start + asked * pause_ns, left = due_ns - now_ns();
+        if (left > 0) return left;
+        if (next->is_busy) break;
+        ask(next, due_ns);
+    }
+    return 1000000000;
 }
 
 static int by_value(const void *left, const void *right) {
@@ -100,7 +118,7 @@ int main(int count, char **arguments) {
     struct connection *connections;
     struct sockaddr_in address = {.sin_family = AF_INET};
     int poll = epoll_create1(0), on = 1;
-    if (count != 6) return 2;
+    if (count != 7) return 2;
     int connection_count = atoi(arguments[3]);
     int64_t start, deadline;
     read_frame(arguments[2]);
@@ -119,9 +137,12 @@ int main(int count, char **arguments) {
     }
     start = now_ns();
     deadline = start + (int64_t)atoi(arguments[5]) * 1000000000;
-    for (int i = 0; i < connection_count; i++) ask(&connections[i]);
+    if (atol(arguments[6])) pause_ns = 1000000000 / atol(arguments[6]);
+    for (int i = 0; i < connection_count && !pause_ns; i++) ask(&connections[i], now_ns());
     while (answered < wanted) {
-        int ready = epoll_wait(poll, events, EVENTS_MAX, 1000);
+        int64_t left = pause_ns ? ask_due(connections, connection_count, start) : 1000000000;
+        struct timespec patience = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+        int ready = epoll_pwait2(poll, events, EVENTS_MAX, &patience, NULL);
         if (now_ns() > deadline) {
             fprintf(stderr, "%ld of %ld requests were answered in time\n", answered, wanted);
             return 1;

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.unit.server.nodes import Nodes, wait_until
-from tests.unit.server.replicating import Trio
+from tests.unit.server.replicating import SETTINGS, Trio
 
 from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest as Moving
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest
@@ -101,3 +101,29 @@ def test_who_stops_in_order_hands_its_leaderships_over_and_gets_them_back_on_req
     assert answer.error_code == 0, answer
     trio.wait_until_led_by("led", {2}, at=2)
     wait_until(lambda: trio.values("led", at=2) == [b"meanwhile"], "the preferred leader to serve")
+
+
+def test_a_lost_directory_hands_its_partitions_over_and_leaves_the_others_alone(
+    trio: Trio, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "one", tmp_path / "two"]
+    broker = trio.nodes.broker(4, **{**SETTINGS, "log_dirs": ",".join(map(str, paths))}).start()
+    trio.brokers[4] = broker
+    for topic in ("disk-1", "disk-2"):  # the second goes where there is less
+        trio.create(topic, (4, 1))
+        assert trio.produce(topic, [b"kept"], at=4).error_code == 0
+    (lost,) = [path for path in paths if (path / "disk-1-0").exists()]
+    assert not (lost / "disk-2-0").exists()
+    lost.rename(tmp_path / "unplugged")
+    lost.write_text("not a directory")
+    # What it writes now shows that the directory is gone, if nothing did before.
+    is_acknowledged = trio.produce("disk-1", [b"seen"], at=4).error_code == 0
+    trio.wait_until_led_by("disk-1", {1}, at=1)
+    trio.wait_until_isr("disk-1", {1}, at=1)
+    acknowledged = {b"kept", b"seen"} if is_acknowledged else {b"kept"}
+    wait_until(lambda: acknowledged <= set(trio.values("disk-1", at=1)), "its new leader to serve it")
+    assert trio.leader("disk-2", at=1) == 4
+    assert trio.produce("disk-2", [b"more"], at=4).error_code == 0
+    broker.stop()
+    assert trio.wait_until_led_by("disk-2", {1}, at=1) == 1
+    del trio.brokers[4]

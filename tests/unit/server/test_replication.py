@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.server.asking import whole
+from tests.unit.server.asking import produce_request, whole
 from tests.unit.server.nodes import Nodes, wait_until
 from tests.unit.server.replicating import SETTINGS, Trio
 
@@ -134,6 +134,27 @@ def test_a_follower_that_missed_deleted_records_starts_over_where_its_leader_doe
         assert asking.fetch("gone", 3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         fetched = read_records(whole(asking.fetch("gone", 4).records))
         assert [one.value for one in fetched if one.offset >= 4] == [b"4", b"5", b"6"]
+
+
+def test_a_leader_that_stood_still_past_its_session_acknowledges_nothing_that_is_lost(trio: Trio) -> None:
+    trio.create("still")
+    assert trio.produce("still", [b"before"], at=1).error_code == 0
+    process = trio.brokers[1].process
+    assert process is not None
+    with trio.brokers[1].ask() as asking:
+        process.send_signal(signal.SIGSTOP)
+        request = produce_request("still", [b"while it stood"])
+        asking.send(request, 9)  # lies in its socket until it wakes
+        leader = trio.wait_until_led_by("still", {2, 3}, at=2)
+        assert trio.produce("still", [b"meanwhile"], at=leader).error_code == 0
+        process.send_signal(signal.SIGCONT)
+        answer = asking.receive(request, 9).responses[0].partition_responses[0]
+    trio.wait_until_isr("still", {1, 2, 3}, at=leader)
+    values = trio.values("still", at=leader)
+    assert values[:2] == [b"before", b"meanwhile"]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert b"while it stood" not in values
+    assert trio.segment("still", at=1) == trio.segment("still", at=leader)
 
 
 class Writer(threading.Thread):

@@ -369,25 +369,30 @@ class Life:
         if done is not None and self.is_below_minimum(topic, done[1]):
             return
 
+        version = self.chance.choice([2, 3, 3])
+
         def request(side: Side) -> Message:
             data = Altering.PartitionData(
                 partition_index=index,
                 leader_epoch=partition.leader_epoch + leader_epoch_off,
                 partition_epoch=partition.partition_epoch + partition_epoch_off,
                 leader_recovery_state=recovery,
-                new_isr_with_epochs=[
+            )
+            if version == 2:
+                data.new_isr = list(members)
+            else:
+                data.new_isr_with_epochs = [
                     Altering.BrokerState(
                         broker_id=member, broker_epoch=side.epochs.get(member, 0) + broker_epoch_off
                     )
                     for member in members
-                ],
-            )
+                ]
             topics = [
                 Altering.TopicData(topic_id=side.image.topics_by_name[topic.name].id, partitions=[data])
             ]
             return Altering(broker_id=asks, broker_epoch=side.epochs.get(asks, 0), topics=topics)
 
-        self.both(request, 3)
+        self.both(request, version)
 
     def elect(self) -> None:
         kind = self.chance.choice([0, 0, 1])

@@ -97,6 +97,12 @@ class ControllerLink:
                     self._drop()
             await asyncio.sleep(self._retry_seconds)
 
+    def on_leader(self) -> None:
+        """Another node is the controller now: what the old one was asked is asked again there."""
+        address = self._find_controller()
+        if self._channel is not None and (self._is_here() or address not in (None, self._address)):
+            self._drop()
+
     def close(self) -> None:
         self._drop()
 
@@ -145,6 +151,10 @@ class RemoteController:
     def close(self) -> None:
         self._requests.close()
         self._forwarding.close()
+
+    def on_leader(self) -> None:
+        self._requests.on_leader()
+        self._forwarding.on_leader()
 
     async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
         return await self._requests.ask(request, timeout_ms=timeout_ms or FORWARD_TIMEOUT_MS)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from ottla.config import BrokerConfig
 from ottla.ports import Network, Random
@@ -33,9 +33,15 @@ BACKOFF_SECONDS_MAX = 0.25
 
 logger = logging.getLogger("ottla.server.log_follower")
 
+_T = TypeVar("_T")
+
 
 class Unreachable(Exception):
     """The leader of the quorum did not answer, or not usefully. The message says who and why."""
+
+
+class Superseded(Unreachable):
+    """Another leader was heard of while this one was asked."""
 
 
 class LogFollower:
@@ -63,7 +69,9 @@ class LogFollower:
         self._bootstrap = list(config.quorum_bootstrap_servers) or list(voters.values())
         self._tried = random.below(max(len(self._bootstrap), 1))
         self._channel: Channel | None = None
-        self._channel_address: Address | None = None
+        self._target: Address | None = None  # whom the channel is, or is being opened, to
+        self._talk: asyncio.Future[Any] | None = None  # an exchange under way
+        self._leader = (NOBODY, NOBODY)  # with its epoch
         self._failures = 0
         self._catch_up_goal = -1
         self._may_follow = asyncio.Event()
@@ -105,9 +113,16 @@ class LogFollower:
             self._may_follow.set()
         else:
             self._may_follow.clear()
+        leader = (self.leader_id, self._driver.replica.epoch)
+        if leader == self._leader:
+            return
+        self._leader = leader
+        self._failures = 0  # it has not failed yet
         address = self.leader_address()
-        if self._channel is not None and address is not None and address != self._channel_address:
+        if address is not None and address != self._target:
             self._close_channel()
+            if self._talk is not None:
+                self._talk.cancel()
 
     def note_caught_up(self) -> None:
         if not self.caught_up.done():
@@ -128,6 +143,8 @@ class LogFollower:
                 continue
             try:
                 await self._fetch_once()
+            except Superseded:
+                self._close_channel()
             except Unreachable as error:
                 self._close_channel()
                 self._failures += 1
@@ -290,26 +307,38 @@ class LogFollower:
             address = self._bootstrap[self._tried % len(self._bootstrap)]
         if address is None:
             raise Unreachable("no controller is known that could be asked")
+        self._target = address
+        opening = Channel.open(self._network, *address, client_id=f"raft-client-{self._config.node_id}")
         try:
-            async with asyncio.timeout(self._request_timeout_s()):
-                self._channel = await Channel.open(
-                    self._network, *address, client_id=f"raft-client-{self._config.node_id}"
-                )
+            self._channel = channel = await self._while_it_matters(opening, self._request_timeout_s())
         except TimeoutError:
             raise Unreachable(f"{address[0]}:{address[1]} does not answer") from None
         except (OSError, KafkaError) as error:
             raise Unreachable(f"{address[0]}:{address[1]} cannot be reached: {error}") from error
-        self._channel_address = address
-        return self._channel
+        return channel
 
     async def _exchange(self, channel: Channel, request: Message, version: int, wait_ms: int) -> Any:
+        asking = channel.ask(request, version=version)
         try:
-            async with asyncio.timeout(self._request_timeout_s() + wait_ms / 1000):
-                return await channel.ask(request, version=version)
+            return await self._while_it_matters(asking, self._request_timeout_s() + wait_ms / 1000)
         except TimeoutError:
             raise Unreachable(f"no answer to {request.NAME}") from None
         except (OSError, MalformedMessage) as error:
             raise Unreachable(str(error)) from error
+
+    async def _while_it_matters(self, talk: Coroutine[Any, Any, _T], timeout_s: float) -> _T:
+        """Wait for another node's answer, but not once there is another leader to ask."""
+        self._talk = task = asyncio.ensure_future(talk)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.wait([task])
+        finally:
+            self._talk = None
+            if not task.done():
+                task.cancel()
+        if task.cancelled():
+            raise Superseded("there is another leader")
+        return task.result()
 
     def _request_timeout_s(self) -> float:
         return max(self._config.int_of("controller.quorum.request.timeout.ms"), 1) / 1000

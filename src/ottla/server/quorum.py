@@ -173,7 +173,13 @@ class Quorum(CommittedMetadata):
             on_append=self._follow_control_records,
         )
         self.driver.on_ask = self._peers.ask
-        self.driver.on_leader = follower.on_leader
+        self.driver.on_leader = self._on_leader
+
+    def _on_leader(self) -> None:
+        if self._follower is not None:
+            self._follower.on_leader()
+        if self._controller is not None:
+            self._controller.on_leader()
 
     # Facts
 
@@ -517,6 +523,8 @@ class Quorum(CommittedMetadata):
         self._activation = self._activate()
         if self._follower is not None:
             self._follower.note_caught_up()
+        if self._controller is not None:
+            self._controller.on_leader()
 
     def resign(self, epoch: int) -> None:
         logger.info("This node is no longer the active controller of epoch %d.", epoch)

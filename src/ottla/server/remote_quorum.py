@@ -60,7 +60,6 @@ class RemoteQuorum(CommittedMetadata):
             cluster_id=cluster_id,
             image_offset=lambda: self.image.offset,
         )
-        self.driver.on_leader = self._follower.on_leader
         self._controller = RemoteController(
             network,
             clock,
@@ -68,7 +67,12 @@ class RemoteQuorum(CommittedMetadata):
             node_id=config.node_id,
             socket_timeout_ms=config.int_of("controller.socket.timeout.ms"),
         )
+        self.driver.on_leader = self._on_leader
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _on_leader(self) -> None:
+        self._follower.on_leader()
+        self._controller.on_leader()
 
     # Facts
 

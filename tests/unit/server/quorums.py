@@ -13,6 +13,7 @@ from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from ottla.wire.messages.update_features import UpdateFeaturesRequest
 
 LISTENER = "CONTROLLER"
 
@@ -128,6 +129,16 @@ class QuorumOf:
         )
         with self.nodes[via].ask() as asking:
             error: int = asking.ask(request, 0).error_code
+        return error
+
+    def upgrade(self, via: int) -> int:
+        """Make the quorum a dynamic one; the error."""
+        update = UpdateFeaturesRequest.FeatureUpdateKey(
+            feature="kraft.version", max_version_level=1, upgrade_type=1
+        )
+        with self.nodes[via].ask() as asking:
+            request = UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update])
+            error: int = asking.ask(request, 2).error_code
         return error
 
     def wait_until_equal(self, via: int) -> None:

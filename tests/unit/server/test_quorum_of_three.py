@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
+from tests.unit.server.nodes import wait_until
 from tests.unit.server.quorums import QuorumOf
 
 from ottla.wire.errors import ErrorCode
@@ -76,3 +78,35 @@ def test_the_last_voter_stays(tmp_path: Path) -> None:
         quorum.nodes[1].format("--standalone")
         quorum.start()
         assert quorum.remove_voter(1, via=1) == ErrorCode.VOTER_NOT_FOUND
+
+
+def test_a_leader_that_was_frozen_past_its_time_follows_the_next_one(tmp_path: Path) -> None:
+    with QuorumOf(tmp_path, 3, is_static=True) as quorum:
+        for node in quorum.nodes.values():
+            node.format()
+        quorum.start()
+        first = quorum.wait_for_leader(via=1)
+        frozen = quorum.nodes[first].process
+        assert frozen is not None
+        other = next(node_id for node_id in quorum.nodes if node_id != first)
+        frozen.send_signal(signal.SIGSTOP)
+        try:
+            second = quorum.wait_for_leader(via=other, other_than=first)
+            assert quorum.create("while-it-was-frozen", via=other) == ErrorCode.NONE
+        finally:
+            frozen.send_signal(signal.SIGCONT)
+        assert quorum.create("by-the-one-that-was", via=first) == ErrorCode.NONE
+        assert quorum.status(via=first).leader_id == second
+        assert quorum.create("while-it-was-frozen", via=first) == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_static_quorum_becomes_dynamic_once_its_voters_have_said_what_they_are(tmp_path: Path) -> None:
+    with QuorumOf(tmp_path, 3, is_static=True) as quorum:
+        for node in quorum.nodes.values():
+            node.format()
+        quorum.start()
+        leader = quorum.wait_for_leader(via=1)
+        wait_until(lambda: quorum.upgrade(via=1) == ErrorCode.NONE, "kraft.version to be raised")
+        other = next(node_id for node_id in quorum.nodes if node_id != leader)
+        assert quorum.remove_voter(other, via=leader) == ErrorCode.NONE
+        assert set(quorum.status(via=other).voters) == set(quorum.nodes) - {other}

@@ -21,7 +21,6 @@ from ottla.wire.errors import ErrorCode, for_code
 
 UNKNOWN = -1
 EPOCH_INITIAL = 0
-EPOCH_FINAL = -1
 _EPOCH_MAX = 0x7FFFFFFF
 
 Key = tuple[bytes, int]

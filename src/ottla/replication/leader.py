@@ -243,10 +243,6 @@ class Leadership:
 
     # Watermarks
 
-    @property
-    def is_under_min_isr(self) -> bool:
-        return len(self.isr) < self.min_insync_replicas
-
     def high_watermark(self, end_offset: int) -> int | None:
         """Where it may be while the leader's log ends at `end_offset`; None: too few replicas are in sync."""
         if len(self.isr) < self.min_insync_replicas:

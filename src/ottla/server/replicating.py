@@ -161,6 +161,13 @@ class Replication:
             replica_id, broker_epoch, offset, log_start_offset, names_epoch=names_epoch
         )
         if proposal is not None:
+            logger.info(
+                "%s-%d: %d has caught up at offset %d and is to join the in-sync replicas",
+                partition.topic,
+                partition.index,
+                replica_id,
+                offset,
+            )
             self.isr_changes.submit((partition.topic_id, partition.index), partition, proposal)
 
     def shrink(self) -> None:

@@ -9,7 +9,6 @@ turn out to be here: `ControllerIsHere`.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Callable
 from typing import Any
 
@@ -179,6 +178,8 @@ def _principal_bytes(principal: str) -> bytes:
 
 
 def _host_bytes(host: str) -> bytes:
+    import ipaddress  # where nothing is handed on it is not needed
+
     try:
         return ipaddress.ip_address(host.partition("%")[0]).packed
     except ValueError:

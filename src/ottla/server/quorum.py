@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.config import BrokerConfig, Endpoint
 from ottla.controller.alter_partition import alter_partition
@@ -43,19 +43,16 @@ from ottla.controller.result import Result
 from ottla.controller.rules import BrokerConfigRules
 from ottla.controller.state import ControllerSettings, ControllerState
 from ottla.ports import Clock, Disk, Network, Random
-from ottla.raft.driver import TOPIC, CommittedBatch
+from ottla.raft.driver import CommittedBatch
+from ottla.raft.effects import Ask
 from ottla.raft.election import NOBODY
 from ottla.raft.replica import NotLeader
-from ottla.raft.roles import Leader, Progress
-from ottla.raft.voters import ReplicaKey
 from ottla.server.committed import CommittedMetadata
 from ottla.server.controller_link import ControllerIsHere, RemoteController
 from ottla.server.log_follower import LogFollower
-from ottla.server.quorum_peers import QuorumPeers
 from ottla.server.voter_changes import VoterChanges
 from ottla.wire import uuid
 from ottla.wire.errors import (
-    ErrorCode,
     InvalidUpdateVersion,
     KafkaError,
     KafkaStorageError,
@@ -63,7 +60,6 @@ from ottla.wire.errors import (
     RequestTimedOut,
 )
 from ottla.wire.message import Message
-from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -72,7 +68,9 @@ from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.messages.metadata_records import FeatureLevelRecord, NoOpRecord
-from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+
+if TYPE_CHECKING:
+    from ottla.server.quorum_peers import QuorumPeers
 
 logger = logging.getLogger("ottla.server.quorum")
 
@@ -136,6 +134,7 @@ class Quorum(CommittedMetadata):
         self._follower: LogFollower | None = None
         self._controller: RemoteController | None = None
         self._peers: QuorumPeers | None = None
+        self._network: Network | None = None
         if network is not None:
             self._connect(network)
         self.failure.add_done_callback(
@@ -161,9 +160,7 @@ class Quorum(CommittedMetadata):
             socket_timeout_ms=config.int_of("controller.socket.timeout.ms"),
             is_here=lambda: self.is_active,
         )
-        self._peers = QuorumPeers(
-            network, config, self.driver, self.cluster_id, follower.address_of, follower.learn
-        )
+        self._network = network
         self.voter_changes = VoterChanges(
             self.driver,
             self._clock,
@@ -172,8 +169,20 @@ class Quorum(CommittedMetadata):
             request_timeout_ms=config.int_of("controller.quorum.request.timeout.ms"),
             on_append=self._follow_control_records,
         )
-        self.driver.on_ask = self._peers.ask
+        self.driver.on_ask = self._ask_peer
         self.driver.on_leader = self._on_leader
+
+    def _ask_peer(self, ask: Ask) -> None:
+        if self._peers is None:
+            from ottla.server.quorum_peers import QuorumPeers  # which a node alone never needs
+
+            follower, network = self._follower, self._network
+            assert follower is not None
+            assert network is not None
+            self._peers = QuorumPeers(
+                network, self._config, self.driver, self.cluster_id, follower.address_of, follower.learn
+            )
+        self._peers.ask(ask)
 
     def _on_leader(self) -> None:
         if self._follower is not None:
@@ -301,6 +310,9 @@ class Quorum(CommittedMetadata):
 
     async def _join_voters(self) -> None:
         """Become a voter; one with our id and another disk has to go first."""
+        from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
+        from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+
         replica, remote = self.driver.replica, self._controller
         if remote is None or replica.is_voter or not self.kraft_version or self._follower is None:
             return
@@ -544,49 +556,9 @@ class Quorum(CommittedMetadata):
 
     def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
         """The quorum as its leader sees it."""
-        wanted = [
-            (topic.topic_name, [p.partition_index for p in topic.partitions]) for topic in request.topics
-        ]
-        if wanted != [(TOPIC, [0])]:
-            return _unknown_partitions(request)
-        role = self.driver.replica.role
-        partition = DescribeQuorumResponse.PartitionData(partition_index=0, error_message=None)
-        response = DescribeQuorumResponse(error_message=None)
-        response.topics.append(DescribeQuorumResponse.TopicData(topic_name=TOPIC, partitions=[partition]))
-        if not isinstance(role, Leader) or not self.is_active:
-            partition.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            return response
-        voters = self.driver.replica.voters.last
-        partition.leader_id, partition.leader_epoch = role.leader_id, role.epoch
-        partition.high_watermark = role.high_watermark
-        now_ms = self._clock.now_ms()
-        ahead_ms = now_ms - int(self._clock.monotonic() * 1000)  # of the clock that progress is kept by
-        partition.observers = [
-            _replica_state(key, progress, ahead_ms) for key, progress in role.observers.items()
-        ]
-        for voter in voters:
-            state = _replica_state(voter.key, role.progress[voter.key.id], ahead_ms)
-            if voter.key.id == self._config.node_id:
-                state.last_fetch_timestamp = state.last_caught_up_timestamp = now_ms
-            partition.current_voters.append(state)
-            endpoints = [
-                DescribeQuorumResponse.Listener(name=e.name, host=e.host, port=e.port)
-                for e in voter.endpoints
-            ]
-            response.nodes.append(DescribeQuorumResponse.Node(node_id=voter.key.id, listeners=endpoints))
-        return response
+        from ottla.server.quorum_status import describe  # rarely needed, so not when a node starts
 
-
-def _replica_state(key: ReplicaKey, progress: Progress, ahead_ms: int) -> DescribeQuorumResponse.ReplicaState:
-    return DescribeQuorumResponse.ReplicaState(
-        replica_id=key.id,
-        replica_directory_id=key.directory_id,
-        log_end_offset=progress.end_offset,
-        last_fetch_timestamp=progress.last_fetch_ms + ahead_ms if progress.last_fetch_ms >= 0 else -1,
-        last_caught_up_timestamp=(
-            progress.last_caught_up_ms + ahead_ms if progress.last_caught_up_ms >= 0 else -1
-        ),
-    )
+        return describe(request, self.driver.replica, is_active=self.is_active, clock=self._clock)
 
 
 def _see(answer: asyncio.Future[Any]) -> None:
@@ -612,23 +584,3 @@ def _creation(request: Message) -> Callable[[ControllerState, Any], Result[Any]]
 
     assert isinstance(request, CreateTopicsRequest), f"{request.NAME} is nothing that a broker asks"
     return create_topics
-
-
-def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    return DescribeQuorumResponse(
-        error_message=None,
-        topics=[
-            DescribeQuorumResponse.TopicData(
-                topic_name=topic.topic_name,
-                partitions=[
-                    DescribeQuorumResponse.PartitionData(
-                        partition_index=partition.partition_index,
-                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        error_message=None,
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-    )

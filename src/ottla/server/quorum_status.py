@@ -1,0 +1,77 @@
+"""DescribeQuorum: the quorum as its leader sees it, with times of the clock that everybody has."""
+
+from __future__ import annotations
+
+from ottla.ports import Clock
+from ottla.raft.journal import TOPIC
+from ottla.raft.replica import Replica
+from ottla.raft.roles import Leader, Progress
+from ottla.raft.voters import ReplicaKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+
+
+def describe(
+    request: DescribeQuorumRequest, replica: Replica, *, is_active: bool, clock: Clock
+) -> DescribeQuorumResponse:
+    """The quorum as its leader sees it."""
+    wanted = [(topic.topic_name, [p.partition_index for p in topic.partitions]) for topic in request.topics]
+    if wanted != [(TOPIC, [0])]:
+        return _unknown_partitions(request)
+    role = replica.role
+    partition = DescribeQuorumResponse.PartitionData(partition_index=0, error_message=None)
+    response = DescribeQuorumResponse(error_message=None)
+    response.topics.append(DescribeQuorumResponse.TopicData(topic_name=TOPIC, partitions=[partition]))
+    if not isinstance(role, Leader) or not is_active:
+        partition.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return response
+    voters = replica.voters.last
+    partition.leader_id, partition.leader_epoch = role.leader_id, role.epoch
+    partition.high_watermark = role.high_watermark
+    now_ms = clock.now_ms()
+    ahead_ms = now_ms - int(clock.monotonic() * 1000)  # of the clock that progress is kept by
+    partition.observers = [
+        _replica_state(key, progress, ahead_ms) for key, progress in role.observers.items()
+    ]
+    for voter in voters:
+        state = _replica_state(voter.key, role.progress[voter.key.id], ahead_ms)
+        if voter.key.id == replica.local.key.id:
+            state.last_fetch_timestamp = state.last_caught_up_timestamp = now_ms
+        partition.current_voters.append(state)
+        endpoints = [
+            DescribeQuorumResponse.Listener(name=e.name, host=e.host, port=e.port) for e in voter.endpoints
+        ]
+        response.nodes.append(DescribeQuorumResponse.Node(node_id=voter.key.id, listeners=endpoints))
+    return response
+
+
+def _replica_state(key: ReplicaKey, progress: Progress, ahead_ms: int) -> DescribeQuorumResponse.ReplicaState:
+    return DescribeQuorumResponse.ReplicaState(
+        replica_id=key.id,
+        replica_directory_id=key.directory_id,
+        log_end_offset=progress.end_offset,
+        last_fetch_timestamp=progress.last_fetch_ms + ahead_ms if progress.last_fetch_ms >= 0 else -1,
+        last_caught_up_timestamp=(
+            progress.last_caught_up_ms + ahead_ms if progress.last_caught_up_ms >= 0 else -1
+        ),
+    )
+
+
+def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=[
+            DescribeQuorumResponse.TopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    DescribeQuorumResponse.PartitionData(
+                        partition_index=partition.partition_index,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        error_message=None,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -16,6 +16,9 @@ from tests.unit.server.replicating import SETTINGS, Trio
 from ottla.records.record import read_records
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_records import DeleteRecordsRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.offset_commit import OffsetCommitRequest
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest
 
 
 @pytest.fixture
@@ -155,6 +158,50 @@ def test_a_leader_that_stood_still_past_its_session_acknowledges_nothing_that_is
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert b"while it stood" not in values
     assert trio.segment("still", at=1) == trio.segment("still", at=leader)
+
+
+def test_committed_offsets_are_known_to_the_next_coordinator(tmp_path: Path) -> None:
+    with Nodes(tmp_path) as nodes:
+        trio = Trio(nodes, offsets_topic_replication_factor="3", offsets_topic_num_partitions="1")
+        trio.create("read")
+
+        def coordinator(at: int) -> int:
+            request = FindCoordinatorRequest(key_type=0, coordinator_keys=["readers"])
+            with trio.brokers[at].ask() as asking:
+                (found,) = asking.ask(request, 4).coordinators
+            return int(found.node_id) if found.error_code == 0 else -1
+
+        def commit(offset: int, at: int) -> int:
+            partition = OffsetCommitRequest.OffsetCommitRequestPartition(
+                partition_index=0, committed_offset=offset
+            )
+            topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="read", partitions=[partition])
+            request = OffsetCommitRequest(
+                group_id="readers", generation_id_or_member_epoch=-1, topics=[topic]
+            )
+            with trio.brokers[at].ask() as asking:
+                return int(asking.ask(request, 8).topics[0].partitions[0].error_code)
+
+        def committed(at: int) -> int:
+            topic = OffsetFetchRequest.OffsetFetchRequestTopics(name="read", partition_indexes=[0])
+            group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="readers", topics=[topic])
+            with trio.brokers[at].ask() as asking:
+                (found,) = asking.ask(OffsetFetchRequest(groups=[group]), 8).groups
+            return -1 if found.error_code else int(found.topics[0].partitions[0].committed_offset)
+
+        wait_until(lambda: coordinator(1) > 0, "a coordinator")
+        first = coordinator(1)
+        trio.wait_until_isr("__consumer_offsets", {1, 2, 3}, at=first)
+        wait_until(lambda: commit(1, first) == 0, "the coordinator to load")
+        for offset in range(2, 20):
+            assert commit(offset, first) == 0
+        trio.brokers[first].kill()
+        other = min({1, 2, 3} - {first})
+        wait_until(lambda: coordinator(other) not in (-1, first), "another coordinator")
+        second = coordinator(other)
+        wait_until(lambda: committed(second) == 19, "the offset at the next coordinator")
+        assert commit(20, second) == 0
+        assert committed(second) == 20
 
 
 class Writer(threading.Thread):

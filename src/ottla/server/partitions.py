@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ottla.controller.names import is_internal
 from ottla.log.config import FLUSH_MESSAGES_NEVER
 from ottla.log.log import Appended, Log
 from ottla.log.producers import VerificationGuard
@@ -44,6 +45,7 @@ class Partition:
         "appends",
         "growth",
         "index",
+        "is_internal",
         "is_leader",
         "isr",
         "leader_epoch",
@@ -62,6 +64,7 @@ class Partition:
         self.topic_id = topic_id
         self.index = index
         self.log = log  # None: its log directory is offline
+        self.is_internal = is_internal(topic)  # clients do not write to it
         self.is_leader = False
         self.leader_id = -1
         self.leader_epoch = -1
@@ -144,11 +147,12 @@ class Partition:
         return appended
 
     def acknowledges_at_once(self, acks: int) -> bool:
-        """Whether an append with these acks (1 or -1) needs neither another replica nor a flush."""
+        """Whether a client's append with these acks (1 or -1) needs neither another replica nor a flush."""
         log = self.log
         return (
             (acks == 1 or acks == -1)
             and len(self.isr) == 1
+            and not self.is_internal
             and (self.leadership is None or acks == 1)
             and log is not None
             and log.config.flush_messages == FLUSH_MESSAGES_NEVER

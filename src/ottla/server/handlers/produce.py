@@ -28,6 +28,7 @@ from ottla.wire.errors import (
     CorruptMessage,
     ErrorCode,
     InvalidRequiredAcks,
+    InvalidTopicException,
     KafkaError,
     KafkaStorageError,
     MessageTooLarge,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 KEY = 0
 LEADER_HINT_VERSION = 10
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client that may write to internal topics."""
 
 _FLAGS_AT = ATTRIBUTES_POSITION + 1
 _WITHOUT_LOG_START = (CorruptMessage, KafkaStorageError, MessageTooLarge, NotLeaderOrFollower)
@@ -109,6 +112,8 @@ def append_all(
                     raise _refusal(broker, topic, data.index, version)
                 check_request(data.records, version)
                 assert data.records is not None  # check_request refuses it
+                if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
+                    raise InvalidTopicException(f"Cannot append to internal topic {partition.topic}")
                 guard = None
                 if refusals or guards:
                     key = (partition.topic, data.index)

@@ -31,6 +31,10 @@ class ControllerIsHere(Exception):
     """The active controller is on this node: ask it directly."""
 
 
+class _LeadsNoMore(Exception):
+    """Whoever was asked is not the controller any more."""
+
+
 class ControllerLink:
     """Asks whoever is the active controller now."""
 
@@ -56,6 +60,7 @@ class ControllerLink:
         self._channel: Channel | None = None
         self._address: Address | None = None
         self._opening: asyncio.Lock = asyncio.Lock()
+        self._talks: dict[asyncio.Future[Any], Address] = {}  # with whom
 
     async def ask(self, request: Message, *, timeout_ms: int) -> Any:
         """The controller's answer. RequestTimedOut: there was none in time; else the error that it gave."""
@@ -81,8 +86,11 @@ class ControllerLink:
             if address is not None:
                 where = f"{address[0]}:{address[1]}"
                 try:
+                    talk = self._ask_while_it_leads(address, request)
                     async with asyncio.timeout(min(remaining, self._socket_timeout_s)):
-                        response = await self._ask_once(address, request)
+                        response = await talk
+                except _LeadsNoMore:
+                    continue
                 except TimeoutError:
                     problem = f"{where} is silent"
                     self._drop()
@@ -98,12 +106,29 @@ class ControllerLink:
 
     def on_leader(self) -> None:
         """Another node is the controller now: what the old one was asked is asked again there."""
-        address = self._find_controller()
-        if self._channel is not None and (self._is_here() or address not in (None, self._address)):
+        address, is_here = self._find_controller(), self._is_here()
+        for talk, asked in self._talks.items():
+            if is_here or address not in (None, asked):
+                talk.cancel()
+        if is_here or address not in (None, self._address):
             self._drop()
 
     def close(self) -> None:
         self._drop()
+
+    async def _ask_while_it_leads(self, address: Address, request: Message) -> Any:
+        """Ask, and do not wait any more once another node is the controller: this one may be silent."""
+        talk = asyncio.ensure_future(self._ask_once(address, request))
+        self._talks[talk] = address
+        try:
+            await asyncio.wait([talk])
+        finally:
+            del self._talks[talk]
+            if not talk.done():
+                talk.cancel()
+        if talk.cancelled():
+            raise _LeadsNoMore
+        return talk.result()
 
     async def _ask_once(self, address: Address, request: Message) -> Any:
         async with self._opening:

@@ -51,6 +51,7 @@ from ottla.server.committed import CommittedMetadata
 from ottla.server.controller_link import ControllerIsHere, RemoteController
 from ottla.server.log_follower import LogFollower
 from ottla.server.voter_changes import VoterChanges
+from ottla.server.waiting import outliving
 from ottla.wire import uuid
 from ottla.wire.errors import (
     InvalidUpdateVersion,
@@ -434,7 +435,7 @@ class Quorum(CommittedMetadata):
     async def _ask_here(
         self, decision: Callable[[ControllerState], Result[Any]], timeout_ms: int | None
     ) -> Any:
-        work = asyncio.shield(self.submit(decision))
+        work = outliving(self.submit(decision))
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 return await work

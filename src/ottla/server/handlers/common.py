@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.server.controller_link import ControllerIsHere
 from ottla.server.partitions import Partition, why_not_hosted
+from ottla.server.waiting import outliving
 from ottla.wire.errors import RequestTimedOut
 from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 
@@ -130,10 +131,10 @@ async def decide(
     What was decided stays decided when the client goes away or its time runs out; it does not hear of it.
     """
     if timeout_ms is None:
-        return await asyncio.shield(broker.quorum.submit(decision))
+        return await outliving(broker.quorum.submit(decision))
     if timeout_ms <= 0:
         raise RequestTimedOut(f"A timeout of {timeout_ms} ms leaves the controller no time; give it more.")
-    work: asyncio.Future[Any] = asyncio.shield(broker.quorum.submit(decision))
+    work = outliving(broker.quorum.submit(decision))
     try:
         answer: _T = await asyncio.wait_for(work, timeout_ms / 1000)
     except TimeoutError:

@@ -140,6 +140,7 @@ class Connection(asyncio.BufferedProtocol):
         "_frame_bytes",
         "_head",
         "_held",
+        "_is_flush_due",
         "_is_read_paused",
         "_is_write_paused",
         "_listener",
@@ -170,7 +171,8 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._head = b""
         self._descriptor = -1  # of the socket; -1 where bytes may only go through the transport
-        self._corked: list[Buffer] | None = None  # answers to the requests of the current read
+        self._corked: list[Buffer] | None = None  # answers that leave together
+        self._is_flush_due = False
         self._held: deque[bytearray] = deque()
         self._queue: deque[tuple[Answer, Encoded]] = deque()
         self._parts: deque[Buffer | FileSlice] = deque()
@@ -380,19 +382,34 @@ class Connection(asyncio.BufferedProtocol):
         if answer.is_settled:
             self._flush()
         else:
-            answer.on_settled = self._flush
+            answer.on_settled = self._flush_soon
+
+    def _flush_soon(self) -> None:
+        """One step may settle many answers, as a high watermark that moves does: they leave in one write."""
+        if len(self._queue) == 1:
+            self._flush()
+        elif not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
+        self._is_flush_due = False
         queue = self._queue
-        while queue and queue[0][0].is_settled:
-            if self.is_closed:
-                return
+        is_corked_here = self._corked is None
+        if is_corked_here:
+            self._corked = []
+        while queue and queue[0][0].is_settled and not self.is_closed:
             answer, encode = queue.popleft()
             if answer.response is None:
+                self._uncork()
                 self.close()
-                return
-            self.answer_now(encode(answer.response))
-        if self._held or self._is_read_paused:
+            else:
+                self.answer_now(encode(answer.response))
+        if is_corked_here:
+            if not self.is_closed:
+                self._uncork()
+            self._corked = None
+        if not self.is_closed and (self._held or self._is_read_paused):
             self._go_on()
 
     def _pump(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.unit.server.nodes import wait_until
 from tests.unit.server.quorums import QuorumOf
 
+from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode
 
 
@@ -110,3 +111,27 @@ def test_a_static_quorum_becomes_dynamic_once_its_voters_have_said_what_they_are
         other = next(node_id for node_id in quorum.nodes if node_id != leader)
         assert quorum.remove_voter(other, via=leader) == ErrorCode.NONE
         assert set(quorum.status(via=other).voters) == set(quorum.nodes) - {other}
+
+
+def test_the_first_voters_of_a_dynamic_quorum_can_be_several(tmp_path: Path) -> None:
+    with QuorumOf(tmp_path, 3, is_static=False) as quorum:
+        directory_ids = {node_id: bytes([node_id]) * 16 for node_id in quorum.nodes}
+        voters = ",".join(
+            f"{node_id}@127.0.0.1:{quorum.ports[node_id]}:{uuid.to_text(directory_id)}"
+            for node_id, directory_id in directory_ids.items()
+        )
+        for node in quorum.nodes.values():
+            node.format("--initial-controllers", voters)
+        quorum.start()
+        quorum.wait_for_leader(via=1)
+        assert {node_id: quorum.directory_id(node_id) for node_id in quorum.nodes} == directory_ids
+        assert set(quorum.status(via=2).voters) == {1, 2, 3}
+
+
+def test_a_controller_can_join_the_voters_by_itself(tmp_path: Path) -> None:
+    with QuorumOf(tmp_path, 2, is_static=False, controller_quorum_auto_join_enable="true") as quorum:
+        quorum.nodes[1].format("--standalone")
+        quorum.nodes[2].format("--no-initial-controllers")
+        quorum.start()
+        wait_until(lambda: set(quorum.status(via=1).voters) == {1, 2}, "the second to become a voter")
+        assert quorum.create("with-both", via=2) == ErrorCode.NONE

@@ -129,6 +129,8 @@ class _Fetch:
         return self._answer
 
     def _try_again(self) -> bool:
+        if self._answer.is_settled:
+            return True
         found = self.collect()
         if not self.is_worth_telling(found):
             return False

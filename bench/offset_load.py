@@ -8,7 +8,7 @@ a broker whose groups have almost nothing to load.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,26 +20,17 @@ from bench import machine
 from bench.contenders import is_listening, make_broker
 from bench.generators import GeneratorFailed
 from bench.members import find_coordinator
+from bench.offset_batches import COMMITTED_TOPIC, PARTITIONS, commit_batches
 from bench.plain_client import Client
 from bench.results import NAMES, Measurement
-from ottla.records.record import Record, build_batch
-from ottla.wire import codec
 from ottla.wire.errors import ErrorCode
-from ottla.wire.message import Message
-from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest
 from ottla.wire.messages.produce import ProduceRequest
 
 TOPIC = "__consumer_offsets"
-COMMITTED_TOPIC = "orders"
-PARTITIONS = 1000
-RECORDS_OF_A_BATCH = 100
-"""What a consumer of so many partitions commits at once."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client that Kafka lets write to internal topics."""
 
-KEY_TYPE = 1
-VALUE_VERSION = 4
 _PRODUCE_VERSION = 12
 _FETCH_VERSION = 9
 _TIMEOUT_S = 120.0
@@ -49,9 +40,6 @@ _NOT_YET = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-_PARTITION_BYTES = 4
-_OFFSET_AT = 2  # in a value, after its version
-_OFFSET_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,31 +107,6 @@ def _fill(records: int, directory: Path, stack: ExitStack) -> dict[str, _Stopped
     return {
         name: _Stopped(broker=broker, group=group, offset=records - 1) for name, broker in brokers.items()
     }
-
-
-def commit_batches(records: int, now_ms: int) -> Iterator[tuple[str, bytes]]:
-    """Batches with so many commits, no two for the same place: (group, some commits). Offsets count up."""
-    value = _with_number(VALUE_VERSION, OffsetCommitValue(commit_timestamp=now_ms, topic_id=b"o" * 16))
-    before, after = value[:_OFFSET_AT], value[_OFFSET_AT + _OFFSET_BYTES :]
-    for first in range(0, records, RECORDS_OF_A_BATCH):
-        group = f"group-{first // PARTITIONS:05}"
-        key = OffsetCommitKey(group=group, topic=COMMITTED_TOPIC)
-        prefix = _with_number(KEY_TYPE, key)[:-_PARTITION_BYTES]
-        batch = build_batch(
-            Record(
-                0,
-                now_ms,
-                prefix + (number % PARTITIONS).to_bytes(_PARTITION_BYTES, "big"),
-                before + number.to_bytes(_OFFSET_BYTES, "big") + after,
-            )
-            for number in range(first, min(first + RECORDS_OF_A_BATCH, records))
-        )
-        yield group, bytes(batch)
-
-
-def _with_number(number: int, message: Message) -> bytes:
-    version = 0 if message.KIND == "coordinator-key" else number
-    return number.to_bytes(2, "big") + codec.encode(message, version)
 
 
 def _produce(client: Client, batch: bytes) -> None:

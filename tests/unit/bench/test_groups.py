@@ -9,8 +9,8 @@ from bench.generators import GeneratorFailed
 from bench.groups import check_commits, commit_frame
 from bench.hold import CHANGES, MEMBERS, PARTITIONS, Held, measure, measure_group, specs, with_owners
 from bench.members import ClassicMembers
-from bench.offset_load import PARTITIONS as PARTITIONS_OF_A_GROUP
-from bench.offset_load import RECORDS_OF_A_BATCH, commit_batches
+from bench.offset_batches import PARTITIONS as PARTITIONS_OF_A_GROUP
+from bench.offset_batches import RECORDS_OF_A_BATCH, commit_batches
 from bench.plain_client import Fleet
 
 from ottla.coordinator.groups.assignors.uniform import UniformAssignor

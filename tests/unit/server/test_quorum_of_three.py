@@ -135,3 +135,26 @@ def test_a_controller_can_join_the_voters_by_itself(tmp_path: Path) -> None:
         quorum.start()
         wait_until(lambda: set(quorum.status(via=1).voters) == {1, 2}, "the second to become a voter")
         assert quorum.create("with-both", via=2) == ErrorCode.NONE
+
+
+def test_a_leader_that_nobody_follows_steps_down_and_the_quorum_comes_back(tmp_path: Path) -> None:
+    with QuorumOf(tmp_path, 3, is_static=True) as quorum:
+        for node in quorum.nodes.values():
+            node.format()
+        quorum.start()
+        leader = quorum.wait_for_leader(via=1)
+        assert quorum.create("before", via=leader) == ErrorCode.NONE
+        others = [node.process for node_id, node in quorum.nodes.items() if node_id != leader]
+        for process in others:
+            assert process is not None
+            process.send_signal(signal.SIGSTOP)
+        try:
+            wait_until(
+                lambda: "no longer the active controller" in quorum.nodes[leader].log_text, "it to step down"
+            )
+        finally:
+            for process in others:
+                assert process is not None
+                process.send_signal(signal.SIGCONT)
+        assert quorum.create("after", via=leader) == ErrorCode.NONE
+        assert quorum.create("before", via=leader) == ErrorCode.TOPIC_ALREADY_EXISTS

@@ -1,0 +1,182 @@
+"""The shell of one of two voters: what is on disk before others hear of it, what a lost leadership takes."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.host import HostClock, HostDisk, HostRandom
+from ottla.raft.driver import DIRECTORY_NAME, CommittedBatch, Driver, DriverConfig
+from ottla.raft.effects import Ask
+from ottla.raft.election import FILE_NAME
+from ottla.raft.messages import Answer, BeginEpoch, Vote
+from ottla.raft.replica import NotLeader, Timeouts
+from ottla.raft.roles import Leader
+from ottla.raft.snapshots import SnapshotId
+from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from ottla.wire.errors import ErrorCode, KafkaStorageError
+
+OWN = ReplicaKey(1, b"1" * 16)
+OTHER = ReplicaKey(2, b"2" * 16)
+
+
+class GatedDisk(HostDisk):
+    """Writes of the election wait until the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.is_full = False
+
+    async def offload(self, work: Callable[..., Any], *arguments: Any) -> Any:  # type: ignore[override]
+        if work.__name__ == "write_election":
+            await self.gate.wait()
+            if self.is_full:
+                raise OSError(errno.ENOSPC, "the disk is full")
+        return await super().offload(work, *arguments)
+
+
+class Told:
+    def __init__(self) -> None:
+        self.records: list[bytes] = []
+        self.led: list[int] = []
+        self.resigned: list[int] = []
+
+    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[bytes]) -> None:
+        self.records = list(records)
+
+    def commit(self, batches: Sequence[CommittedBatch[bytes]]) -> None:
+        self.records += [record for batch in batches for record in batch.records]
+
+    def lead(self, epoch: int) -> None:
+        self.led.append(epoch)
+
+    def resign(self, epoch: int) -> None:
+        self.resigned.append(epoch)
+
+
+class OneOfTwo:
+    """A voter whose only other voter is played by the test. Elections never come by themselves."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.disk = GatedDisk()
+        self.told = Told()
+        self.asked: list[Ask] = []
+        config = DriverConfig(
+            directory=str(directory),
+            local=Voter(OWN, (VoterEndpoint("CONTROLLER", "localhost", 1),)),
+            static_voters=VoterSet.static({1: ("localhost", 1), 2: ("localhost", 2)}, "CONTROLLER"),
+            timeouts=Timeouts(10**9, 10**9, 0),
+        )
+        self.driver: Driver[bytes] = Driver(self.disk, HostClock(), HostRandom(), config, self.told, bytes)
+        self.driver.on_ask = self.asked.append
+
+    async def __aenter__(self) -> OneOfTwo:
+        await self.driver.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.disk.gate.set()
+        await self.driver.stop()
+        self.disk.close()
+
+    @property
+    def election(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.directory / DIRECTORY_NAME / FILE_NAME).read_bytes())
+        return found
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        while not condition():
+            await asyncio.sleep(0)
+
+    async def win(self) -> int:
+        """Be elected; the epoch."""
+        driver = self.driver
+        driver._act(driver.replica.tick(10**12))
+        for _ in ("pre-vote", "vote"):
+            await self.until(lambda: self.asked)
+            request = self.asked.pop().request
+            assert isinstance(request, Vote)
+            self.asked.clear()
+            driver.take_answer(2, request, Answer(ErrorCode.NONE, -1, request.epoch, is_granted=True))
+        assert isinstance(driver.replica.role, Leader)
+        await self.until(lambda: driver.replica.end_offset > 0)
+        return driver.replica.epoch
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def test_a_vote_leaves_when_it_is_on_disk(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with OneOfTwo(tmp_path) as voter:
+            voter.disk.gate.clear()
+            answer = asyncio.ensure_future(voter.driver.answer(Vote(5, OTHER, 0, 0, is_pre_vote=False)))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not answer.done()
+            assert voter.election["leaderEpoch"] == 0
+            voter.disk.gate.set()
+            assert (await answer).is_granted
+            assert (voter.election["leaderEpoch"], voter.election["votedId"]) == (5, 2)
+
+    run(test)
+
+
+def test_a_vote_that_cannot_be_written_is_not_given(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with OneOfTwo(tmp_path) as voter:
+            voter.disk.is_full = True
+            with pytest.raises(KafkaStorageError):
+                await voter.driver.answer(Vote(5, OTHER, 0, 0, is_pre_vote=False))
+            assert voter.driver.failure.done()
+            with pytest.raises(KafkaStorageError):
+                await voter.driver.answer(Vote(6, OTHER, 0, 0, is_pre_vote=False))
+
+    run(test)
+
+
+def test_it_is_told_to_lead_once_the_other_has_the_first_record(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with OneOfTwo(tmp_path) as voter:
+            epoch = await voter.win()
+            assert voter.told.led == []
+            voter.driver.fetched_by(OTHER, 1)
+            assert voter.told.led == [epoch]
+            voter.driver.append([b"a"], [b"a"])
+            await voter.until(lambda: voter.driver.replica.end_offset == 2)
+            assert voter.told.records == []
+            voter.driver.fetched_by(OTHER, 2)
+            assert voter.told.records == [b"a"]
+
+    run(test)
+
+
+def test_who_leads_no_more_writes_nothing_more(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with OneOfTwo(tmp_path) as voter:
+            driver = voter.driver
+            epoch = await voter.win()
+            driver.fetched_by(OTHER, 1)
+            driver.append([b"never written"], [b"never written"])
+            committing = asyncio.ensure_future(driver.committed(1))
+            answer = asyncio.ensure_future(driver.answer(BeginEpoch(2, epoch + 1)))
+            assert (await answer).error is ErrorCode.NONE
+            assert voter.told.resigned == [epoch]
+            with pytest.raises(NotLeader):
+                await committing
+            with pytest.raises(NotLeader):
+                driver.append([b"b"], [b"b"])
+            assert driver.next_offset == driver.log.log_end_offset
+            assert driver.is_following(2, epoch + 1)
+
+    run(test)

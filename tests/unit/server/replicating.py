@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from tests.unit.server.nodes import NodeProcess, Nodes, wait_until
 
@@ -22,12 +22,18 @@ class Trio:
     """A controller and three brokers."""
 
     def __init__(self, nodes: Nodes, **extra: str) -> None:
-        self.nodes = nodes
         nodes.controller.start()
         self.brokers: dict[int, NodeProcess] = {
             node_id: nodes.broker(node_id, **{**SETTINGS, "broker_rack": f"rack-{node_id}", **extra}).start()
             for node_id in (1, 2, 3)
         }
+
+    @classmethod
+    def of(cls, brokers: dict[int, NodeProcess]) -> Self:
+        """Brokers that run already."""
+        made = cls.__new__(cls)
+        made.brokers = brokers
+        return made
 
     def create(
         self, topic: str, replicas: tuple[int, ...] = (1, 2, 3), *, at: int = 1, **configs: str

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.unit.server.asking import produce_request, whole
 from tests.unit.server.nodes import Nodes, wait_until
+from tests.unit.server.quorums import QuorumOf
 from tests.unit.server.replicating import SETTINGS, Trio
 
 from ottla.records.record import read_records
@@ -235,6 +236,19 @@ class Writer(threading.Thread):
 
 
 def test_each_broker_is_killed_in_turn_under_writes_and_nothing_acknowledged_is_lost(trio: Trio) -> None:
+    kill_each_in_turn(trio)
+
+
+def test_each_node_of_a_quorum_is_killed_in_turn_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    """Controller and broker in one, three times: with a leader the active controller may go too."""
+    with QuorumOf(tmp_path, 3, is_static=True, **SETTINGS) as quorum:
+        for node in quorum.nodes.values():
+            node.format()
+        quorum.start()
+        kill_each_in_turn(Trio.of(quorum.nodes))
+
+
+def kill_each_in_turn(trio: Trio) -> None:
     trio.create("turns", min_insync_replicas="2")
     writer = Writer(trio, "turns")
     writer.start()

@@ -18,7 +18,6 @@ class CutTrio(Trio):
     """Three brokers that reach each other, and are told to clients, by proxies; tests ask them directly."""
 
     def __init__(self, nodes: Nodes, proxies: dict[int, Proxy]) -> None:
-        self.nodes = nodes
         self.brokers = {}
         nodes.controller.start()
         for node_id, proxy in proxies.items():

@@ -37,14 +37,13 @@ def write_marker(broker: Broker, marker: WritableMarker, done: Callable[[Outcome
     """Append one marker to its partitions. `done` gets each one's error code, at once or later."""
     outcomes: dict[TopicPartition, int] = {}
     waiting: list[_Waiting] = []
-    batch = bytes(
-        end_txn_marker(
-            commit=marker.transaction_result,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            coordinator_epoch=marker.coordinator_epoch,
-            timestamp=broker.clock.now_ms(),
-        )
+    now_ms = broker.clock.now_ms()
+    batch = end_txn_marker(
+        commit=marker.transaction_result,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        timestamp=now_ms,
     )
     for topic in marker.topics:
         for index in topic.partition_indexes:
@@ -53,7 +52,10 @@ def write_marker(broker: Broker, marker: WritableMarker, done: Callable[[Outcome
             try:
                 if partition is None:
                     raise UnknownTopicOrPartition(f"This node does not host {topic.name}-{index}.")
-                end_offset = _append(broker, partition, marker, batch)
+                if partition.topic == GROUPS_TOPIC:
+                    end_offset = _append_to_groups(broker, partition, marker, batch, now_ms)
+                else:
+                    end_offset = _append(broker, partition, marker, batch, now_ms)
             except KafkaError as error:
                 outcomes[key] = error.code
                 continue
@@ -67,28 +69,33 @@ def write_marker(broker: Broker, marker: WritableMarker, done: Callable[[Outcome
         done(outcomes)
 
 
-def _append(broker: Broker, partition: Partition, marker: WritableMarker, batch: bytes) -> int:
-    """The offset behind the marker."""
+def _append(
+    broker: Broker, partition: Partition, marker: WritableMarker, batch: bytearray, now_ms: int
+) -> int:
+    """The offset behind the marker. The batch may go to other partitions too: a copy of it is written."""
+    try:
+        appended = partition.append(
+            memoryview(bytearray(batch)),
+            acks=-1,
+            now_ms=now_ms,
+            origin=Origin.COORDINATOR,
+            transaction_version=marker.transaction_version,
+        )
+    except OSError as error:
+        assert partition.log is not None
+        raise broker.directories.storage_error(partition.log, error) from error
+    return appended.last_offset + 1
+
+
+def _append_to_groups(
+    broker: Broker, partition: Partition, marker: WritableMarker, batch: bytearray, now_ms: int
+) -> int:
     end_offset = -1
 
     def append() -> None:
         nonlocal end_offset
-        try:
-            appended = partition.append(
-                memoryview(bytearray(batch)),
-                acks=-1,
-                now_ms=broker.clock.now_ms(),
-                origin=Origin.COORDINATOR,
-                transaction_version=marker.transaction_version,
-            )
-        except OSError as error:
-            assert partition.log is not None
-            raise broker.directories.storage_error(partition.log, error) from error
-        end_offset = appended.last_offset + 1
+        end_offset = _append(broker, partition, marker, batch, now_ms)
 
-    if partition.topic != GROUPS_TOPIC:
-        append()
-        return end_offset
     try:
         active = broker.groups.coordinator.active(partition.index)
     except _NOT_READY as error:

@@ -10,7 +10,7 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from ottla.raft.effects import (
@@ -310,6 +310,26 @@ class Node:
         self.world.note(f"{self.id} changes the voters to {voters.ids}")
         self.append(Entry(self.replica.epoch, "voters", voters))
 
+    def update_voter(self, request: UpdateVoter) -> None:
+        if self.leads and self.replica.epoch == request.epoch:
+            try:
+                voters = self.replica.with_updated_voter(request.voter, self.now)
+            except VoterChangeRefused:
+                return
+            if voters is not None:
+                self.append(Entry(self.replica.epoch, "voters", voters))
+
+    def move(self) -> None:
+        """Be reached elsewhere from the next start on."""
+        (endpoint,) = self.voter.endpoints
+        self.voter = replace(self.voter, endpoints=(replace(endpoint, port=endpoint.port + 1),))
+
+    def replace_disk(self) -> None:
+        """Begin with nothing: another replica under the same id."""
+        key = ReplicaKey(self.id, self.world.random.randbytes(16))
+        self.key, self.voter = key, replace(self.voter, key=key)
+        self.disk, self.bootstrap = Disk(), VoterSet()
+
     # Talking
 
     def _ask(self, ask: Ask) -> None:
@@ -320,6 +340,7 @@ class Node:
 
         def at_receiver(node: Node) -> None:
             if isinstance(ask.request, UpdateVoter):
+                node.update_voter(ask.request)
                 return
             effects, answer = node.replica.asked(ask.request, node.now)
             node.act(effects)
@@ -594,8 +615,18 @@ class World:
             self.after(self.random.uniform(10, 6_000), lambda: None if node.alive else self._restart(node))
 
     def _restart(self, node: Node) -> None:
+        random = self.random
+        if not self.is_static and random.random() < 0.1:
+            node.move()
+        if not self.is_static and random.random() < 0.3 and not self._may_vote(node):
+            self.note(f"{node.id} gets another disk")
+            node.replace_disk()
         self.note(f"{node.id} starts with {node.disk.election} and {len(node.disk.entries)} records")
         node.start()
+
+    def _may_vote(self, node: Node) -> bool:
+        """Whether anyone knows a set of voters with this node: without its disk a majority may be lost."""
+        return any(one.replica.voters.last.get(node.id) is not None for one in self.nodes.values())
 
     def _crash_one(self) -> None:
         self._crash(self.random.choice(list(self.nodes.values())))

@@ -39,6 +39,9 @@ public final class TransactionLoad {
                 for (int record = 0; record < records; record++) {
                     producer.send(new ProducerRecord<>(topic, record % partitions, null, value));
                 }
+                // The client may look whether it has unsent batches before these are there, and its commit after:
+                // then it would commit first. A flush leaves nothing unsent.
+                producer.flush();
                 producer.commitTransaction();
                 ends[number + 1] = System.nanoTime();
             }

@@ -191,6 +191,8 @@ class Driver(Generic[_T]):
         if not config.is_observer and not config.has_bootstrap and not replica.voters.last.ids:
             raise UnsupportedQuorum((), config.local.key.id)
         election = await self._disk.offload(self._store.read_election)
+        if not config.is_observer and not replica.is_only_voter:
+            await self._flush_log()  # a killed process may have left what only the system's memory holds
         await self._load()
         end = self.journal.end
         self._act(replica.start(election, end.end_offset, end.epoch, self._monotonic_ms()))
@@ -464,7 +466,12 @@ class Driver(Generic[_T]):
 
     async def _flush(self) -> None:
         """Flush the log, and let the replica count what is in it. Whoever calls has the turn of the disk."""
-        log, end = self.log, self.journal.end
+        end = self.journal.end
+        await self._flush_log()
+        self._act(self.replica.flushed(end.end_offset, self._monotonic_ms(), end_epoch=end.epoch))
+
+    async def _flush_log(self) -> None:
+        log = self.log
         flush = log.prepare_flush()
         if flush is not None:
             try:
@@ -473,7 +480,6 @@ class Driver(Generic[_T]):
                 log.fail(error)
                 raise
             log.complete_flush(flush)
-        self._act(self.replica.flushed(end.end_offset, self._monotonic_ms(), end_epoch=end.epoch))
 
     def _tell_progress(self) -> None:
         if self.on_progress is not None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ottla.cli import version_line
+from ottla.cli.cluster import cluster_app
 from ottla.cli.config import config_app
 from ottla.cli.serve import SUMMARY
 
@@ -18,6 +19,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(config_app, name="config")
+app.add_typer(cluster_app, name="cluster")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -523,7 +523,7 @@ async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] |
     return 0 if error is None else 1
 
 
-def run(config: BrokerConfig) -> int:
+def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = None) -> int:
     """Run a node in the foreground: what `ottla serve` and kafka-server-start.sh do."""
     from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory
 
@@ -538,7 +538,7 @@ def run(config: BrokerConfig) -> int:
             network=HostNetwork(),
             give_back_memory=give_back_memory,
         )
-        return run_loop(serve_until_signal(node))
+        return run_loop(serve_until_signal(node, on_started=on_started))
     except STARTING_ERRORS as error:
         logger.critical("%s", error)
         return 1

@@ -5,9 +5,10 @@
     with Broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-or, in pytest, the fixture `ottla_broker`.
+or, in pytest, the fixture `ottla_broker`. `Cluster` and `ottla_cluster` are the same with several nodes.
 """
 
 from ottla.testing.broker import Broker, BrokerFailed
+from ottla.testing.cluster import Cluster
 
-__all__ = ["Broker", "BrokerFailed"]
+__all__ = ["Broker", "BrokerFailed", "Cluster"]

@@ -1,7 +1,8 @@
 """Fixtures for pytest, there wherever Ottla is installed.
 
 `ottla_broker`: one broker for a whole test session. `ottla_broker_factory`: brokers of your own making,
-closed at the end of the test.
+closed at the end of the test. `ottla_cluster`: three nodes for a whole session, all of which run when a test
+begins, also after one that killed some.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ottla.testing import Broker
+    from ottla.testing import Broker, Cluster
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +39,16 @@ def ottla_broker_factory() -> Iterator[Callable[..., Broker]]:
     yield make
     for broker in brokers:
         broker.close()
+
+
+@pytest.fixture(scope="session")
+def _ottla_cluster() -> Iterator[Cluster]:
+    from ottla.testing import Cluster
+
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def ottla_cluster(_ottla_cluster: Cluster) -> Cluster:
+    return _ottla_cluster.start()

@@ -30,9 +30,9 @@ def free_port() -> int:
         return port
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
+def wait_until(condition: Callable[[], object], what: str, *, seconds_max: float = SECONDS_MAX) -> None:
     """Wait for a condition; past the deadline an AssertionError names what was awaited."""
-    deadline = time.monotonic() + SECONDS_MAX
+    deadline = time.monotonic() + seconds_max
     while not condition():
         assert time.monotonic() < deadline, f"gave up waiting for {what}"
         time.sleep(0.02)

@@ -1,0 +1,284 @@
+"""The nodes of a cluster on one machine, as files: each has a directory with its server.properties and data.
+
+The files are the truth. They are written once, with the cluster; from then on they are read, so that what a
+person changes in them holds. Static voters (`controller.quorum.voters`) keep every address in these files and
+nowhere else: nodes move to other machines by changing addresses and starting again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ottla import properties
+from ottla.config import BrokerConfig, ConfigError
+from ottla.tools.configuration import read
+
+NODES_MAX = 100
+PROPERTIES = "server.properties"
+_NODE = "node-"
+_CLIENTS = "PLAINTEXT"
+_CONTROLLERS = "CONTROLLER"
+
+
+class ClusterError(RuntimeError):
+    """What was asked for cannot be done; the message says why, and what helps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A cluster to be: nodes 1 to `nodes`, of which the first `controllers` are controllers too."""
+
+    nodes: int = 3
+    controllers: int | None = None
+    """Three unless given, and one in a cluster of two nodes, where two would not survive more."""
+    host: str = "localhost"
+    port: int = 0
+    """The first node's; the other nodes take the next ones, and controllers those after. 0: free ones."""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def controller_count(self) -> int:
+        if self.controllers is not None:
+            return self.controllers
+        return 3 if self.nodes >= 3 else 1
+
+    def check(self) -> None:
+        if not 1 <= self.nodes <= NODES_MAX:
+            raise ClusterError(f"A cluster of {self.nodes} nodes is not possible: take 1 to {NODES_MAX}.")
+        if not 1 <= self.controller_count <= self.nodes:
+            raise ClusterError(
+                f"{self.controller_count} controllers are not possible with {self.nodes} nodes: take 1 to "
+                f"{self.nodes}."
+            )
+        last = self.port + self.nodes + self.controller_count - 1
+        if self.port < 0 or last > 65535:
+            raise ClusterError(
+                f"The ports {self.port} to {last} are not all ports: the last there is is 65535."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFiles:
+    """One node: where its files are, and what they say."""
+
+    directory: Path
+    config: BrokerConfig
+
+    @property
+    def node_id(self) -> int:
+        return self.config.node_id
+
+    @property
+    def properties(self) -> Path:
+        return self.directory / PROPERTIES
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "node.log"
+
+    @property
+    def roles(self) -> list[str]:
+        return sorted(self.config.roles)
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Where clients find it."""
+        if not self.config.is_broker:
+            return None
+        endpoint = self.config.advertised_listeners[0]
+        return endpoint.host or "localhost", endpoint.port
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A cluster's directory and its nodes by id."""
+
+    directory: Path
+    nodes: dict[int, NodeFiles]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        addresses = [node.address for node in self.nodes.values()]
+        return ",".join(f"{found[0]}:{found[1]}" for found in addresses if found is not None)
+
+    def node(self, node_id: int) -> NodeFiles:
+        if node_id not in self.nodes:
+            known = ", ".join(map(str, self.nodes))
+            raise ClusterError(f"There is no node {node_id} in this cluster: its nodes are {known}.")
+        return self.nodes[node_id]
+
+
+def write_layout(directory: Path, plan: Plan) -> Layout:
+    """Write the server.properties of a new cluster's nodes."""
+    plan.check()
+    ports = _ports(plan)
+    clients, controllers = ports[: plan.nodes], ports[plan.nodes :]
+    if plan.port:
+        for port in ports:
+            _check_port(plan.host, port, "take other ports with --port")
+    directory.mkdir(parents=True, exist_ok=True)
+    made: list[Path] = []
+    try:
+        for node_id, settings in _settings(directory, plan, clients, controllers).items():
+            home = directory / f"{_NODE}{node_id}"
+            home.mkdir()
+            made.append(home)
+            lines = (f"{name}={value}\n".replace("\\", r"\\") for name, value in settings.items())
+            (home / PROPERTIES).write_text(_HEADING.format(node_id) + "".join(lines))
+        return read_layout(directory)
+    except BaseException:  # a cluster is written as a whole or not at all
+        for home in made:
+            shutil.rmtree(home)
+        raise
+
+
+def _settings(
+    directory: Path, plan: Plan, clients: Sequence[int], controllers: Sequence[int]
+) -> dict[int, dict[str, str]]:
+    """The settings of each node."""
+    voters = ",".join(f"{at}@{plan.host}:{port}" for at, port in enumerate(controllers, 1))
+    found = {}
+    for node_id, port in enumerate(clients, 1):
+        listeners = f"{_CLIENTS}://{plan.host}:{port}"
+        settings = {"process.roles": "broker", "node.id": str(node_id), "listeners": listeners}
+        settings["advertised.listeners"] = listeners
+        if node_id <= len(controllers):
+            controller = f"{_CONTROLLERS}://{plan.host}:{controllers[node_id - 1]}"
+            settings["process.roles"] = "broker,controller"
+            settings["listeners"] += f",{controller}"
+            settings["advertised.listeners"] += f",{controller}"
+        settings["controller.quorum.voters"] = voters
+        settings |= _common(plan)
+        settings["log.dirs"] = str((directory / f"{_NODE}{node_id}" / "data").absolute())
+        found[node_id] = settings | dict(plan.overrides)
+    return found
+
+
+_HEADING = """\
+# Node {0} of a cluster on one machine. On a machine of its own: put that machine's name into listeners,
+# advertised.listeners and broker.rack here, and into controller.quorum.voters of every node; take the data
+# along, to where log.dirs says; then start it with kafka-server-start.sh and this file.
+"""
+
+
+def _common(plan: Plan) -> dict[str, str]:
+    """What all nodes share. Topics get as many replicas as there can be, up to three."""
+    replicas = str(min(plan.nodes, 3))
+    in_sync = "2" if plan.nodes >= 3 else "1"
+    return {
+        "controller.listener.names": _CONTROLLERS,
+        "inter.broker.listener.name": _CLIENTS,
+        "listener.security.protocol.map": f"{_CLIENTS}:PLAINTEXT,{_CONTROLLERS}:PLAINTEXT",
+        "broker.rack": socket.gethostname(),
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
+
+
+def _ports(plan: Plan) -> list[int]:
+    count = plan.nodes + plan.controller_count
+    if plan.port:
+        return list(range(plan.port, plan.port + count))
+    probes = [socket.socket() for _ in range(count)]  # all open at once: no port comes twice
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def is_layout(directory: Path) -> bool:
+    """Whether there is a cluster."""
+    return any(directory.glob(f"{_NODE}*/{PROPERTIES}"))
+
+
+def read_layout(directory: Path) -> Layout:
+    """The cluster whose files are there."""
+    nodes: dict[int, NodeFiles] = {}
+    for home in directory.glob(f"{_NODE}*"):
+        file = home / PROPERTIES
+        if not file.exists():
+            continue
+        try:
+            config = BrokerConfig.load(
+                properties.decode(file.read_bytes()),
+                file=str(file),
+                environment={},
+                base_directory=str(Path.cwd()),
+                read=read,
+            )
+        except (ConfigError, OSError, ValueError) as error:
+            raise ClusterError(f"{file} is not right: {error}") from error
+        if config.node_id in nodes:
+            raise ClusterError(
+                f"{file} and {nodes[config.node_id].properties} both name node {config.node_id}: give each "
+                "node.id to one of them."
+            )
+        nodes[config.node_id] = NodeFiles(home, config)
+    if not nodes:
+        raise ClusterError(f"There is no cluster in {directory}: make one with ottla cluster up --nodes 5.")
+    return Layout(directory, dict(sorted(nodes.items())))
+
+
+def format_layout(layout: Layout) -> str:
+    """Format the nodes that are new, for the cluster that the others are of; its id."""
+    from ottla.host import HostClock, HostDisk, HostRandom
+    from ottla.log.properties import DirectoryError, read_meta
+    from ottla.server.formatting import FormatError, Request, format_directories
+    from ottla.wire import uuid
+
+    disk = HostDisk()
+    try:
+        found = {
+            node_id: meta.cluster_id
+            for node_id, node in layout.nodes.items()
+            for path in node.config.all_directories
+            if (meta := read_meta(disk, path)) is not None
+        }
+        if len(set(found.values())) > 1:
+            told = ", ".join(f"node {node_id} of {one}" for node_id, one in found.items())
+            raise ClusterError(
+                f"The data in {layout.directory} is of several clusters ({told}): take the data of another "
+                "cluster away, or name another directory with --data."
+            )
+        cluster_id = next(iter(found.values()), None) or uuid.to_text(uuid.random(HostRandom().bytes))
+        request = Request(cluster_id, ignore_formatted=True)
+        for node in layout.nodes.values():
+            format_directories(disk, HostClock(), HostRandom(), node.config, request, lambda _: None)
+    except (DirectoryError, FormatError) as error:
+        raise ClusterError(f"The data in {layout.directory} does not fit: {error}") from error
+    except OSError as error:
+        raise ClusterError(f"The data in {layout.directory} cannot be used: {error}") from error
+    finally:
+        disk.close()
+    return cluster_id
+
+
+def check_ports(layout: Layout) -> None:
+    """That every port is free."""
+    for node in layout.nodes.values():
+        for listener in node.config.listeners:
+            _check_port(listener.host, listener.port, f"give the node another one in {node.properties}")
+
+
+def _check_port(host: str, port: int, cure: str) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ClusterError(
+                f"Port {port} cannot be had on {host or 'this machine'} ({error.strerror}): stop what "
+                f"listens there, or {cure}."
+            ) from error

@@ -1,0 +1,43 @@
+"""Stopping several nodes so that each can still hand over what it has: who decides goes last.
+
+A node that stops tells the active controller, which needs a majority of the controllers. So brokers go first,
+all at once; then controllers one after the other, their leader at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from ottla.cluster.asking import ask_cluster
+from ottla.cluster.layout import ClusterError, Layout
+from ottla.cluster.process import STOP_SECONDS_MAX, NodeProcess
+
+
+def stop_nodes(layout: Layout, nodes: Iterable[NodeProcess]) -> list[str]:
+    """Stop these; what went wrong, a sentence each. Whoever does not stop in time is killed."""
+    running = [node for node in nodes if node.exit_code is None]
+    deadline = time.monotonic() + STOP_SECONDS_MAX
+    controllers = [node for node in running if node.files.config.is_controller]
+    problems = _stop([node for node in running if node not in controllers], deadline)
+    if len(controllers) > 1:
+        _, leader = ask_cluster(layout, [node.files.node_id for node in controllers if node.is_ready])
+        controllers.sort(key=lambda node: node.files.node_id == leader)
+    for node in controllers:
+        problems += _stop([node], deadline)
+    return problems
+
+
+def _stop(nodes: list[NodeProcess], deadline: float) -> list[str]:
+    problems = []
+    for node in nodes:
+        node.ask_to_stop()
+    for node in nodes:
+        try:
+            code = node.wait(max(deadline - time.monotonic(), 1.0))
+        except ClusterError as error:
+            problems.append(str(error))
+        else:
+            if code != 0:
+                problems.append(f"Node {node.files.node_id} ended with exit code {code}: {node.last_words()}")
+    return problems

@@ -1,0 +1,195 @@
+"""Runs the nodes of a cluster until told to stop, and starts one that crashed again, later each time.
+
+One supervisor at a time: it holds a lock on the cluster's directory, which is also how others know that it
+lives. What runs is in `supervisor.json` beside it, replaced as a whole at every change.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from ottla.cluster.layout import ClusterError, Layout, check_ports, format_layout
+from ottla.cluster.process import STOP_SECONDS_MAX, NodeProcess
+from ottla.cluster.stopping import stop_nodes
+
+LOOK_SECONDS = 0.1
+BACKOFF_SECONDS = 0.5
+BACKOFF_SECONDS_MAX = 30.0
+CALM_SECONDS = 60.0
+"""A node that has run this long has recovered: its next crash is its first."""
+
+_LOCK = "supervisor.lock"
+_STATE = "supervisor.json"
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One node: its process, and what it has been through."""
+
+    process: NodeProcess
+    started_at: float
+    restarts: int = 0
+    crashes_in_a_row: int = 0
+    start_again_at: float | None = None
+    has_served: bool = False
+
+
+def backoff_seconds(crashes_in_a_row: int) -> float:
+    """How long to wait before the next start; at least one crash."""
+    return float(min(BACKOFF_SECONDS * 2 ** min(crashes_in_a_row - 1, 10), BACKOFF_SECONDS_MAX))
+
+
+class Supervisor:
+    """`run` returns when all nodes have stopped. `say` gets a line for each thing that a person may miss."""
+
+    def __init__(self, layout: Layout, say: Callable[[str], None]) -> None:
+        self._layout = layout
+        self._say = say
+        self._stop = Event()
+        self._watched: dict[int, _Watched] = {}
+        self._told: Any = None
+
+    def request_stop(self) -> None:
+        self._stop.set()
+
+    def run(self, on_up: Callable[[str], None]) -> None:
+        """Start all nodes and keep them running until `request_stop`; `on_up` gets the cluster's id."""
+        with _locked(self._layout.directory):
+            check_ports(self._layout)
+            cluster_id = format_layout(self._layout)
+            try:
+                for node_id in self._layout.nodes:
+                    self._watched[node_id] = self._start(node_id)
+                self._watch(lambda: on_up(cluster_id))
+            finally:
+                self._stop_all()
+
+    def _start(self, node_id: int) -> _Watched:
+        return _Watched(NodeProcess(self._layout.node(node_id)), time.monotonic())
+
+    def _watch(self, on_up: Callable[[], None]) -> None:
+        is_up = False
+        while not self._stop.is_set():
+            for node_id, watched in self._watched.items():
+                self._look_at(node_id, watched)
+            self._write_state()
+            if not is_up and all(watched.has_served for watched in self._watched.values()):
+                is_up = True
+                on_up()
+            self._stop.wait(LOOK_SECONDS)
+
+    def _look_at(self, node_id: int, watched: _Watched) -> None:
+        now = time.monotonic()
+        if watched.start_again_at is not None:
+            if now >= watched.start_again_at:
+                watched.start_again_at = None
+                watched.process = NodeProcess(self._layout.node(node_id))
+                watched.started_at = now
+                watched.restarts += 1
+            return
+        watched.has_served |= watched.process.look()
+        code = watched.process.exit_code
+        if code is None:
+            return
+        words = watched.process.last_words()
+        watched.process.kill()  # it has ended: this gives back what it held
+        if code > 0 and not watched.has_served:
+            raise ClusterError(f"Node {node_id} does not start (exit code {code}). Its last words:\n{words}")
+        is_calm = now - watched.started_at >= CALM_SECONDS
+        watched.crashes_in_a_row = 1 if is_calm else watched.crashes_in_a_row + 1
+        pause_seconds = backoff_seconds(watched.crashes_in_a_row)
+        watched.start_again_at = now + pause_seconds
+        self._say(
+            f"Node {node_id} ended {_how(code)}; it starts again in {pause_seconds:g} s. "
+            f"Its log: {watched.process.files.log}"
+        )
+
+    def _stop_all(self) -> None:
+        for problem in stop_nodes(self._layout, [watched.process for watched in self._watched.values()]):
+            self._say(problem)
+        (self._layout.directory / _STATE).unlink(missing_ok=True)
+
+    def _write_state(self) -> None:
+        nodes = {
+            str(node_id): {
+                "pid": watched.process.process_id if watched.start_again_at is None else None,
+                "is_ready": watched.process.is_ready and watched.start_again_at is None,
+                "restarts": watched.restarts,
+            }
+            for node_id, watched in self._watched.items()
+        }
+        state = {"pid": os.getpid(), "nodes": nodes}
+        if state != self._told:
+            self._told = state
+            fresh = self._layout.directory / f"{_STATE}.new"
+            fresh.write_text(json.dumps(state))
+            fresh.replace(self._layout.directory / _STATE)
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        return f"by {signal.Signals(-code).name}"
+    return f"with exit code {code}"
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    with (directory / _LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ClusterError(
+                f"The cluster in {directory} runs already: see ottla cluster status, or stop it with "
+                "ottla cluster down."
+            ) from None
+        yield
+
+
+def is_supervised(directory: Path) -> bool:
+    """Whether a supervisor runs there."""
+    try:
+        with (directory / _LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def read_state(directory: Path) -> dict[str, Any] | None:
+    """What the supervisor says that runs; None if there is none."""
+    if not is_supervised(directory):
+        return None
+    try:
+        state: dict[str, Any] = json.loads((directory / _STATE).read_text())
+    except FileNotFoundError:  # it has just begun, or is about to end
+        return None
+    return state
+
+
+def stop_supervisor(directory: Path) -> bool:
+    """Stop a running cluster and wait until it has; False if none ran."""
+    state = read_state(directory)
+    if state is None:
+        if is_supervised(directory):
+            raise ClusterError(f"The cluster in {directory} is just starting or stopping: try again.")
+        return False
+    with suppress(ProcessLookupError):  # it has ended in the meantime
+        os.kill(state["pid"], signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS_MAX + 10
+    while is_supervised(directory):
+        if time.monotonic() > deadline:
+            raise ClusterError(f"The supervisor, process {state['pid']}, does not stop: end it with kill -9.")
+        time.sleep(LOOK_SECONDS)
+    return True

@@ -82,8 +82,15 @@ def status(
     table = Table("node", "roles", "port", "controller", "pid", "state", "restarts", "leads", box=None)
     for node in found.nodes:
         state = "running" if node.is_ready else "starting" if node.is_alive else "stopped"
-        roles = ", ".join(node.roles) + (" (leads the quorum)" if node.is_quorum_leader else "")
-        cells = (node.node_id, roles, node.port, node.controller_port, node.pid, state, node.restarts)
+        cells = (
+            node.node_id,
+            ", ".join(node.roles),
+            node.port,
+            node.controller_port,
+            node.pid,
+            state,
+            node.restarts,
+        )
         led = node.partitions_led
         table.add_row(*("-" if cell is None else str(cell) for cell in (*cells, led)))
     console = Console()
@@ -94,9 +101,11 @@ def status(
     elif found.partitions is None:
         typer.echo("No node answers yet.")
     else:
+        led_by = f"Node {found.quorum_leader} leads" if found.quorum_leader is not None else "Nobody leads"
+        typer.echo(f"{led_by} the quorum. Clients connect to {found.bootstrap_servers}")
         typer.echo(
             f"{found.partitions} partitions, {found.under_replicated_partitions} under-replicated, "
-            f"{found.offline_partitions} without a leader. Clients connect to {found.bootstrap_servers}"
+            f"{found.offline_partitions} without a leader."
         )
 
 

@@ -48,6 +48,8 @@ def test_a_cluster_comes_up_survives_a_killed_leader_and_goes_down(
         assert [node["roles"] for node in found["nodes"]] == [["broker", "controller"]] * 3
         assert all(node["is_ready"] for node in found["nodes"])
         assert found["quorum_leader"] in (1, 2, 3)
+        assert main(["cluster", "status", "--data", str(data)]) == 0
+        assert f"Node {found['quorum_leader']} leads the quorum." in capsys.readouterr().out
         ports = {node["node_id"]: node["port"] for node in found["nodes"]}
         create_replicated(ports[1], "led")
         wait_until(lambda: leader_of(ports[1], "led") > 0, "a leader")

@@ -26,6 +26,10 @@ PROPERTIES = {
 }
 GROUP = "group-of-a-transaction"
 PARTITIONS = [("alpha", 0), ("alpha", 1), ("beta", 0)]
+# A Kafka broker that starts after a kill believes its old leadership for a moment, sends the markers of decided
+# transactions before its listener is up, and when it hears that it leads no more it takes the partitions for
+# deleted: CompleteCommit, and no marker. So it is not asked to carry out what another one decided.
+SKIPS_MARKERS = "kafka"
 NAMES = ("new-commits", "new-aborts", "old-commits", "old-aborts", "just-decided")
 
 
@@ -39,8 +43,8 @@ class Life:
         self.offset = -1
         self.round = 0
 
-    def begin(self, talk: Talk) -> None:
-        """Leave transactions open; the last one is decided when this returns."""
+    def begin(self, talk: Talk, *, is_awaited: bool) -> None:
+        """Leave transactions open; the last one is decided when this returns, or has its markers too."""
         self.round += 1
         for name in NAMES:
             if name not in self.producers:
@@ -48,7 +52,7 @@ class Life:
             self._write(self.producers[name], "begun")
         self.producers["new-commits"].commit_offset(GROUP, "alpha", self.round)
         self.described = described(talk)
-        self.producers["just-decided"].end(committed=True, is_awaited=False)
+        self.producers["just-decided"].end(committed=True, is_awaited=is_awaited)
 
     def _write(self, producer: Producer, what: str) -> None:
         if not producer.is_new:
@@ -183,7 +187,7 @@ def test_open_transactions_change_hands(tmp_path: Path, kinds: list[str], clean:
             if number:
                 life.take_over(broker, talk)
             if number < len(kinds) - 1:
-                life.begin(talk)
+                life.begin(talk, is_awaited=not clean and kinds[number + 1] == SKIPS_MARKERS)
             if clean:
                 broker.stop()
             else:
@@ -191,7 +195,7 @@ def test_open_transactions_change_hands(tmp_path: Path, kinds: list[str], clean:
 
 
 @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
-@pytest.mark.parametrize("kinds", [kinds[:2] for kinds in relays()], ids="-to-".join)
+@pytest.mark.parametrize("kinds", [["kafka", "ottla"], ["ottla", "ottla"]], ids="-to-".join)
 def test_what_one_broker_decided_the_other_carries_out(
     tmp_path: Path, kinds: list[str], is_commit: bool
 ) -> None:

@@ -26,8 +26,8 @@ PROPERTIES = {
 }
 GROUP = "group-of-a-transaction"
 PARTITIONS = [("alpha", 0), ("alpha", 1), ("beta", 0)]
-# A Kafka broker that starts after a kill believes its old leadership for a moment, sends the markers of decided
-# transactions before its listener is up, and when it hears that it leads no more it takes the partitions for
+# A Kafka broker that starts after a kill believes its old leadership for a moment, sends the markers of what
+# was decided before its listener is up, and when it hears that it leads no more it takes the partitions for
 # deleted: CompleteCommit, and no marker. So it is not asked to carry out what another one decided.
 SKIPS_MARKERS = "kafka"
 NAMES = ("new-commits", "new-aborts", "old-commits", "old-aborts", "just-decided")

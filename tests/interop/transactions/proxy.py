@@ -37,6 +37,7 @@ class CuttingProxy:
         self._connections: set[asyncio.Task[None]] = set()
         self._cut_at = -1
         self._cut = Cut.REQUEST
+        self._spare: frozenset[str] = frozenset()
         self.seen: list[str] = []
         self.has_cut = False
 
@@ -54,11 +55,11 @@ class CuttingProxy:
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
-    def arm(self, number: int, cut: Cut = Cut.REQUEST) -> None:
-        """Count from zero, and cut at request `number`; -1: never."""
+    def arm(self, number: int, cut: Cut = Cut.REQUEST, *, spare: frozenset[str] = frozenset()) -> None:
+        """Count from zero, and cut at request `number`, unless it is one to `spare`; -1: never."""
         self.seen = []
         self.has_cut = False
-        self._cut_at, self._cut = number, cut
+        self._cut_at, self._cut, self._spare = number, cut, spare
 
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
@@ -106,7 +107,7 @@ class CuttingProxy:
                 name = COUNTED.get(api_key)
                 if name is not None and frame[14 : 14 + max(length, 0)] == self._client_id:
                     self.seen.append(name)
-                    if len(self.seen) - 1 == self._cut_at:
+                    if len(self.seen) - 1 == self._cut_at and name not in self._spare:
                         self.has_cut = True
                         if self._cut is Cut.REQUEST:
                             return

@@ -22,6 +22,7 @@ class Trio:
     """A controller and three brokers."""
 
     def __init__(self, nodes: Nodes, **extra: str) -> None:
+        self.nodes = nodes
         nodes.controller.start()
         self.brokers: dict[int, NodeProcess] = {
             node_id: nodes.broker(node_id, **{**SETTINGS, "broker_rack": f"rack-{node_id}", **extra}).start()

@@ -1,0 +1,1 @@
+"""What the client decides: metadata, backoff, batches, sequences, membership, positions. It never waits."""

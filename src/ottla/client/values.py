@@ -1,0 +1,43 @@
+"""The small values that every part of the client passes around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """An offset to commit: the next one to read, the leader epoch of the last record read, and a note."""
+
+    offset: int
+    leader_epoch: int | None = None
+    metadata: str = ""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset found by its timestamp."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """Who a consumer is in its group: what a transaction needs to commit offsets for it."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None

@@ -39,7 +39,7 @@ def broker_kinds() -> list[str]:
     return ["kafka", "ottla"] if os.environ.get("OTTLA_TEST_ORACLE") == "1" else ["ottla"]
 
 
-@pytest.fixture(scope="session", params=broker_kinds())
+@pytest.fixture(scope="package", params=broker_kinds())
 def broker(request: pytest.FixtureRequest) -> Iterator[peers.BrokerProcess]:
     with peers.running(request.param, properties=BROKER_PROPERTIES) as running:
         yield running

@@ -15,7 +15,7 @@ from tests.interop.groups_raw.brokers import PROPERTIES, wait_for_coordinator
 Pair = tuple[peers.BrokerProcess, peers.BrokerProcess]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pair() -> Iterator[Pair]:
     with started(PROPERTIES) as both:
         yield both

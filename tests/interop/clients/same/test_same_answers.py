@@ -52,7 +52,7 @@ UNKNOWN_SERVER_ERROR = -1
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[peers.BrokerProcess, peers.BrokerProcess]]:
     """Kafka and the broker that is compared with it."""
     with peers.running("kafka", properties=BROKER_PROPERTIES) as kafka:

@@ -254,11 +254,23 @@ class Quorum(CommittedMetadata):
         replica, follower = self.driver.replica, self._follower
         if follower is None or not self.driver.is_leader or replica.is_only_voter or self.failure.done():
             return
+        if self._peers is not None:
+            self._peers.unreachable.clear()  # they may have come since
         self.driver.resign()
         deadline = self._clock.monotonic() + HAND_OVER_SECONDS_MAX
         while follower.leader_id == NOBODY and self._clock.monotonic() < deadline:
+            if not self._can_be_led():
+                logger.info("Too few controllers are left to take over: going without a hand-over.")
+                return
             self.driver.resign()  # again, should nobody else want to
             await asyncio.sleep(0.01)
+
+    def _can_be_led(self) -> bool:
+        """Whether, with our vote, there could still be a majority for another controller."""
+        if self._peers is None:
+            return True
+        voters, unreachable = self.driver.replica.voters.last, self._peers.unreachable
+        return sum(voter.key.id not in unreachable for voter in voters) >= voters.majority
 
     async def stop(self) -> None:
         """Finish what is under way and close the log."""

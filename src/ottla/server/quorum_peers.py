@@ -54,6 +54,7 @@ class QuorumPeers:
         self._learn = learn
         self._channels: dict[int, tuple[Address, Channel]] = {}
         self._tasks: dict[tuple[int, type[Request]], tuple[Request, asyncio.Task[None]]] = {}
+        self.unreachable: set[int] = set()  # voters to whom the last connection could not be made
 
     def ask(self, ask: Ask) -> None:
         """Send a request; its answer goes to the driver."""
@@ -95,7 +96,12 @@ class QuorumPeers:
             return known[1]
         self._drop(replica_id)
         client_id = f"raft-client-{self._config.node_id}"
-        channel = await Channel.open(self._network, *address, client_id=client_id)
+        try:
+            channel = await Channel.open(self._network, *address, client_id=client_id)
+        except OSError:
+            self.unreachable.add(replica_id)
+            raise
+        self.unreachable.discard(replica_id)
         self._channels[replica_id] = address, channel
         return channel
 

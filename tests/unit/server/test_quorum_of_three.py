@@ -158,3 +158,31 @@ def test_a_leader_that_nobody_follows_steps_down_and_the_quorum_comes_back(tmp_p
                 process.send_signal(signal.SIGCONT)
         assert quorum.create("after", via=leader) == ErrorCode.NONE
         assert quorum.create("before", via=leader) == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_the_last_controller_that_stops_waits_for_no_hand_over(tmp_path: Path) -> None:
+    with QuorumOf(tmp_path, 3, is_static=True, controller_quorum_fetch_timeout_ms="60000") as quorum:
+        for node in quorum.nodes.values():
+            node.format()
+        quorum.start()
+        leader = quorum.wait_for_leader(via=1)
+        others = [node for node_id, node in quorum.nodes.items() if node_id != leader]
+        assert others[0].stop() == 0  # the leader and one more are a majority: they go on
+        assert quorum.create("two-are-enough", via=leader) == ErrorCode.NONE
+        assert others[1].stop() == 0  # long before its leader would give up for lack of followers
+        assert quorum.nodes[leader].stop() == 0
+        assert "Too few controllers are left to take over" in quorum.nodes[leader].log_text
+
+
+def test_a_leader_that_stops_hands_over_while_a_majority_is_left(tmp_path: Path) -> None:
+    with QuorumOf(tmp_path, 3, is_static=True) as quorum:
+        for node in quorum.nodes.values():
+            node.format()
+        quorum.start()
+        leader = quorum.wait_for_leader(via=1)
+        gone, heir = (node_id for node_id in quorum.nodes if node_id != leader)
+        quorum.nodes[gone].kill()
+        assert quorum.nodes[leader].stop() == 0
+        stopped = quorum.nodes[leader].log_text
+        assert f"the leader of the quorum is {heir}." in stopped
+        assert "Too few controllers" not in stopped

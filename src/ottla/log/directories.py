@@ -386,6 +386,10 @@ class LogDirectories(Duties):
         """Begin to move a replica to another directory; to where it is already: call a move off."""
         self._moves.begin((topic, partition), path.rstrip("/"))
 
+    def limit_moves(self, bytes_per_second: float) -> None:
+        """How fast replicas are copied to other directories."""
+        self._moves.set_limit(bytes_per_second)
+
     async def copy_futures(self) -> bool:
         """One round of all moves; whether there is more to do at once."""
         return await self._moves.advance()

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.log.moving")
 
 _SLICE_BYTES = 1024 * 1024
+_SLICE_BYTES_MIN = 4096
+_LATE_SECONDS_MAX = 1.0
+_PAUSE_SECONDS = 0.1
+_PAUSE_SECONDS_MIN = 0.001
 
 
 class Moves:
@@ -40,7 +44,14 @@ class Moves:
 
     def __init__(self, owner: LogDirectories) -> None:
         self._owner = owner
-        self._free_at = 0.0  # when the copying rate allows the next slice
+        self._limit = owner.config.copy_bytes_per_second
+        self._free_at = owner.clock.monotonic()  # when the copying rate allows the next slice
+
+    def set_limit(self, bytes_per_second: float) -> None:
+        """`replica.alter.log.dirs.io.max.bytes.per.second` from now on, also for moves under way."""
+        if bytes_per_second != self._limit:
+            self._limit = bytes_per_second
+            self._free_at = self._owner.clock.monotonic()
 
     def begin(self, partition: Partition, path: str) -> None:
         """Start a move, change where it goes, or call it off if the replica is where it is wanted."""
@@ -70,6 +81,8 @@ class Moves:
         except OSError as error:
             owner.note_failure(directory, error)
             raise KafkaStorageError(f"Could not create {path}/{name}: {error}.") from error
+        if not owner.futures:
+            self._free_at = max(self._free_at, owner.clock.monotonic())
         owner.futures[partition] = future
         owner.cleaner.pause(partition)
         logger.info("Moving %s from %s to %s", log.name, log.directory, future.directory)
@@ -105,6 +118,12 @@ class Moves:
 
     async def advance(self) -> bool:
         """Copy a slice for every move, and complete those that caught up; whether to go on at once."""
+        wait_seconds = self._free_at - self._owner.clock.monotonic()
+        if wait_seconds > 0 or self._limit <= 0:
+            # In short steps: the limit may be another one soon.
+            pause_seconds = max(min(wait_seconds, _PAUSE_SECONDS), _PAUSE_SECONDS_MIN)
+            await asyncio.sleep(pause_seconds if self._limit > 0 else _PAUSE_SECONDS)
+            return True
         is_busy = False
         for partition in list(self._owner.futures):
             log, future = self._owner.logs.get(partition), self._owner.futures.get(partition)
@@ -123,7 +142,7 @@ class Moves:
     async def _advance(self, partition: Partition, log: Log, future: Log) -> bool:
         copied = await self._copy_slice(partition, log, future)
         if copied:
-            await self._throttle(copied)
+            self._charge(copied)
             return True
         if future.recovery_point < log.recovery_point:
             await self._owner.flush(future)
@@ -150,7 +169,8 @@ class Moves:
         if future.log_end_offset < log.log_start_offset:
             future.truncate_fully_and_start_at(log.log_start_offset)
         start = future.log_end_offset
-        found = log.locate(start, _SLICE_BYTES, limit_offset=log.log_end_offset)
+        size_max = int(max(min(_SLICE_BYTES, self._limit), _SLICE_BYTES_MIN))
+        found = log.locate(start, size_max, limit_offset=log.log_end_offset)
         if not found.length:
             return 0
         data = await outlast(self._owner.disk, found.file.pread, found.length, found.position)
@@ -170,11 +190,10 @@ class Moves:
         future.set_high_watermark(log.high_watermark)
         return appended.size_bytes
 
-    async def _throttle(self, count: int) -> None:
-        clock = self._owner.clock
-        now = clock.monotonic()
-        self._free_at = max(self._free_at, now) + count / self._owner.config.copy_bytes_per_second
-        await asyncio.sleep(max(0.0, self._free_at - now))
+    def _charge(self, count: int) -> None:
+        """Bytes were copied: the next ones have to wait. A loop that came late may make up for it."""
+        earliest = self._owner.clock.monotonic() - _LATE_SECONDS_MAX
+        self._free_at = max(self._free_at, earliest) + count / self._limit
 
     def _complete(self, partition: Partition, log: Log, future: Log) -> None:
         """The copy takes the place of the log. All in one step of the loop."""

@@ -313,6 +313,7 @@ class Node:
         for warning in broker.config.warnings:
             logger.warning("%s", warning)
         broker.directories.cleaner.reconfigure(_cleaner_config(broker.config))
+        broker.directories.limit_moves(broker.config.int_of("replica.alter.log.dirs.io.max.bytes.per.second"))
         self._counts.total_max = broker.config.int_of("max.connections")
         self._counts.host_max = broker.config.int_of("max.connections.per.ip")
 

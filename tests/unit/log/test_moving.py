@@ -210,7 +210,39 @@ def test_copies_go_at_the_given_rate(node: Node, monkeypatch: pytest.MonkeyPatch
         directories.move("orders", 0, node.paths[1])
         monkeypatch.setattr(asyncio, "sleep", sleep)
         await move_all(directories)
-        assert sum(slept) >= 9.9
+        assert sum(slept) == pytest.approx(10, rel=0.1)
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_another_rate_holds_for_a_move_under_way(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        directories.limit_moves(1)
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(5):
+            append(log, batch(1, value=bytes(200_000)))
+        slept: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            node.clock.time_ms += int(seconds * 1000)
+
+        directories.move("orders", 0, node.paths[1])
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        for _ in range(20):
+            assert await directories.copy_futures()
+        assert directories.futures["orders", 0].log_end_offset == 1
+        directories.limit_moves(0)
+        for _ in range(20):
+            assert await directories.copy_futures()
+        assert directories.futures["orders", 0].log_end_offset == 1
+        slept.clear()
+        directories.limit_moves(100_000)
+        await move_all(directories)
+        assert sum(slept) == pytest.approx(8, rel=0.1)
+        assert directories.logs["orders", 0].directory == f"{node.paths[1]}/orders-0"
         await node.stop(directories)
 
     run(test)

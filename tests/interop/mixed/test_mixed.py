@@ -26,7 +26,7 @@ from tests.interop.mixed.nodes import (
     StaticVoter,
 )
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 120.0
 KINDS = [("kafka", "ottla"), ("ottla", "kafka")]  # controller, broker
 
 

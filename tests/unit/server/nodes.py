@@ -19,7 +19,7 @@ from ottla.wire.messages.metadata import MetadataRequest
 
 CLUSTER_ID = "cm9sZXMtb2YtdGhlLW5vZA"
 CONTROLLER_ID = 100
-SECONDS_MAX = 30.0
+SECONDS_MAX = 120.0
 _SOURCE = str(Path(__file__).resolve().parents[3] / "src")
 
 

@@ -23,7 +23,7 @@ from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 OLD_PRODUCE = 11  # the last version whose producers add partitions themselves
-SECONDS_MAX = 30.0
+SECONDS_MAX = 120.0
 
 
 def tries() -> Iterator[None]:

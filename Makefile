@@ -52,6 +52,7 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/python -m ottla.wire.generate --check
 	$(BIN)/python -m ottla.config.generate --check
+	$(BIN)/python -m ottla.client.config.generate --check
 
 format: setup
 	$(BIN)/ruff check --fix $(CODE)
@@ -61,4 +62,4 @@ bench: $(BENCH_STAMP)
 	$(BIN)/python -m bench $(ARGS)
 
 clean:
-	rm -rf .venv build dist src/*.egg-info src/ottla/records/kernel.c src/ottla/records/*.so
+	rm -rf .venv build dist src/*.egg-info src/ottla/records/*.c src/ottla/records/*.so

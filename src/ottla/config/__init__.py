@@ -1,36 +1,42 @@
 """Configuration: what settings exist, what a node's settings are, and how they are described and changed.
 
-Everything here is pure. The definitions are data (definitions/*.tsv), read on the first look-up.
+Everything here is pure. The definitions are data (definitions/*.tsv), read on the first look-up. The names
+below are loaded when they are used: clients and tools share small modules and should not pay for the rest.
 """
 
-from ottla.config.alter import (
-    Change,
-    Operation,
-    apply_changes,
-    check,
-    check_broker_change,
-    check_broker_settings,
-    check_request,
-    check_resource_name,
-    topic_name_fault,
-)
-from ottla.config.broker import BrokerConfig, ConfigError, Setting
-from ottla.config.describe import (
-    Entry,
-    Source,
-    Synonym,
-    describe_broker,
-    describe_client_metrics,
-    describe_cluster,
-    describe_created_topic,
-    describe_group,
-    describe_topic,
-)
-from ottla.config.development import development_config
-from ottla.config.listeners import Conflict, Endpoint
-from ottla.config.resolve import group_value, topic_texts, topic_value
-from ottla.config.schema import Definition, ResourceType, Scope, definition, definitions
-from ottla.config.values import ConfigType, InvalidValue, Value, show
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.config.alter import (
+        Change,
+        Operation,
+        apply_changes,
+        check,
+        check_broker_change,
+        check_broker_settings,
+        check_request,
+        check_resource_name,
+        topic_name_fault,
+    )
+    from ottla.config.broker import BrokerConfig, ConfigError, Setting
+    from ottla.config.describe import (
+        Entry,
+        Source,
+        Synonym,
+        describe_broker,
+        describe_client_metrics,
+        describe_cluster,
+        describe_created_topic,
+        describe_group,
+        describe_topic,
+    )
+    from ottla.config.development import development_config
+    from ottla.config.listeners import Conflict, Endpoint
+    from ottla.config.resolve import group_value, topic_texts, topic_value
+    from ottla.config.schema import Definition, ResourceType, Scope, definition, definitions
+    from ottla.config.values import ConfigType, InvalidValue, Value, show
 
 __all__ = [
     "BrokerConfig",
@@ -70,3 +76,50 @@ __all__ = [
     "topic_texts",
     "topic_value",
 ]
+
+_HOMES = {
+    "Change": "alter",
+    "Operation": "alter",
+    "apply_changes": "alter",
+    "check": "alter",
+    "check_broker_change": "alter",
+    "check_broker_settings": "alter",
+    "check_request": "alter",
+    "check_resource_name": "alter",
+    "topic_name_fault": "alter",
+    "BrokerConfig": "broker",
+    "ConfigError": "broker",
+    "Setting": "broker",
+    "Entry": "describe",
+    "Source": "describe",
+    "Synonym": "describe",
+    "describe_broker": "describe",
+    "describe_client_metrics": "describe",
+    "describe_cluster": "describe",
+    "describe_created_topic": "describe",
+    "describe_group": "describe",
+    "describe_topic": "describe",
+    "development_config": "development",
+    "Conflict": "listeners",
+    "Endpoint": "listeners",
+    "group_value": "resolve",
+    "topic_texts": "resolve",
+    "topic_value": "resolve",
+    "Definition": "schema",
+    "ResourceType": "schema",
+    "Scope": "schema",
+    "definition": "schema",
+    "definitions": "schema",
+    "ConfigType": "values",
+    "InvalidValue": "values",
+    "Value": "values",
+    "show": "values",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.config.broker import ConfigError, Setting
+from ottla.config.names import nearest
 from ottla.config.schema import (
     LISTENER_PREFIX,
     Definition,
@@ -136,11 +137,9 @@ def _unknown(name: str, origin: str) -> str:
         return f"{origin}: {name} is no longer a setting and is left out: {_GONE[name]}."
     if name.startswith(_GONE_PREFIXES):
         return f"{origin}: {name} is no longer a setting and is left out: there is no ZooKeeper any more."
-    import difflib
-
-    known = [found.name for found in definitions(ResourceType.BROKER).values() if not found.internal]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    hint = f" Did you mean {near[0]}?" if near else ""
+    known = (found.name for found in definitions(ResourceType.BROKER).values() if not found.internal)
+    near = nearest(name, known)
+    hint = f" Did you mean {near}?" if near else ""
     return f"{origin}: {name} is not a known setting and is left out.{hint}"
 
 

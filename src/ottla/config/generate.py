@@ -52,9 +52,9 @@ def document() -> str:
     parts = [
         _HEAD,
         _section("Defaults that differ from Kafka's", "Kafka sets no limit here; Ottla does."),
-        _table(
+        table(
             ("Setting", "Ottla", "Kafka"),
-            ((_code(f.name), _code(f.default or ""), _code(f.kafka_default or "")) for f in differing),
+            ((code(f.name), code(f.default or ""), code(f.kafka_default or "")) for f in differing),
         ),
         _section("Ottla's own settings", "They go into the same file; Kafka ignores them."),
         _settings(own),
@@ -76,14 +76,14 @@ def _section(title: str, text: str) -> str:
 
 def _settings(found: Iterable[Definition], *, with_synonyms: bool = False) -> str:
     if with_synonyms:
-        return _table(
+        return table(
             ("Setting", "Meaning", "Type", "Default", "Allowed", "Broker setting"),
-            ((*_cells(f), ", ".join(map(_code, f.synonyms))) for f in found),
+            ((*_cells(f), ", ".join(map(code, f.synonyms))) for f in found),
         )
     listed = list(found)
     if all(f.scope is Scope.DYNAMIC for f in listed):
-        return _table(("Setting", "Meaning", "Type", "Default", "Allowed"), map(_cells, listed))
-    return _table(
+        return table(("Setting", "Meaning", "Type", "Default", "Allowed"), map(_cells, listed))
+    return table(
         ("Setting", "Meaning", "Type", "Default", "Allowed", "Change"),
         ((*_cells(f), f.scope.value) for f in listed),
     )
@@ -95,13 +95,13 @@ def _cells(found: Definition) -> tuple[str, ...]:
     elif found.default is None:
         default = "(null)"
     else:
-        default = _code(found.default) if found.default else "(empty)"
+        default = code(found.default) if found.default else "(empty)"
     meaning = found.doc.replace("<", "&lt;").replace("*", "\\*").replace("|", "\\|")
-    allowed = _code(found.valid) if found.valid else ""
-    return _code(found.name), meaning, found.type.name.lower(), default, allowed
+    allowed = code(found.valid) if found.valid else ""
+    return code(found.name), meaning, found.type.name.lower(), default, allowed
 
 
-def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join(_lines(header, rows))
 
 
@@ -112,7 +112,7 @@ def _lines(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator
         yield f"| {' | '.join(row)} |\n"
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     return f"`{text}`"
 
 

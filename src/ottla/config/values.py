@@ -250,20 +250,42 @@ def _is_replica(text: str) -> bool:
 
 
 def _offset_reset(name: str, value: Value) -> None:
+    _reset(name, value, ("earliest", "latest"), "<PnDTnHnMn.nS>")
+
+
+def _offset_reset_or_none(name: str, value: Value) -> None:
+    _reset(name, value, ("earliest", "latest", "none"), "<PnDTnHnMn.nS.>")
+
+
+def _reset(name: str, value: Value, words: tuple[str, ...], form: str) -> None:
     text = str(value)
-    if text in ("earliest", "latest"):
-        return
     prefix, _, duration = text.partition(":")
-    if prefix == "by_duration" and is_iso_duration(duration):
+    if text in words or (prefix == "by_duration" and is_iso_duration(duration)):
         return
-    allowed = "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+    listed = ", ".join(f"'{word}'" for word in words)
+    allowed = f"The value must be either {listed} or of the format 'by_duration:{form}'."
     raise InvalidValue(name, text, f"Invalid value `{text}` for configuration {name}. {allowed}")
+
+
+_DURATION = re.compile(
+    r"P(?=\d|T\d)(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{0,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 def is_iso_duration(text: str) -> bool:
     """Whether this is a duration that is not negative, such as P1DT2H30M or PT0.5S."""
-    form = r"P(?=\d|T\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d{0,9})?S)?)?"
-    return re.fullmatch(form, text, re.IGNORECASE | re.ASCII) is not None
+    return _DURATION.fullmatch(text) is not None
+
+
+def iso_duration_ms(text: str) -> int:
+    """Milliseconds of a duration that `is_iso_duration` takes."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text} is not a duration such as P1DT2H30M.")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
+    fraction_ms = int((match[5] or "").ljust(3, "0")[:3])
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
 
 
 _NAMED: dict[str, _Check] = {
@@ -272,4 +294,5 @@ _NAMED: dict[str, _Check] = {
     "id@host:port list": _voters,
     "* or partition:broker list": _throttled_replicas,
     "latest, earliest or by_duration:<ISO duration>": _offset_reset,
+    "latest, earliest, none or by_duration:<ISO duration>": _offset_reset_or_none,
 }

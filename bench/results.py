@@ -23,6 +23,11 @@ LATENCY_RATIO_MAX = 1.0
 GROUP_RATIO = 1.0
 TRANSACTION_RATIO_MIN = 1.3
 COMMITTED_SHARE_MIN = 0.95
+REPLICATED_RATIO_MIN = 1.3
+FAILOVER_RATIO_MAX = 1.0
+MANY_RATIO_MAX = 1.0
+MANY_MEMORY_MB_MAX = 150.0
+REIGN_MS_MAX = 1000.0
 HOLD_MS_MAX = 10.0
 START_SECONDS_MAX = 0.4
 MEMORY_MB_MAX = 80.0
@@ -162,6 +167,18 @@ def _judge(
         return f"≥ {GROUP_RATIO:g}x", _met(ratio >= GROUP_RATIO)
     if kind is Kind.TRANSACTIONS:
         return f"≥ {TRANSACTION_RATIO_MIN:g}x", _met(ratio >= TRANSACTION_RATIO_MIN)
+    if kind is Kind.REPLICATED:
+        return f"≥ {REPLICATED_RATIO_MIN:g}x", _met(ratio >= REPLICATED_RATIO_MIN)
+    if kind is Kind.REPLICATED_LATENCY:
+        return f"≤ 1/{REPLICATED_RATIO_MIN:g}x", _met(ratio * REPLICATED_RATIO_MIN <= 1)
+    if kind is Kind.FAILOVER:
+        return f"≤ {FAILOVER_RATIO_MAX:g}x", _met(ratio <= FAILOVER_RATIO_MAX)
+    if kind is Kind.MANY:
+        return f"≤ {MANY_RATIO_MAX:g}x", _met(ratio <= MANY_RATIO_MAX)
+    if kind is Kind.MANY_MEMORY:
+        return f"< {MANY_MEMORY_MB_MAX:g} MB", _met(ottla < MANY_MEMORY_MB_MAX)
+    if kind is Kind.REIGN:
+        return f"< {REIGN_MS_MAX:g} ms", _met(ottla < REIGN_MS_MAX)
     if kind is Kind.COMMITTED:
         return f"≥ {COMMITTED_SHARE_MIN:g}", _met(ottla >= COMMITTED_SHARE_MIN)
     if kind in (Kind.TIME, Kind.LOAD):

@@ -12,6 +12,8 @@ from bench.generators import Outcome, Target
 LATENCY_RATE = 5_000
 CONNECTIONS = 500
 GROUP_REBALANCES = 3
+CLUSTER_PARTITIONS = 6
+CLUSTER_RATE = 1_000
 
 ACKS_ONE = ("acks=1", "enable.idempotence=false")
 ACKS_ALL = ("acks=all", "enable.idempotence=false")
@@ -34,6 +36,12 @@ class Kind(StrEnum):
     HOLD = "hold"
     TRANSACTIONS = "transactions"
     COMMITTED = "committed"
+    REPLICATED = "replicated"
+    REPLICATED_LATENCY = "replicated latency"
+    FAILOVER = "failover"
+    MANY = "many"
+    MANY_MEMORY = "many memory"
+    REIGN = "reign"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +51,7 @@ class Row:
     Its load runs on a fresh topic; on one that has got some of the load before, without being measured, where
     first writes to many partitions would drown the rest (`primed`); or on one to read from (`filled`).
     What a load sends is looked for in the topic unless it does not go there (`is_stored`). A quick run leaves
-    out what is not `is_quick`.
+    out what is not `is_quick`. A load may be for three nodes in the place of one broker (`is_cluster`).
     """
 
     name: str
@@ -58,6 +66,7 @@ class Row:
     primed: bool = False
     is_stored: bool = True
     is_quick: bool = True
+    is_cluster: bool = False
     load: Load | None = None
 
 
@@ -85,6 +94,17 @@ def _paced(target: Target) -> Outcome:
 def _librdkafka_produce(target: Target) -> Outcome:
     told = generators.librdkafka(target, role="produce", size=100)
     return Outcome(told["records_per_s"], told)
+
+
+def _librdkafka_produce_large(target: Target) -> Outcome:
+    told = generators.librdkafka(target, role="produce", size=1024)
+    return Outcome(told["bytes_per_s"] / 1e6, told)
+
+
+def _paced_for_all(target: Target) -> Outcome:
+    settings = (*ACKS_ALL, "linger.ms=0")
+    told = generators.paced_producer(target, size=100, rate=CLUSTER_RATE, settings=settings)
+    return Outcome(told["p99_ms"], told)
 
 
 def _librdkafka_consume(target: Target) -> Outcome:
@@ -346,6 +366,66 @@ ROWS: tuple[Row, ...] = (
         quick_records=2_000,
         is_stored=False,
         load=transactions.committed_reads,
+    ),
+    Row(
+        name="cluster-100",
+        is_quick=False,
+        title="3 nodes, 100 B, acks=all",
+        unit="rec/s",
+        kind=Kind.REPLICATED,
+        records=2_000_000,
+        quick_records=500_000,
+        partitions=CLUSTER_PARTITIONS,
+        is_cluster=True,
+        load=_produce(100, ACKS_ALL),
+    ),
+    Row(
+        name="cluster-1k",
+        is_quick=False,
+        title="3 nodes, 1 KiB, acks=all",
+        unit="MB/s",
+        kind=Kind.REPLICATED,
+        records=300_000,
+        quick_records=100_000,
+        partitions=CLUSTER_PARTITIONS,
+        is_cluster=True,
+        load=_produce(1024, ACKS_ALL, "bytes_per_s"),
+    ),
+    Row(
+        name="cluster-librdkafka-100",
+        is_quick=False,
+        title="3 nodes, librdkafka, 100 B, acks=all",
+        unit="rec/s",
+        kind=Kind.REPLICATED,
+        records=4_000_000,
+        quick_records=1_000_000,
+        partitions=CLUSTER_PARTITIONS,
+        is_cluster=True,
+        load=_librdkafka_produce,
+    ),
+    Row(
+        name="cluster-librdkafka-1k",
+        is_quick=False,
+        title="3 nodes, librdkafka, 1 KiB, acks=all",
+        unit="MB/s",
+        kind=Kind.REPLICATED,
+        records=400_000,
+        quick_records=100_000,
+        partitions=CLUSTER_PARTITIONS,
+        is_cluster=True,
+        load=_librdkafka_produce_large,
+    ),
+    Row(
+        name="cluster-latency",
+        is_quick=False,
+        title="3 nodes, paced 1,000 rec/s, acks=all: p99",
+        unit="ms",
+        kind=Kind.REPLICATED_LATENCY,
+        records=15_000,
+        quick_records=6_000,
+        partitions=CLUSTER_PARTITIONS,
+        is_cluster=True,
+        load=_paced_for_all,
     ),
     Row(name="start", title="start to first metadata answer", unit="s", kind=Kind.START),
     Row(name="memory", title="resident memory after the runs", unit="MB", kind=Kind.MEMORY),

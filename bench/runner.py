@@ -8,10 +8,11 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import generators, groups, machine
+from bench.clusters import ClusterContender
 from bench.contenders import SETTINGS, Contender, make_broker, time_start
 from bench.generators import Target
 from bench.offset_load import time_loads
@@ -77,8 +78,11 @@ def run(plan: Plan, tell: Callable[[str], None]) -> Results:
                 results.measurements += time_loads(
                     row.name, plan.records_of(row), plan.rounds, directory, plan.patience_s, tell
                 )
-        if any(row.load is not None for row in plan.rows):
-            _Rounds(plan, directory, tell, results.measurements).run()
+        for is_cluster in (False, True):
+            rows = [row for row in plan.rows if row.load is not None and row.is_cluster is is_cluster]
+            if rows:
+                one = replace(plan, rows=rows, has_ceiling=plan.has_ceiling and not is_cluster)
+                _Rounds(one, directory, tell, results.measurements, is_cluster=is_cluster).run()
     return results
 
 
@@ -121,25 +125,38 @@ class _Rounds:
     """The measured rounds over two running brokers."""
 
     def __init__(
-        self, plan: Plan, directory: Path, tell: Callable[[str], None], found: list[Measurement]
+        self,
+        plan: Plan,
+        directory: Path,
+        tell: Callable[[str], None],
+        found: list[Measurement],
+        *,
+        is_cluster: bool = False,
     ) -> None:
         self._plan = plan
         self._directory = directory
         self._tell = tell
         self._found = found
+        self._is_cluster = is_cluster
         self._contenders: list[Contender] = []
 
     def run(self) -> None:
         try:
             for name in (*NAMES, CEILING) if self._plan.has_ceiling else NAMES:
-                self._contenders.append(Contender(name, self._directory / name))
+                self._contenders.append(self._make(name))
             self._warm_up()
             for number in range(self._plan.rounds):
                 self._round(number)
-            self._note_memory()
+            if not self._is_cluster:
+                self._note_memory()
         finally:
             for contender in self._contenders:
                 contender.close()
+
+    def _make(self, name: str) -> Contender:
+        if self._is_cluster:
+            return ClusterContender(name, self._directory / f"cluster-{name}")
+        return Contender(name, self._directory / name)
 
     def _warm_up(self) -> None:
         """The same unmeasured load for each: every row once, a part of its size."""

@@ -9,12 +9,14 @@ import mmap
 import os
 import secrets
 import shutil
+import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from ssl import SSLContext
 from typing import Any, TypeVar
 
-from ottla.ports import Buffer
+from ottla.ports import Buffer, NameNotFound
 
 _T = TypeVar("_T")
 _VECTORS_MAX = 512  # below IOV_MAX (1024) on every system we know
@@ -241,6 +243,26 @@ class HostNetwork:
         return await loop.create_server(factory, host or None, port, backlog=backlog, start_serving=False)
 
     async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        ssl: SSLContext | None = None,
+        server_hostname: str | None = None,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        return await asyncio.get_running_loop().create_connection(factory, host, port)
+        if ssl is not None and server_hostname is None:
+            server_hostname = host
+        try:
+            transport, protocol = await asyncio.get_running_loop().create_connection(
+                factory, host, port, ssl=ssl, server_hostname=server_hostname
+            )
+        except socket.gaierror as error:
+            raise NameNotFound(error.errno, f"{host}: {error.strerror}") from error
+        plain = transport.get_extra_info("socket")
+        for option, size in ((socket.SO_SNDBUF, send_buffer_bytes), (socket.SO_RCVBUF, receive_buffer_bytes)):
+            if size >= 0 and plain is not None:
+                plain.setsockopt(socket.SOL_SOCKET, option, size)
+        return transport, protocol

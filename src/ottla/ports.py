@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from ssl import SSLContext
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _T = TypeVar("_T")
+
+
+class NameNotFound(OSError):
+    """No address is known for the name of a host."""
 
 
 class Clock(Protocol):
@@ -149,6 +154,18 @@ class Network(Protocol):
         """Bind; `start_serving` of the result begins to accept. Port 0: a free one. No host: all of them."""
 
     async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        ssl: SSLContext | None = None,
+        server_hostname: str | None = None,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        """Open a connection or raise OSError."""
+        """Open a connection or raise OSError; NameNotFound where the host's name has no address.
+
+        With `ssl` the TLS handshake is part of it, for `server_hostname` (by default `host`). A buffer size
+        below zero leaves the choice to the system.
+        """

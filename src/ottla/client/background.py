@@ -1,0 +1,129 @@
+"""An event loop in a thread of its own: what lets the blocking classes send and heartbeat while users work.
+
+Rules: a coroutine that the user waits for is cancelled when the wait is interrupted (Ctrl-C), so nothing
+keeps running that nobody wants; a process that was forked has no such thread, and is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from ottla.client.errors import Closed, Forked, TimedOut
+
+_T = TypeVar("_T")
+_STOP_SECONDS_MAX = 10.0
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+class Background:
+    """The thread and its loop, from the first use on. It is a daemon: a program may end without closing."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._process_id = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._is_stopped = False
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that made it: its thread and sockets are not here."""
+        return os.getpid() != self._process_id
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the caller runs on the loop's thread, where waiting for it would never end."""
+        return self._thread is threading.current_thread()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None or self.is_forked:
+            self._start()
+        assert self._loop is not None
+        return self._loop
+
+    def _start(self) -> None:
+        if self.is_forked:
+            raise Forked(
+                f"The {self._name} was made before this process was forked: make one here, after the fork."
+            )
+        with self._lock:
+            if self._is_stopped:
+                raise Closed(f"The {self._name} is closed.")
+            if self._loop is not None:
+                return
+            loop = _new_loop()
+            self._thread = threading.Thread(
+                target=self._main, args=(loop,), name=f"ottla-{self._name}", daemon=True
+            )
+            self._thread.start()
+            self._loop = loop
+
+    def _main(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+        finally:
+            left = asyncio.all_tasks(loop)
+            for task in left:
+                task.cancel()
+            if left:
+                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    def soon(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Have the loop call something, without waiting for it."""
+        self.loop.call_soon_threadsafe(call, *arguments)
+
+    def submit(self, work: Coroutine[Any, Any, _T]) -> concurrent.futures.Future[_T]:
+        """Start a coroutine on the loop."""
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self.loop)
+        except BaseException:
+            work.close()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T:
+        """Run a coroutine on the loop and wait for it, at most `timeout` seconds."""
+        if self.is_inside:
+            work.close()
+            raise RuntimeError(
+                f"A callback of the {self._name} called something that waits: hand it to another thread."
+            )
+        future = self.submit(work)
+        try:
+            return future.result(timeout)
+        except concurrent.futures.TimeoutError as error:
+            if future.done():
+                raise
+            future.cancel()
+            raise TimedOut(f"The {self._name} was not done within {timeout:g} s.") from error
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread. Harmless where it never ran, and in a forked child."""
+        with self._lock:
+            self._is_stopped = True
+            loop, self._loop = self._loop, None
+        if loop is None or self.is_forked:
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        if self._thread is not None and not self.is_inside:
+            self._thread.join(_STOP_SECONDS_MAX)

@@ -1,0 +1,109 @@
+"""The event loop in a thread that the blocking classes stand on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+
+from ottla.client.background import Background
+from ottla.client.errors import Closed, Forked, TimedOut
+
+
+async def answer() -> int:
+    return 42
+
+
+def test_a_coroutine_runs_in_the_thread_and_its_result_and_errors_come_back() -> None:
+    background = Background("test")
+
+    async def fails() -> None:
+        raise KeyError("x")
+
+    try:
+        assert background.run(answer()) == 42
+        with pytest.raises(KeyError):
+            background.run(fails())
+    finally:
+        background.stop()
+
+
+def test_a_wait_that_takes_too_long_ends_and_cancels_the_work() -> None:
+    background = Background("test")
+    cancelled = threading.Event()
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    try:
+        with pytest.raises(TimedOut):
+            background.run(forever(), timeout=0.01)
+        assert cancelled.wait(60)
+    finally:
+        background.stop()
+
+
+def test_ctrl_c_ends_a_wait_and_cancels_the_work() -> None:
+    background = Background("test")
+    cancelled = threading.Event()
+
+    async def forever() -> None:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            background.run(forever())
+        assert cancelled.wait(60)
+    finally:
+        background.stop()
+
+
+def test_after_stop_it_is_closed_and_stopping_again_is_harmless() -> None:
+    background = Background("test")
+    background.run(answer())
+    background.stop()
+    background.stop()
+    with pytest.raises(Closed):
+        background.run(answer())
+
+
+def test_waiting_on_its_own_thread_is_refused_since_it_would_never_end() -> None:
+    background = Background("test")
+
+    async def inside() -> None:
+        background.run(answer())
+
+    try:
+        with pytest.raises(RuntimeError, match="another thread"):
+            background.run(inside())
+    finally:
+        background.stop()
+
+
+def test_a_forked_child_is_told_to_make_its_own() -> None:
+    background = Background("test")
+    background.run(answer())
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            background.run(answer())
+        except Forked:
+            background.stop()
+            status = 0
+        finally:
+            os._exit(status)
+    try:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        background.stop()

@@ -1,0 +1,197 @@
+"""Which partition a record goes to: by its key, sticky without one, or as an own callable says.
+
+- `partition_for_key` hashes as Java's clients do (murmur2), so one key is in one partition whoever wrote it.
+- `Sticky` is the built-in choice for records without a key, one object for each topic: it stays with a
+  partition for about `batch.size` bytes, then goes to another. With loads known, partitions with shorter
+  queues are more likely, and those of a broker that takes nothing are left out (KIP-794).
+- An own partitioner is a callable `(topic, key, value, view) -> partition`, with key and value as bytes.
+
+Rule: chance comes from the Random port alone, one draw for each switch.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from struct import unpack_from
+from typing import Any, Protocol
+
+from ottla.client.core.metadata import TopicView
+from ottla.client.errors import ConfigError
+from ottla.ports import Buffer, Random
+
+_SEED = 0x9747B28C
+_FACTOR = 0x5BD1E995
+_MASK = 0xFFFF_FFFF
+
+
+def murmur2(data: Buffer) -> int:
+    """The hash of Kafka's clients, as an unsigned number of 32 bits."""
+    length = len(data)
+    value = _SEED ^ length
+    count = length >> 2
+    for word in unpack_from(f"<{count}I", data):
+        word = (word * _FACTOR) & _MASK
+        value = ((value * _FACTOR) & _MASK) ^ (((word ^ (word >> 24)) * _FACTOR) & _MASK)
+    rest = length & 3
+    if rest:
+        value = ((value ^ int.from_bytes(data[length - rest :], "little")) * _FACTOR) & _MASK
+    value = ((value ^ (value >> 13)) * _FACTOR) & _MASK
+    return value ^ (value >> 15)
+
+
+def partition_for_key(key: Buffer, partition_count: int) -> int:
+    """The partition of a key among so many."""
+    return (murmur2(key) & 0x7FFF_FFFF) % partition_count
+
+
+class Partitioner(Protocol):
+    """An own way to choose a partition. It may be asked from several threads."""
+
+    def __call__(self, topic: str, key: bytes | None, value: bytes | None, view: TopicView, /) -> int: ...
+
+
+def available(view: TopicView) -> list[int]:
+    """The partitions that have a leader."""
+    return [partition.index for partition in view.partitions if partition.leader >= 0]
+
+
+class RoundRobin:
+    """One partition after the other, of those that have a leader; keys do not matter."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def __call__(self, topic: str, key: bytes | None, value: bytes | None, view: TopicView, /) -> int:
+        number = self._next.get(topic, 0)
+        self._next[topic] = (number + 1) & 0x7FFF_FFFF
+        usable = available(view)
+        return usable[number % len(usable)] if usable else number % len(view.partitions)
+
+
+class UniformRandom:
+    """Any partition that has a leader, each with the same chance; keys do not matter."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def __call__(self, topic: str, key: bytes | None, value: bytes | None, view: TopicView, /) -> int:
+        usable = available(view) or range(len(view.partitions))
+        return usable[self._random.below(len(usable))]
+
+
+class Sticky:
+    """The partition for records without a key, for one topic."""
+
+    __slots__ = ("_batch_size", "_bytes", "_load", "_partition", "_random")
+
+    def __init__(self, batch_size: int, random: Random) -> None:
+        self._batch_size = max(1, batch_size)
+        self._random = random
+        self._partition = -1
+        self._bytes = 0
+        # Running sums of the weights and the partitions they belong to; None where all weigh the same. It is
+        # replaced as a whole, since the thread that weighs is not the one that switches.
+        self._load: tuple[Sequence[int], Sequence[int]] | None = None
+
+    def current(self, view: TopicView) -> int:
+        """The partition that is written to now."""
+        if self._partition < 0:
+            self._switch(view)
+        return self._partition
+
+    def appended(self, size_bytes: int, view: TopicView, *, batches_full: bool = True) -> None:
+        """So many bytes went to the current partition; perhaps it is time for another one.
+
+        While the partition has a batch that is not full (`batches_full` false) it is kept for up to twice
+        `batch.size`, so that batches need not go out half full.
+        """
+        self._bytes += size_bytes
+        if self._bytes >= self._batch_size and (batches_full or self._bytes >= 2 * self._batch_size):
+            self._switch(view)
+
+    def weigh(self, queue_sizes: Sequence[int], partitions: Sequence[int], partition_count: int) -> None:
+        """Prefer short queues: `queue_sizes` are those of `partitions`, out of so many that have a queue.
+
+        Leave out partitions without a leader and those of slow brokers. Without sizes, or where all are
+        alike, every partition has the same chance again.
+        """
+        same = not queue_sizes or (len(set(queue_sizes)) == 1 and len(queue_sizes) == partition_count)
+        if same or partition_count < 2:
+            self._load = None
+            return
+        longest = max(queue_sizes)
+        total = 0
+        frequencies = []
+        for size in queue_sizes:
+            total += longest + 1 - size
+            frequencies.append(total)
+        self._load = (frequencies, tuple(partitions))
+
+    def _switch(self, view: TopicView) -> None:
+        number = self._random.below(1 << 31)
+        load = self._load
+        if load is not None:
+            frequencies, partitions = load
+            chosen = partitions[bisect_right(frequencies, number % frequencies[-1])]
+        else:
+            usable = available(view)
+            chosen = usable[number % len(usable)] if usable else number % len(view.partitions)
+        self._partition = chosen
+        self._bytes = 0
+
+
+class BrokerDelays:
+    """How long the records for each broker have waited, to leave out who is late."""
+
+    __slots__ = ("_drained_ms", "_ready_ms", "availability_timeout_ms")
+
+    def __init__(self, availability_timeout_ms: int) -> None:
+        self.availability_timeout_ms = availability_timeout_ms
+        self._ready_ms: dict[int, int] = {}
+        self._drained_ms: dict[int, int] = {}
+
+    def had_records(self, broker: int, now_ms: int, *, taken: bool) -> None:
+        """There was something to send to a broker, and it could be sent (`taken`) or not."""
+        if self.availability_timeout_ms <= 0:
+            return
+        self._ready_ms[broker] = now_ms
+        if taken:
+            self._drained_ms[broker] = now_ms
+        else:
+            self._drained_ms.setdefault(broker, now_ms)
+
+    def is_late(self, broker: int) -> bool:
+        if self.availability_timeout_ms <= 0 or broker not in self._ready_ms:
+            return False
+        return self._ready_ms[broker] - self._drained_ms[broker] > self.availability_timeout_ms
+
+
+_ROUND_ROBIN = ("round_robin", "roundrobin", "org.apache.kafka.clients.producer.RoundRobinPartitioner")
+_GONE = ("DefaultPartitioner", "UniformStickyPartitioner")
+
+
+def partitioner_of(setting: Any, random: Random) -> Partitioner | None:
+    """What `partitioner.class` stands for; None is the built-in way: by key, and sticky without one."""
+    if setting is None:
+        return None
+    if isinstance(setting, str):
+        if setting in _ROUND_ROBIN:
+            return RoundRobin()
+        if setting == "random":
+            return UniformRandom(random)
+        if setting.rpartition(".")[2] in _GONE:
+            raise ConfigError(
+                f"partitioner.class={setting} is the built-in way now: leave it out, and set "
+                "partitioner.ignore.keys=true if keys should not matter."
+            )
+        raise ConfigError(
+            f"partitioner.class={setting} is not known: use round_robin, random, or a Python callable."
+        )
+    made: object = setting() if isinstance(setting, type) else setting
+    if not callable(made):
+        raise ConfigError(
+            "partitioner.class must be a callable that takes topic, key, value and the topic's view."
+        )
+    called: Callable[..., int] = made
+    return called

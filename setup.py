@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from setuptools import Extension, setup
 
-KERNELS = ("kernel", "keys")
+KERNELS = ("builder", "kernel", "keys", "reader")
 
 
 def extensions() -> list[Extension]:

@@ -1,31 +1,51 @@
 """Record batches: header, validation, building, compression, control records and the old formats v0 and v1.
 
-The per-record loops are in `kernel.py` and, for compaction, in `keys.py`, which are compiled where the
-install could compile them. `KERNEL` says which form runs; the environment's OTTLA_KERNEL=python asks for the
-plain one. Import the kernel from here (`from ottla.records import kernel`): then everyone runs the same form.
+The per-record loops are in the modules that `COMPILED` names, which are compiled where the install could
+compile them: `kernel.py`, `keys.py` for compaction, `builder.py` and `reader.py` for clients. `KERNEL` says
+which form runs; the environment's OTTLA_KERNEL=python asks for the plain one, of all of them.
 """
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.machinery import ExtensionFileLoader, SourceFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from os import environ, path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+COMPILED = ("builder", "kernel", "keys", "reader")
+"""The modules that have a compiled form."""
+
 
 def plain_kernel(name: str = "kernel") -> ModuleType:
-    """A new module that runs kernel.py or keys.py as plain Python, even if there is a compiled form."""
-    from importlib.util import module_from_spec, spec_from_loader
+    """A new module that runs one of `COMPILED` as plain Python, even if there is a compiled form."""
+    from importlib.util import module_from_spec
+
+    spec = _plain_spec(name)
+    module = module_from_spec(spec)
+    assert spec.loader is not None
+    spec.loader.exec_module(module)
+    return module
+
+
+def _plain_spec(name: str) -> ModuleSpec:
+    from importlib.util import spec_from_loader
 
     full_name = f"{__name__}.{name}"
     loader = SourceFileLoader(full_name, path.join(path.dirname(__file__), f"{name}.py"))
     spec = spec_from_loader(full_name, loader)
     assert spec is not None
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+    return spec
+
+
+class _PlainFinder:
+    """Finds the plain forms before the import system finds the compiled ones."""
+
+    @staticmethod
+    def find_spec(full_name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+        package, _, name = full_name.rpartition(".")
+        return _plain_spec(name) if package == __name__ and name in COMPILED else None
 
 
 def is_compiled(module: ModuleType) -> bool:
@@ -33,12 +53,12 @@ def is_compiled(module: ModuleType) -> bool:
 
 
 def load_kernel(name: str) -> ModuleType:
-    """`kernel` or `keys`, in the form that runs here."""
-    full_name = f"{__name__}.{name}"
-    if environ.get("OTTLA_KERNEL") == "python" and full_name not in sys.modules:
-        sys.modules[full_name] = plain_kernel(name)
-    return import_module(full_name)
+    """One of `COMPILED`, in the form that runs here."""
+    return import_module(f"{__name__}.{name}")
 
+
+if environ.get("OTTLA_KERNEL") == "python" and _PlainFinder not in sys.meta_path:
+    sys.meta_path.insert(0, _PlainFinder)
 
 if TYPE_CHECKING:
     from ottla.records import kernel as kernel

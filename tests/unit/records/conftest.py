@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pytest
@@ -58,3 +58,22 @@ def without_isal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], ModuleType]:
         return module
 
     return load
+
+
+def forms_of(name: str) -> Iterator[ModuleType]:
+    """The compiled form of a module, if there is one, and the plain one."""
+    compiled_kernel()
+    yield ottla.records.load_kernel(name)
+    yield ottla.records.plain_kernel(name)
+
+
+@pytest.fixture(params=[0, 1], ids=["compiled", "plain"])
+def builder(request: pytest.FixtureRequest) -> ModuleType:
+    """One form of records/builder.py."""
+    return [*forms_of("builder")][request.param]
+
+
+@pytest.fixture(params=[0, 1], ids=["compiled", "plain"])
+def reader(request: pytest.FixtureRequest) -> ModuleType:
+    """One form of records/reader.py."""
+    return [*forms_of("reader")][request.param]

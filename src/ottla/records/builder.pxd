@@ -1,0 +1,59 @@
+# The C types of builder.py, read by Cython alone; plain Python does without.
+
+cimport cython
+
+cdef double _RATIO_MARGIN
+cdef Py_ssize_t _HEADER_BYTES, _RECORD_OVERHEAD_MAX, _SIZE_MAX, _ROOM_FIRST
+cdef long long _LOWER_BITS, _UPPER_BIT
+cdef list _VARINTS
+
+cdef class BatchBuilder:
+    cdef readonly int codec
+    cdef readonly object level
+    cdef readonly Py_ssize_t batch_size
+    cdef readonly Py_ssize_t count
+    cdef readonly long long base_timestamp
+    cdef readonly long long max_timestamp
+    cdef readonly double ratio
+    cdef Py_ssize_t _limit
+    cdef Py_ssize_t _size
+    cdef bytearray _data
+    cdef bytearray _sealed
+
+    cdef Py_ssize_t _estimate(self) noexcept
+
+    @cython.locals(key_bytes=bytes, value_bytes=bytes, header_bytes=bytearray, header_count=Py_ssize_t, packed=tuple)
+    cpdef bint append(self, long long timestamp, key, value, headers=*) except -1
+
+    @cython.locals(
+        key_size=Py_ssize_t,
+        value_size=Py_ssize_t,
+        content=Py_ssize_t,
+        delta=cython.longlong,
+        body=Py_ssize_t,
+        size=Py_ssize_t,
+        at=Py_ssize_t,
+        out="unsigned char *",
+    )
+    cdef bint _append(
+        self, long long timestamp, bytes key, bytes value, Py_ssize_t header_count, bytearray header_bytes
+    ) except -1
+
+    @cython.locals(sealed=bytearray)
+    cpdef close(self)
+
+@cython.locals(out=bytearray, count=Py_ssize_t, encoded=bytes, data=bytes)
+cdef tuple _pack_headers(headers)
+
+cdef long long _wrap(long long value) noexcept
+
+@cython.locals(raw=cython.longlong, size=int)
+cdef int _varint_size(long long value) noexcept
+
+@cython.locals(sign=int, byte=int)
+cdef Py_ssize_t _put_varint(unsigned char *out, Py_ssize_t at, long long value) noexcept
+
+cdef bytes _varint_bytes(long long value)
+
+@cython.locals(room=bytearray, out="unsigned char *", end=Py_ssize_t)
+cdef bytes _new_varint(long long value)

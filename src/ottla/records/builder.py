@@ -1,0 +1,327 @@
+"""One open batch of a producer: records go in one by one, the sealed bytes come out.
+
+Like `kernel.py` this one file runs compiled (C types in `builder.pxd`) or as plain Python and gives the same
+bytes either way: those that Kafka's Java client writes for the same records. Records are collected plain,
+after the room of a header, and compressed as a whole when the batch is built. While it is open, the size of
+a compressed batch is only estimated, by how well the topic's batches before it could be compressed.
+
+The rule: a batch changes only through `append`, and never again once it is built, except for the producer's
+fields in its header. Compiled, `append` runs no Python code for bytes, so threads cannot meet in it.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from ottla.records.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    NO_LEADER_EPOCH,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    write_header,
+)
+from ottla.records.compression import compress
+from ottla.wire.errors import MessageTooLarge
+
+if TYPE_CHECKING:
+    import cython
+else:
+    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    cython = SimpleNamespace(compiled=False)
+
+if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_Resize
+    from cython.cimports.libc.string import memcpy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, TypeAlias
+
+    Buffer: TypeAlias = bytes | bytearray | memoryview
+    Headers: TypeAlias = Iterable[tuple[str, Buffer | None]]
+    Out: TypeAlias = Any  # in C, a pointer to the first byte
+
+RATIO_INITIAL = 1.0
+_RATIO_MARGIN = 1.05
+_RATIO_BETTER_STEP = 0.005
+_RATIO_WORSE_STEP = 0.05
+
+_HEADER_BYTES = HEADER_BYTES
+_RECORD_OVERHEAD_MAX = 21
+"""What Kafka reckons for the fields of a record before its key: five varints at their longest and a byte."""
+_SIZE_MAX = 0x7FFF_FFFF
+_ROOM_FIRST = 1024
+_LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
+_UPPER_BIT = -_LOWER_BITS - 1
+_VARINTS: list[bytes] = []
+"""Zigzag varints of -1, 0, 1 and so on, for the plain form."""
+
+
+def next_ratio(estimated: float, observed: float) -> float:
+    """The estimate of a topic's compression ratio after a batch showed `observed`: soon up, slowly down."""
+    if observed > estimated:
+        return max(estimated + _RATIO_WORSE_STEP, observed)
+    if observed < estimated:
+        return max(estimated - _RATIO_BETTER_STEP, observed)
+    return estimated
+
+
+class BatchBuilder:
+    """A batch of one partition, open until `build`."""
+
+    def __init__(
+        self, *, codec: int = 0, level: int | None = None, batch_size: int, ratio: float = RATIO_INITIAL
+    ) -> None:
+        self.codec = codec
+        self.level = level
+        self.batch_size = batch_size
+        self.count = 0
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+        self.ratio = ratio if codec else 1.0
+        self._limit = batch_size
+        self._size = _HEADER_BYTES
+        self._data = bytearray(_ROOM_FIRST if cython.compiled else _HEADER_BYTES)
+        self._sealed: bytearray | None = None
+
+    @property
+    def bytes_estimate(self) -> int:
+        """How large the batch would be if it were built now."""
+        if self._sealed is not None:
+            return len(self._sealed)
+        return self._estimate()
+
+    @property
+    def plain_bytes(self) -> int:
+        """How large the batch is before compression."""
+        return self._size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the batch has the size that it may have: it can be sent, though a tiny record might fit."""
+        return self._sealed is not None or (self.count > 0 and self._estimate() >= self.batch_size)
+
+    def _estimate(self) -> int:
+        if not self.codec:
+            return self._size
+        return _HEADER_BYTES + int((self._size - _HEADER_BYTES) * self.ratio * _RATIO_MARGIN)
+
+    def append(
+        self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Headers | None = None
+    ) -> bool:
+        """Take one record in; False if it does not fit into this batch any more.
+
+        The first record always fits. Kafka knows no timestamps before 1970 except -1, which means none.
+        """
+        if self._sealed is not None:
+            return False
+        if timestamp < -1:
+            raise ValueError(f"the timestamp {timestamp} is before 1970: use -1 for none")
+        key_bytes = key if key is None or isinstance(key, bytes) else bytes(memoryview(key))
+        value_bytes = value if value is None or isinstance(value, bytes) else bytes(memoryview(value))
+        header_bytes = None
+        header_count = 0
+        if headers is not None:
+            packed = _pack_headers(headers)
+            if packed is not None:
+                header_count, header_bytes = packed
+        return self._append(timestamp, key_bytes, value_bytes, header_count, header_bytes)
+
+    def _append(
+        self,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        header_count: int,
+        header_bytes: bytearray | None,
+    ) -> bool:
+        key_size = -1 if key is None else len(key)
+        value_size = -1 if value is None else len(value)
+        # Kafka's `sizeOf`: key, value and headers with their lengths.
+        content = _varint_size(key_size) + _varint_size(value_size) + _varint_size(header_count)
+        if key_size > 0:
+            content += key_size
+        if value_size > 0:
+            content += value_size
+        if header_bytes is not None:
+            content += len(header_bytes)
+        if self.count == 0:
+            self.base_timestamp = timestamp
+            self._limit = max(self.batch_size, _HEADER_BYTES + _RECORD_OVERHEAD_MAX + content)
+        delta = _wrap(timestamp - self.base_timestamp)
+        body = 1 + _varint_size(delta) + _varint_size(self.count) + content
+        size = _varint_size(body) + body
+        if self.count > 0 and self._estimate() + size > self._limit:
+            return False
+        if self._size + size > _SIZE_MAX:
+            if self.count > 0:
+                return False
+            raise MessageTooLarge(f"A record of {size} bytes fits into no batch.")
+        if cython.compiled:
+            if self._size + size > len(self._data):
+                PyByteArray_Resize(self._data, max(self._size + size, min(2 * self._size, self._limit)))
+            out = cython.cast("unsigned char *", self._data)
+            at = _put_varint(out, self._size, body)
+            out[at] = 0
+            at = _put_varint(out, at + 1, delta)
+            at = _put_varint(out, at, self.count)
+            at = _put_varint(out, at, key_size)
+            if key_size > 0:
+                memcpy(out + at, cython.cast("const unsigned char *", key), key_size)
+                at += key_size
+            at = _put_varint(out, at, value_size)
+            if value_size > 0:
+                memcpy(out + at, cython.cast("const unsigned char *", value), value_size)
+                at += value_size
+            at = _put_varint(out, at, header_count)
+            if header_bytes is not None:
+                memcpy(out + at, cython.cast("const unsigned char *", header_bytes), len(header_bytes))
+        else:
+            self._data += b"".join(
+                (
+                    _varint_bytes(body),
+                    b"\x00",
+                    _varint_bytes(delta),
+                    _varint_bytes(self.count),
+                    _varint_bytes(key_size),
+                    key or b"",
+                    _varint_bytes(value_size),
+                    value or b"",
+                    _varint_bytes(header_count),
+                    header_bytes or b"",
+                )
+            )
+        self._size += size
+        self.count += 1
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        return True
+
+    def close(self) -> None:
+        """Seal the records, compressed if they are to be: from here on `append` refuses."""
+        if self._sealed is not None:
+            return
+        if self.count == 0:
+            raise ValueError("a batch needs at least one record")
+        del self._data[self._size :]
+        if not self.codec:
+            self._sealed = self._data
+            return
+        sealed = bytearray(_HEADER_BYTES)
+        with memoryview(self._data) as plain:
+            sealed += compress(self.codec, plain[_HEADER_BYTES:], self.level)
+        self.ratio = float(len(sealed) - _HEADER_BYTES) / float(self._size - _HEADER_BYTES)
+        self._sealed = sealed
+        self._data = bytearray()
+
+    def build(
+        self,
+        *,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+    ) -> bytearray:
+        """The batch as it is sent. `ratio` is then how well it could be compressed, for `next_ratio`.
+
+        It is the same object each time: a later call only writes other producer fields into the header.
+        """
+        if producer_id >= 0 and (producer_epoch < 0 or base_sequence < 0):
+            raise ValueError("a batch with a producer id needs its epoch and sequence")
+        if transactional and producer_id < 0:
+            raise ValueError("a transactional batch needs a producer id")
+        self.close()
+        sealed = self._sealed
+        assert sealed is not None
+        header = BatchHeader(
+            base_offset=0,
+            length=len(sealed) - LOG_OVERHEAD_BYTES,
+            partition_leader_epoch=NO_LEADER_EPOCH,
+            magic=2,
+            crc=0,
+            attributes=self.codec | (TRANSACTIONAL_BIT if transactional else 0),
+            last_offset_delta=self.count - 1,
+            base_timestamp=self.base_timestamp,
+            max_timestamp=self.max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=self.count,
+        )
+        write_header(sealed, 0, header)
+        return sealed
+
+
+def _pack_headers(headers: Headers) -> tuple[int, bytearray] | None:
+    """How many headers there are and their bytes; None for none."""
+    out = bytearray()
+    count = 0
+    for name, value in headers:
+        encoded = name.encode()
+        out += _varint_bytes(len(encoded))
+        out += encoded
+        if value is None:
+            out += _varint_bytes(-1)
+        else:
+            data = value if isinstance(value, bytes) else bytes(memoryview(value))
+            out += _varint_bytes(len(data))
+            out += data
+        count += 1
+    return (count, out) if count else None
+
+
+def _wrap(value: int) -> int:
+    """`value` as a signed 64-bit number: in C these operations change nothing, in Python they cut."""
+    return ((value >> 63) & 1) * _UPPER_BIT + (value & _LOWER_BITS)
+
+
+def _varint_size(value: int) -> int:
+    """How many bytes the zigzag varint of a 64-bit number takes."""
+    raw = value if value >= 0 else -(value + 1)
+    if raw < 0x40:
+        return 1
+    size = 2
+    raw >>= 13
+    while raw:
+        size += 1
+        raw >>= 7
+    return size
+
+
+def _put_varint(out: Out, at: int, value: int) -> int:
+    """Write a zigzag varint at `at` and give where it ends. Its low bit is the sign."""
+    sign = 0
+    if value < 0:
+        value = -(value + 1)
+        sign = 1
+    byte = ((value & 0x3F) << 1) | sign
+    value >>= 6
+    while value:
+        out[at] = byte | 0x80
+        at += 1
+        byte = value & 0x7F
+        value >>= 7
+    out[at] = byte
+    return at + 1
+
+
+def _varint_bytes(value: int) -> bytes:
+    """The zigzag varint of `value`."""
+    if -1 <= value < len(_VARINTS) - 1:
+        return _VARINTS[value + 1]
+    return _new_varint(value)
+
+
+def _new_varint(value: int) -> bytes:
+    room = bytearray(10)
+    if cython.compiled:
+        out = cython.cast("unsigned char *", room)
+    else:
+        out = room
+    end = _put_varint(out, 0, value)
+    return bytes(room[:end])
+
+
+_VARINTS.extend([_new_varint(number) for number in range(-1, 8192)])

@@ -1,0 +1,112 @@
+# The C types of reader.py, read by Cython alone; plain Python does without.
+
+cimport cython
+from cpython.object cimport PyTypeObject
+
+cdef int _TIMESTAMP_DELTA, _OFFSET_DELTA, _KEY_START, _KEY_END, _VALUE_START, _VALUE_END
+cdef int _HEADER_COUNT, _HEADERS_START, _NOTES
+cdef long long _MASK_32, _LOWER_BITS, _UPPER_BIT
+cdef Py_ssize_t _RECORD_FIELDS
+cdef tuple _NO_HEADERS, _TIMESTAMP_TYPES
+cdef object _RECORD
+
+cdef class RecordReader:
+    cdef readonly object topic
+    cdef readonly object partition
+    cdef readonly long long next_offset
+    cdef readonly bint exhausted
+    cdef readonly object last_leader_epoch
+    cdef public bint check_crcs
+    cdef public Py_ssize_t decompressed_bytes_max
+    cdef public object key_deserializer
+    cdef public object value_deserializer
+    cdef public list aborted
+    cdef public set aborted_now
+    cdef public Py_ssize_t allowance
+    cdef object _buffer
+    cdef Py_ssize_t _at
+    cdef object _failure
+    cdef long long[::1] _notes
+    cdef const unsigned char[::1] _content
+    cdef Py_ssize_t _position
+    cdef Py_ssize_t _end
+    cdef long long _left
+    cdef long long _base_offset
+    cdef long long _base_timestamp
+    cdef long long _append_timestamp
+    cdef long long _offset_after
+    cdef object _timestamp_type
+    cdef object _leader_epoch
+    cdef list _legacy
+
+    @cython.locals(out=list)
+    cpdef list take(self, Py_ssize_t count)
+
+    cdef _settle(self, Py_ssize_t taken)
+
+    @cython.locals(at=Py_ssize_t, room=Py_ssize_t, length=cython.longlong)
+    cdef bint _next_batch(self) except -1
+
+    cdef bint _open(self, Py_ssize_t at, header) except -1
+
+    cdef _share(self, header)
+
+    cdef bint _is_aborted(self, Py_ssize_t at, header) except -1
+
+    cdef _corrupt(self, why)
+
+    @cython.locals(
+        content="const unsigned char[::1]",
+        raw="const unsigned char *",
+        notes="long long *",
+        end=Py_ssize_t,
+        taken=Py_ssize_t,
+        after=Py_ssize_t,
+        offset=cython.longlong,
+    )
+    cdef _take(self, list out, Py_ssize_t count)
+
+    @cython.locals(timestamp=cython.longlong)
+    cdef _add(self, list out, const unsigned char *raw, long long *notes, long long offset)
+
+    cdef _deserialize(self, deserializer, part, data, headers, offset)
+
+    cdef _take_legacy(self, list out, Py_ssize_t count)
+
+    cdef _legacy_record(self, offset, timestamp, key, value)
+
+cdef _set(record, Py_ssize_t index, field)
+
+@cython.locals(
+    packed=cython.longlong,
+    length=cython.longlong,
+    stop=Py_ssize_t,
+    after=Py_ssize_t,
+)
+cdef Py_ssize_t _scan(
+    const unsigned char *raw, Py_ssize_t position, Py_ssize_t end, long long *notes
+) noexcept
+
+@cython.locals(packed=cython.longlong, length=cython.longlong)
+cdef Py_ssize_t _headers_end(
+    const unsigned char *raw, Py_ssize_t position, Py_ssize_t stop, long long count
+) noexcept
+
+@cython.locals(
+    result=list,
+    packed=cython.longlong,
+    start=Py_ssize_t,
+    length=cython.longlong,
+    encoded=bytes,
+)
+cdef tuple _read_headers(const unsigned char *raw, Py_ssize_t position, Py_ssize_t stop, long long count)
+
+cdef long long _wrap(long long value) noexcept
+
+@cython.locals(left=Py_ssize_t, raw=cython.longlong, byte=cython.longlong, length=int)
+cdef long long _varint(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept
+
+cdef Py_ssize_t _varlong_end(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept
+
+@cython.locals(raw=cython.ulonglong, shift=int, low=cython.longlong, byte=cython.ulonglong)
+cdef long long _varlong(const unsigned char *data, Py_ssize_t position, Py_ssize_t stop) noexcept

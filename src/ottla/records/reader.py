@@ -1,0 +1,533 @@
+"""Fetched bytes as records for a consumer: batch after batch, only as many as are asked for.
+
+Like `kernel.py` this one file runs compiled (C types in `reader.pxd`) or as plain Python and gives the same
+records either way. What a consumer must not see is left out: control records, records before the offset that
+was asked for and, for read_committed, those of aborted transactions. `next_offset` passes over all of them.
+
+The rules that keep it right. A varint is never trusted: what it says is compared with the bytes that are left
+before anything is read or skipped (the compiled form has no other bounds checks, and no index from the end
+of a list). Records before a broken one are given first; from then on each call raises the same
+CorruptMessage. `next_offset` never goes back.
+"""
+
+from __future__ import annotations
+
+from array import array
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from ottla.records.batch import (
+    CONTROL_BIT,
+    HEADER_BYTES,
+    LEGACY_LENGTH_MIN,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_POSITION,
+    OFFSET_LENGTH,
+    TRANSACTIONAL_BIT,
+    TimestampType,
+    check_crc,
+    read_header,
+)
+from ottla.records.compression import DECOMPRESSED_BYTES_MAX
+from ottla.records.consumed import ConsumerRecord
+from ottla.records.control import ControlType, control_type
+from ottla.records.legacy import read_entry
+from ottla.records.record import read_batch, read_content
+from ottla.wire.errors import CorruptMessage, InvalidRecord, KafkaError
+
+if TYPE_CHECKING:
+    import cython
+else:
+    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    cython = SimpleNamespace(compiled=False)
+
+if cython.compiled:
+    from cython.cimports.cpython.ref import Py_INCREF
+    from cython.cimports.cpython.tuple import PyTuple_SET_ITEM
+    from cython.cimports.ottla.records.native import new_tuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeAlias
+
+    from ottla.records.batch import BatchHeader
+
+    Buffer: TypeAlias = bytes | bytearray | memoryview
+    Bytes: TypeAlias = Any  # in C, a pointer to the first byte
+    Numbers: TypeAlias = Any  # in C, a pointer to the first 64-bit number
+    Deserializer: TypeAlias = Callable[[str, bytes, tuple[tuple[str, bytes | None], ...]], Any]
+
+# Where `_scan` leaves what it found in a record.
+_TIMESTAMP_DELTA = 0
+_OFFSET_DELTA = 1
+_KEY_START = 2
+_KEY_END = 3
+_VALUE_START = 4
+_VALUE_END = 5
+_HEADER_COUNT = 6
+_HEADERS_START = 7
+_NOTES = 8
+
+_MASK_32 = 0xFFFF_FFFF
+_LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
+_UPPER_BIT = -_LOWER_BITS - 1
+_HEADER_BYTES = HEADER_BYTES
+_RECORD_FIELDS = 9
+_NO_HEADERS = ()
+_RECORD = ConsumerRecord
+_TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+
+
+class UnreadableRecord(ValueError):
+    """A deserializer failed on the key or the value of a record; seek past its offset to go on without it."""
+
+    def __init__(self, topic: str, partition: int, offset: int, part: str, cause: Exception) -> None:
+        place = f"offset {offset} of {topic}-{partition}"
+        super().__init__(f"The {part} of the record at {place} does not deserialize: {cause}")
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
+def records_of(
+    topic: str,
+    partition: int,
+    buffer: Buffer,
+    *,
+    from_offset: int,
+    aborted: Sequence[tuple[int, int]] = (),
+    read_committed: bool = False,
+    check_crcs: bool = True,
+    max_records: int | None = None,
+    key_deserializer: Deserializer | None = None,
+    value_deserializer: Deserializer | None = None,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> RecordReader:
+    """A reader of the batches in `buffer`, which may end in the middle of one.
+
+    `aborted` are (producer id, first offset) of aborted transactions, as the broker tells them. A
+    deserializer is called with the topic, the bytes and the record's headers; None stays None without it.
+    """
+    reader = RecordReader(topic, partition, buffer, from_offset)
+    reader.check_crcs = check_crcs
+    reader.decompressed_bytes_max = decompressed_bytes_max
+    reader.key_deserializer = key_deserializer
+    reader.value_deserializer = value_deserializer
+    if read_committed:
+        # The last is the next one to come.
+        reader.aborted = sorted(((first, producer) for producer, first in aborted), reverse=True)
+        reader.aborted_now = set()
+    if max_records is not None:
+        reader.allowance = max_records
+    return reader
+
+
+class RecordReader:
+    """Use `records_of`."""
+
+    def __init__(self, topic: str, partition: int, buffer: Buffer, from_offset: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.next_offset = from_offset
+        self.exhausted = False
+        self.last_leader_epoch: int | None = None
+        self.check_crcs = True
+        self.decompressed_bytes_max = DECOMPRESSED_BYTES_MAX
+        self.key_deserializer: Deserializer | None = None
+        self.value_deserializer: Deserializer | None = None
+        self.aborted: list[tuple[int, int]] | None = None
+        self.aborted_now: set[int] | None = None
+        self.allowance = -1
+        self._buffer = memoryview(buffer)
+        self._at = 0
+        self._failure: Exception | None = None
+        self._notes = array("q", bytes(8 * _NOTES))
+        # The batch under way: its bytes, how many records are left in it, and what they share.
+        self._content: Any = b"\x00"
+        self._position = 0
+        self._end = 0
+        self._left = 0
+        self._base_offset = 0
+        self._base_timestamp = 0
+        self._append_timestamp = -1
+        self._offset_after = from_offset
+        self._timestamp_type = _TIMESTAMP_TYPES[0]
+        self._leader_epoch: int | None = None
+        self._legacy: list[tuple[int, int, bytes | None, bytes | None]] | None = None
+
+    def take(self, count: int) -> list[ConsumerRecord[Any, Any]]:
+        """Up to `count` of the next records; none when there are no more."""
+        out: list[ConsumerRecord[Any, Any]] = []
+        if self._failure is not None:
+            raise self._failure
+        if self.allowance >= 0:
+            count = min(count, self.allowance)
+        try:
+            while len(out) < count:
+                if self._legacy is not None:
+                    self._take_legacy(out, count)
+                elif self._left > 0:
+                    self._take(out, count)
+                elif not self._next_batch():
+                    break
+        except (KafkaError, UnreadableRecord) as failure:
+            self._failure = failure
+            if not out:
+                raise
+        self._settle(len(out))
+        return out
+
+    def _settle(self, taken: int) -> None:
+        """Move on to the end of a batch whose records are all taken, and tell whether more is there."""
+        if self.allowance >= 0:
+            self.allowance -= taken
+            if self.allowance == 0:
+                self.exhausted = True
+                return
+        if self._failure is None and self._left == 0 and self._legacy is None:
+            self.next_offset = max(self.next_offset, self._offset_after)
+            if len(self._buffer) - self._at <= MAGIC_POSITION:
+                self.exhausted = True
+
+    def _next_batch(self) -> bool:
+        """Open the next batch that has something for this consumer; False at the end of what is there."""
+        self.next_offset = max(self.next_offset, self._offset_after)
+        buffer = self._buffer
+        while True:
+            at = self._at
+            room = len(buffer) - at
+            if room <= MAGIC_POSITION:
+                break
+            _, length = OFFSET_LENGTH.unpack_from(buffer, at)
+            if length < LEGACY_LENGTH_MIN:
+                raise self._corrupt(f"a batch cannot have {length} bytes")
+            if length > room - LOG_OVERHEAD_BYTES:
+                break
+            try:
+                header = read_header(buffer, at)
+                if self.check_crcs:
+                    check_crc(buffer, at, header)
+                if header.last_offset_delta < 0 or header.base_offset < 0:
+                    raise CorruptMessage("its offsets are negative")
+                opened = self._open(at, header)
+            except (CorruptMessage, InvalidRecord) as cause:
+                raise self._corrupt(str(cause)) from cause
+            self._at = at + length + LOG_OVERHEAD_BYTES
+            self._offset_after = header.base_offset + header.last_offset_delta + 1
+            if opened:
+                return True
+            self.next_offset = max(self.next_offset, self._offset_after)
+        self.exhausted = True
+        return False
+
+    def _open(self, at: int, header: BatchHeader) -> bool:
+        """Make the batch the one under way, unless nothing of it is to be seen."""
+        if header.magic < 2:
+            if header.base_offset < self.next_offset:
+                return False
+            self._legacy = read_entry(self._buffer, at, header, self.decompressed_bytes_max)[::-1]
+            self._share(header)
+            return True
+        if self.aborted is not None and header.producer_id >= 0 and self._is_aborted(at, header):
+            return False
+        if (
+            header.attributes & CONTROL_BIT
+            or header.base_offset + header.last_offset_delta < self.next_offset
+        ):
+            return False
+        if header.record_count < 0:
+            raise CorruptMessage(f"it cannot have {header.record_count} records")
+        content = read_content(self._buffer, at, header, decompressed_bytes_max=self.decompressed_bytes_max)
+        if header.record_count == 0:
+            return False
+        if len(content) == 0:
+            raise CorruptMessage("its records are missing")
+        self._share(header)
+        self._content = content
+        self._position = 0
+        self._end = len(content)
+        self._left = header.record_count
+        return True
+
+    def _share(self, header: BatchHeader) -> None:
+        stamped = header.timestamp_type == TimestampType.LOG_APPEND_TIME
+        self._timestamp_type = _TIMESTAMP_TYPES[stamped]
+        self._append_timestamp = header.max_timestamp if stamped else -1
+        self._base_offset = header.base_offset
+        self._base_timestamp = header.base_timestamp
+        epoch = header.partition_leader_epoch
+        self._leader_epoch = epoch if epoch >= 0 else None
+
+    def _is_aborted(self, at: int, header: BatchHeader) -> bool:
+        """Whether the batch belongs to an aborted transaction. An abort marker ends that of its producer."""
+        assert self.aborted is not None
+        assert self.aborted_now is not None
+        last_offset = header.base_offset + header.last_offset_delta
+        while self.aborted and self.aborted[len(self.aborted) - 1][0] <= last_offset:
+            self.aborted_now.add(self.aborted.pop()[1])
+        if header.attributes & CONTROL_BIT:
+            marker = read_batch(self._buffer, at, header, verify=False)
+            if marker and control_type(marker[0].key) == ControlType.ABORT:
+                self.aborted_now.discard(header.producer_id)
+            return False
+        return bool(header.attributes & TRANSACTIONAL_BIT) and header.producer_id in self.aborted_now
+
+    def _corrupt(self, why: str) -> CorruptMessage:
+        return CorruptMessage(
+            f"The bytes of {self.topic}-{self.partition} at offset {self.next_offset} are corrupt: {why}"
+        )
+
+    def _take(self, out: list[ConsumerRecord[Any, Any]], count: int) -> None:
+        """Records of the batch under way, until `out` has `count` of them or the batch ends."""
+        content = self._content
+        if cython.compiled:
+            raw = cython.address(content[0])
+            notes = cython.address(self._notes[0])
+        else:
+            raw = content if isinstance(content, bytes) else bytes(content)
+            self._content = raw
+            notes = self._notes
+        end = self._end
+        taken = len(out)
+        while self._left > 0 and taken < count:
+            after = _scan(raw, self._position, end, notes)
+            if after < 0:
+                raise self._corrupt("a record does not keep to the bounds of its batch")
+            offset = self._base_offset + notes[_OFFSET_DELTA]
+            if offset >= self.next_offset:
+                self._add(out, raw, notes, offset)
+                taken += 1
+                self.next_offset = offset + 1
+            self._position = after
+            self._left -= 1
+        self.last_leader_epoch = self._leader_epoch
+        if self._left == 0 and self._position != end:
+            raise self._corrupt(f"{end - self._position} bytes are left after the last record of a batch")
+
+    def _add(self, out: list[ConsumerRecord[Any, Any]], raw: Bytes, notes: Numbers, offset: int) -> None:
+        timestamp = self._append_timestamp
+        if timestamp == -1:
+            timestamp = _wrap(self._base_timestamp + notes[_TIMESTAMP_DELTA])
+        key: Any = None
+        if notes[_KEY_START] >= 0:
+            key = raw[notes[_KEY_START] : notes[_KEY_END]]
+        value: Any = None
+        if notes[_VALUE_START] >= 0:
+            value = raw[notes[_VALUE_START] : notes[_VALUE_END]]
+        headers: Any = _NO_HEADERS
+        if notes[_HEADER_COUNT] > 0:
+            headers = _read_headers(raw, notes[_HEADERS_START], self._end, notes[_HEADER_COUNT])
+        if key is not None and self.key_deserializer is not None:
+            key = self._deserialize(self.key_deserializer, "key", key, headers, offset)
+        if value is not None and self.value_deserializer is not None:
+            value = self._deserialize(self.value_deserializer, "value", value, headers, offset)
+        if cython.compiled:
+            # What follows is `ConsumerRecord(...)`, without the call.
+            record = new_tuple(cython.cast("PyTypeObject *", _RECORD), _RECORD_FIELDS)
+            _set(record, 0, self.topic)
+            _set(record, 1, self.partition)
+            _set(record, 2, offset)
+            _set(record, 3, timestamp)
+            _set(record, 4, self._timestamp_type)
+            _set(record, 5, key)
+            _set(record, 6, value)
+            _set(record, 7, headers)
+            _set(record, 8, self._leader_epoch)
+            out.append(record)
+        else:
+            fields = (
+                self.topic,
+                self.partition,
+                offset,
+                timestamp,
+                self._timestamp_type,
+                key,
+                value,
+                headers,
+                self._leader_epoch,
+            )
+            out.append(tuple.__new__(_RECORD, fields))
+
+    def _deserialize(
+        self, deserializer: Deserializer, part: str, data: bytes, headers: Any, offset: int
+    ) -> Any:
+        try:
+            return deserializer(self.topic, data, headers)
+        except Exception as cause:
+            raise UnreadableRecord(self.topic, self.partition, offset, part, cause) from cause
+
+    def _take_legacy(self, out: list[ConsumerRecord[Any, Any]], count: int) -> None:
+        """Messages of the old formats, which are there as values already, the next one last."""
+        waiting = self._legacy
+        assert waiting is not None
+        while waiting and len(out) < count:
+            offset, timestamp, key, value = waiting[len(waiting) - 1]
+            if offset >= self.next_offset:
+                out.append(self._legacy_record(offset, timestamp, key, value))
+                self.next_offset = offset + 1
+            waiting.pop()
+        self.last_leader_epoch = None
+        if not waiting:
+            self._legacy = None
+
+    def _legacy_record(self, offset: int, timestamp: int, key: Any, value: Any) -> ConsumerRecord[Any, Any]:
+        if key is not None and self.key_deserializer is not None:
+            key = self._deserialize(self.key_deserializer, "key", key, _NO_HEADERS, offset)
+        if value is not None and self.value_deserializer is not None:
+            value = self._deserialize(self.value_deserializer, "value", value, _NO_HEADERS, offset)
+        kind = self._timestamp_type
+        return ConsumerRecord(self.topic, self.partition, offset, timestamp, kind, key, value, (), None)
+
+
+def _set(record: Any, index: int, field: Any) -> None:
+    """Put `field` into a new tuple, which takes over a reference to it."""
+    if cython.compiled:
+        Py_INCREF(field)
+        PyTuple_SET_ITEM(record, index, field)
+
+
+def _scan(raw: Bytes, position: int, end: int, notes: Numbers) -> int:
+    """Note where the parts of the record at `position` lie; where it ends, or -1 if it is not sound."""
+    packed = _varint(raw, position, end)
+    length = packed >> 3
+    position += packed & 7
+    if packed == 0 or length < 0 or length > end - position:
+        return -1
+    stop = position + length
+    # One byte of attributes, which no one uses.
+    position += 1
+    after = _varlong_end(raw, position, stop)
+    if after < 0:
+        return -1
+    notes[_TIMESTAMP_DELTA] = _varlong(raw, position, after)
+    packed = _varint(raw, after, stop)
+    position = after + (packed & 7)
+    if packed == 0:
+        return -1
+    notes[_OFFSET_DELTA] = packed >> 3
+
+    packed = _varint(raw, position, stop)
+    length = packed >> 3
+    position += packed & 7
+    if packed == 0 or length > stop - position:
+        return -1
+    notes[_KEY_START] = -1
+    if length >= 0:
+        notes[_KEY_START] = position
+        position += length
+        notes[_KEY_END] = position
+    packed = _varint(raw, position, stop)
+    length = packed >> 3
+    position += packed & 7
+    if packed == 0 or length > stop - position:
+        return -1
+    notes[_VALUE_START] = -1
+    if length >= 0:
+        notes[_VALUE_START] = position
+        position += length
+        notes[_VALUE_END] = position
+
+    packed = _varint(raw, position, stop)
+    length = packed >> 3
+    position += packed & 7
+    if packed == 0 or length < 0 or length > stop - position:
+        return -1
+    notes[_HEADER_COUNT] = length
+    notes[_HEADERS_START] = position
+    if length > 0:
+        position = _headers_end(raw, position, stop, length)
+    return stop if position == stop else -1
+
+
+def _headers_end(raw: Bytes, position: int, stop: int, count: int) -> int:
+    """Where `count` record headers that start at `position` end, or -1 if they do not fit before `stop`."""
+    while count > 0:
+        count -= 1
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length < 0 or length > stop - position:
+            return -1
+        position += length
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length > stop - position:
+            return -1
+        if length > 0:
+            position += length
+    return position
+
+
+def _read_headers(raw: Bytes, position: int, stop: int, count: int) -> tuple[Any, ...]:
+    """The headers from `position` on, whose bounds `_headers_end` has checked."""
+    result: list[tuple[str, bytes | None]] = []
+    while count > 0:
+        count -= 1
+        packed = _varint(raw, position, stop)
+        start = position + (packed & 7)
+        position = start + (packed >> 3)
+        encoded: bytes = raw[start:position]
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        value: Any = None
+        if length >= 0:
+            value = raw[position : position + length]
+            position += length
+        result.append((encoded.decode("utf-8", "replace"), value))
+    return tuple(result)
+
+
+def _wrap(value: int) -> int:
+    """`value` as a signed 64-bit number: in C these operations change nothing, in Python they cut."""
+    return ((value >> 63) & 1) * _UPPER_BIT + (value & _LOWER_BITS)
+
+
+def _varint(data: Bytes, position: int, end: int) -> int:
+    """The 32-bit zigzag varint at `position`, as 8 * number + length; 0 if it passes `end` or 5 bytes."""
+    left = end - position
+    if left <= 0:
+        return 0
+    raw: int = data[position]
+    if raw < 0x80:
+        return ((raw >> 1) ^ -(raw & 1)) * 8 + 1
+    if left == 1:
+        return 0
+    byte = data[position + 1]
+    raw = (raw & 0x7F) | ((byte & 0x7F) << 7)
+    length = 2
+    if left > 5:
+        left = 5
+    while byte >= 0x80:
+        if length == left:
+            return 0
+        byte = data[position + length]
+        raw |= (byte & 0x7F) << (7 * length)
+        length += 1
+    raw &= _MASK_32
+    return ((raw >> 1) ^ -(raw & 1)) * 8 + length
+
+
+def _varlong_end(data: Bytes, position: int, end: int) -> int:
+    """Where the varint at `position` ends, or -1 if it is longer than 10 bytes or passes `end`."""
+    if end - position > 10:
+        end = position + 10
+    while position < end:
+        if data[position] < 0x80:
+            return position + 1
+        position += 1
+    return -1
+
+
+def _varlong(data: Bytes, position: int, stop: int) -> int:
+    """The 64-bit zigzag number in the bytes from `position` to `stop`, which `_varlong_end` gave."""
+    raw = 0
+    shift = 0
+    while position < stop:
+        byte = data[position]
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+        position += 1
+    low = raw & 1
+    return ((raw >> 1) & _LOWER_BITS) ^ -low

@@ -104,7 +104,8 @@ for _ in range(20_000):
         kernel.retain(view, kernel.spans(view, 0, len(view), count), 99)
     except ValueError:
         pass
-    whole = header[:8] + (49 + len(broken)).to_bytes(4, "big") + header[12:57] + count.to_bytes(4, "big") + broken
+    size, number = (49 + len(broken)).to_bytes(4, "big"), count.to_bytes(4, "big")
+    whole = header[:8] + size + header[12:57] + number + broken
     view = memoryview((ctypes.c_ubyte * len(whole)).from_address(start + PAGE - len(whole))).cast("B")
     view[:] = whole
     try:

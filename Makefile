@@ -5,8 +5,8 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
   $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 BIN := .venv/bin
 CODE := src tests bench setup.py
-COMPILED := $(wildcard src/ottla/records/*.pxd)
-KERNEL := $(COMPILED) $(COMPILED:.pxd=.py)
+COMPILED := $(wildcard src/ottla/*/*.pxd src/ottla/*/*/*.pxd)
+KERNEL := $(COMPILED) $(wildcard $(COMPILED:.pxd=.py))
 STAMP := .venv/.set-up
 BENCH_STAMP := .venv/.set-up-bench
 
@@ -62,4 +62,4 @@ bench: $(BENCH_STAMP)
 	$(BIN)/python -m bench $(ARGS)
 
 clean:
-	rm -rf .venv build dist src/*.egg-info src/ottla/records/*.c src/ottla/records/*.so
+	rm -rf .venv build dist src/*.egg-info $(COMPILED:.pxd=.c) $(COMPILED:.pxd=*.so)

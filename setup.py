@@ -1,13 +1,22 @@
-"""Adds the one thing that pyproject.toml cannot say: the record kernels, compiled where that is possible.
+"""Adds the one thing that pyproject.toml cannot say: the kernels, compiled where that is possible.
 
-The extensions are optional. Without Cython or a C compiler the same files run as plain Python.
+A kernel is a module with a `.pxd` beside it, which gives C types to its names. The extensions are optional:
+without Cython or a C compiler the same files run as plain Python.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from setuptools import Extension, setup
 
-KERNELS = ("builder", "kernel", "keys", "reader")
+SOURCE = Path("src")
+
+
+def kernels() -> list[Path]:
+    """The sources to compile. A `.pxd` alone only declares what others use."""
+    types = sorted(SOURCE.rglob("*.pxd"))
+    return [path.with_suffix(".py") for path in types if path.with_suffix(".py").exists()]
 
 
 def extensions() -> list[Extension]:
@@ -16,14 +25,14 @@ def extensions() -> list[Extension]:
         from Cython.Compiler.Errors import CompileError
     except ImportError:
         return []
-    kernels = [
+    wanted = [
         Extension(
-            f"ottla.records.{name}",
-            [f"src/ottla/records/{name}.py"],
+            ".".join(path.relative_to(SOURCE).with_suffix("").parts),
+            [str(path)],
             extra_compile_args=["-O3", "-g0", "-fwrapv"],
             optional=True,
         )
-        for name in KERNELS
+        for path in kernels()
     ]
     directives = {
         "language_level": "3",
@@ -34,7 +43,7 @@ def extensions() -> list[Extension]:
         "annotation_typing": False,
     }
     try:
-        modules: list[Extension] = cythonize(kernels, compiler_directives=directives)
+        modules: list[Extension] = cythonize(wanted, compiler_directives=directives)
     except CompileError as failure:
         print(f"The kernels stay plain Python, since this Cython cannot compile them: {failure}")
         return []

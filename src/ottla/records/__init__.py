@@ -1,8 +1,8 @@
 """Record batches: header, validation, building, compression, control records and the old formats v0 and v1.
 
 The per-record loops are in the modules that `COMPILED` names, which are compiled where the install could
-compile them: `kernel.py`, `keys.py` for compaction, `builder.py` and `reader.py` for clients. `KERNEL` says
-which form runs; the environment's OTTLA_KERNEL=python asks for the plain one, of all of them.
+compile them: `kernel.py`, `keys.py` for compaction, `builder.py` and `reader.py` for clients, and what stands
+on these. `KERNEL` says which form runs; the environment's OTTLA_KERNEL=python asks for the plain one.
 """
 
 from __future__ import annotations
@@ -14,26 +14,32 @@ from os import environ, path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-COMPILED = ("builder", "kernel", "keys", "reader")
+COMPILED = (
+    "ottla.client.core.accumulator",
+    "ottla.records.builder",
+    "ottla.records.kernel",
+    "ottla.records.keys",
+    "ottla.records.reader",
+)
 """The modules that have a compiled form."""
 
 
 def plain_kernel(name: str = "kernel") -> ModuleType:
-    """A new module that runs one of `COMPILED` as plain Python, even if there is a compiled form."""
+    """A new module that runs one of this package as plain Python, even if there is a compiled form."""
     from importlib.util import module_from_spec
 
-    spec = _plain_spec(name)
+    spec = _plain_spec(f"{__name__}.{name}")
     module = module_from_spec(spec)
     assert spec.loader is not None
     spec.loader.exec_module(module)
     return module
 
 
-def _plain_spec(name: str) -> ModuleSpec:
+def _plain_spec(full_name: str) -> ModuleSpec:
     from importlib.util import spec_from_loader
 
-    full_name = f"{__name__}.{name}"
-    loader = SourceFileLoader(full_name, path.join(path.dirname(__file__), f"{name}.py"))
+    folder = path.dirname(path.dirname(__file__))
+    loader = SourceFileLoader(full_name, path.join(folder, *full_name.split(".")[1:]) + ".py")
     spec = spec_from_loader(full_name, loader)
     assert spec is not None
     return spec
@@ -44,8 +50,7 @@ class _PlainFinder:
 
     @staticmethod
     def find_spec(full_name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        package, _, name = full_name.rpartition(".")
-        return _plain_spec(name) if package == __name__ and name in COMPILED else None
+        return _plain_spec(full_name) if full_name in COMPILED else None
 
 
 def is_compiled(module: ModuleType) -> bool:
@@ -53,7 +58,7 @@ def is_compiled(module: ModuleType) -> bool:
 
 
 def load_kernel(name: str) -> ModuleType:
-    """One of `COMPILED`, in the form that runs here."""
+    """A module of this package, in the form that runs here."""
     return import_module(f"{__name__}.{name}")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.server.dispatch import Dispatcher
     from ottla.server.fetch_sessions import FetchSessions
     from ottla.server.producer_ids import ProducerIds
+    from ottla.server.replicas import Replicas
     from ottla.server.replicating import Replication
     from ottla.server.transactions import Transactions
 
@@ -52,6 +53,7 @@ class Broker:
     )  # of the listener kind "broker"; set once the table is made
     dispatchers: dict[str, Dispatcher] = field(default_factory=dict)  # by listener, for embedded requests
     replication: Replication | None = None  # made with the replicas, where the node is a broker
+    replicas: Replicas | None = None
     _slices: Slices | None = None
     _is_stopping: bool = False
     _groups: Groups | None = None
@@ -83,6 +85,11 @@ class Broker:
 
             self._transactions = Transactions(self)
         return self._transactions
+
+    @property
+    def applied_offset(self) -> int:
+        """Up to where in the metadata log this node has done what it says."""
+        return self.image.offset if self.replicas is None else self.replicas.applied_offset
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Tell the coordinators what changed, once the partitions are as the image says."""

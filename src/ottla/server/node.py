@@ -160,12 +160,15 @@ class Node:
         if config.is_broker:
             self._placements = Placements(broker, self._broker_epoch)
             broker.replication = self._replication = Replication(broker, self._broker_epoch)
-            self._replicas = Replicas(broker, self._placements, self._replication)
+            broker.replicas = self._replicas = Replicas(
+                broker, self._placements, self._replication, on_failure=self._fail
+            )
             await directories.load(is_stray=self._replicas.why_stray)
             self._replicas.apply_all(quorum.image)
             broker.start_coordinators()
         quorum.subscribe(self._on_metadata)
-        if config.is_broker:
+        if self._replicas is not None:
+            await self._replicas.drained()
             self._registration = Registration(
                 broker,
                 self._bound(config.advertised_listeners),
@@ -449,6 +452,7 @@ class Node:
         for listener in self.listeners:
             await listener.close()
         if self._replicas is not None:
+            self._replicas.close()
             await self._replicas.settle()
         if self._quorum is not None:
             await self._quorum.stop()

@@ -48,7 +48,7 @@ class Registration:
         """Register, and be unfenced: partitions have leaders afterwards."""
         await self._register_patiently()
         while self._is_fenced:
-            if self._broker.image.offset < self.broker_epoch:
+            if self._broker.applied_offset < self.broker_epoch:
                 await asyncio.sleep(CATCH_UP_SECONDS)  # the registration is not in our image yet
                 continue
             try:
@@ -151,7 +151,7 @@ class Registration:
         request = BrokerHeartbeatRequest(
             broker_id=broker.node_id,
             broker_epoch=self.broker_epoch,
-            current_metadata_offset=broker.image.offset,
+            current_metadata_offset=broker.applied_offset,
             want_shut_down=wants_shut_down,
             offline_log_dirs=[one.id for one in directories if not one.online],
         )

@@ -2,25 +2,39 @@
 
 Called with each committed change, in order. Rule: the image decides. A partition that lists this node as
 a replica is hosted, any other is not; leadership, epochs and settings are taken over as the image has them.
+
+A change of many partitions is taken over in slices, so that heartbeats and requests go on meanwhile: what is
+left waits in a backlog, and is brought in line with the image as it is when its turn comes. `applied_offset`
+says how far that is. Deletions never wait, nor does what coordinators live on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING
 
 from ottla.config import ResourceType, topic_value
 from ottla.controller.delta import ImageDelta
 from ottla.controller.image import ClusterImage
 from ottla.controller.registrations import PartitionRegistration, Topic
 from ottla.log.log import Log
-from ottla.server.broker import Broker
+from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC, Broker
 from ottla.server.partitions import Partition
 from ottla.server.placements import Placements
 from ottla.server.replicating import Replication
 from ottla.wire import uuid
 from ottla.wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ottla.coordinator.slices import Job
+
+AT_ONCE_MAX = 100
+"""How many partitions are brought in line without a pause: what clients ask for right after is there then."""
+
+_COORDINATED = (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
+_Key = tuple[bytes, int]
 
 logger = logging.getLogger("ottla.server.replicas")
 
@@ -28,35 +42,112 @@ logger = logging.getLogger("ottla.server.replicas")
 class Replicas:
     """Applies metadata to the partitions and logs of one node."""
 
-    def __init__(self, broker: Broker, placements: Placements, replication: Replication) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        placements: Placements,
+        replication: Replication,
+        *,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
         self._broker = broker
         self._placements = placements
         self._replication = replication
+        self._on_failure = on_failure
         self._deletions: set[asyncio.Task[None]] = set()
+        self._backlog: dict[
+            tuple[bytes, int], bool
+        ] = {}  # (topic id, partition): whether its log is to be new
+        self._applied_offset = -1
+        self._job: Job | None = None
+        self._when_drained: list[asyncio.Future[None]] = []
+
+    @property
+    def applied_offset(self) -> int:
+        """Up to where in the metadata log this node's partitions are as it says."""
+        return self._applied_offset if self._backlog else self._broker.image.offset
 
     def apply_all(self, image: ClusterImage) -> None:
         """Host everything that the image places here: at start."""
-        for topic in image.topics.values():
-            for index, registration in topic.partitions.items():
-                self._apply_partition(topic, index, registration, is_new=False)
+        self._bring_in_line(
+            image, {(topic.id, index): False for topic in image.topics.values() for index in topic.partitions}
+        )
+
+    async def drained(self) -> None:
+        """Back once nothing waits in the backlog."""
+        if self._backlog:
+            waiting = asyncio.get_running_loop().create_future()
+            self._when_drained.append(waiting)
+            await waiting
 
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Take over what a run of committed records changed."""
         for topic in delta.topics_deleted.values():
             self._stop_hosting(self._hosted(topic))
-        for topic_id, before in delta.partitions_changed.items():
-            known = image.topics.get(topic_id)
-            if known is None:
-                continue
-            for index, previous in before.items():
-                registration = known.partitions.get(index)
-                if registration is not None:
-                    is_new = previous is None or self._broker.node_id not in previous.replicas
-                    self._apply_partition(known, index, registration, is_new=is_new)
+        node_id = self._broker.node_id
+        self._bring_in_line(
+            image,
+            {
+                (topic_id, index): previous is None or node_id not in previous.replicas
+                for topic_id, before in delta.partitions_changed.items()
+                for index, previous in before.items()
+            },
+        )
         for resource, name in delta.configs_changed:
             if resource == ResourceType.TOPIC:
                 self._apply_topic_config(name)
         self._replication.settle()
+        if not self._backlog:
+            self._applied_offset = image.offset
+
+    def _bring_in_line(self, image: ClusterImage, changed: dict[_Key, bool]) -> None:
+        """Take over changed partitions now, or as the last of the backlog if they are many."""
+        later = self._backlog
+        is_large = len(changed) > AT_ONCE_MAX
+        followed: dict[_Key, bool] = {}
+        for key, is_new in changed.items():
+            topic = image.topics.get(key[0])
+            registration = None if topic is None else topic.partitions.get(key[1])
+            if topic is None or registration is None:
+                continue
+            if topic.name in _COORDINATED or not (is_large or key in later):
+                self._apply_partition(topic, key[1], registration, is_new=is_new)
+            elif key in later or registration.leader == self._broker.node_id:
+                later[key] = is_new or later.get(key, False)
+            else:
+                followed[key] = is_new
+        later.update(followed)  # a follower that comes before its leader is sent away for a while
+        if later and self._job is None:
+            self._job = self._broker.slices.start(self._drain(), self._on_drained, self._on_drain_failed)
+
+    def _drain(self) -> Generator[None, None, None]:
+        backlog, image = self._backlog, self._broker.image
+        while backlog:
+            key = next(iter(backlog))
+            is_new = backlog.pop(key)
+            topic = image.topics.get(key[0])
+            registration = None if topic is None else topic.partitions.get(key[1])
+            if topic is not None and registration is not None:
+                self._apply_partition(topic, key[1], registration, is_new=is_new)
+            yield
+
+    def _on_drained(self, _outcome: None) -> None:
+        self._job = None
+        self._replication.settle()
+        self._applied_offset = self._broker.image.offset
+        for waiting in self._when_drained:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._when_drained.clear()
+
+    def _on_drain_failed(self, error: Exception) -> None:
+        logger.error("This node cannot take over what the metadata log says", exc_info=error)
+        self._on_failure(error)
+
+    def close(self) -> None:
+        """Take over nothing more."""
+        if self._job is not None:
+            self._job.cancel()
 
     def apply_broker_config(self) -> None:
         """The node's own settings changed, which are the defaults of every topic's."""

@@ -65,7 +65,8 @@ class World:
             config=development_config(overrides=texts),
             random=SimpleNamespace(bytes=lambda count: b"r" * count),
             clock=SimpleNamespace(monotonic=lambda: self.now),
-            image=SimpleNamespace(offset=10, metadata_version=level, brokers={}),
+            image=SimpleNamespace(metadata_version=level, brokers={}),
+            applied_offset=10,
             directories=SimpleNamespace(directories=self.directories),
             quorum=self.controller,
         )

@@ -1,0 +1,156 @@
+"""Many partitions at once: they are taken over in slices, and others are served in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from pathlib import Path
+from typing import Any
+
+from ottla.config import development_config
+from ottla.controller.topics import create_topics, delete_topics
+from ottla.coordinator.slices import Job
+from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
+from ottla.server.node import Node
+from ottla.server.replicas import AT_ONCE_MAX
+from ottla.wire.messages.create_topics import CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest
+
+MANY = 3 * AT_ONCE_MAX
+
+
+class HeldSlices:
+    """Long work that goes on when a test says so."""
+
+    def __init__(self) -> None:
+        self.steps: Generator[None, None, Any] | None = None
+        self.on_done: Callable[[Any], None] = lambda _outcome: None
+
+    def start(
+        self,
+        steps: Generator[None, None, Any],
+        on_done: Callable[[Any], None],
+        on_error: Callable[[Exception], None],
+    ) -> Job:
+        assert self.steps is None, "there is one job at a time"
+        self.steps, self.on_done = steps, on_done
+        return Job(steps, on_done, on_error)
+
+    def go_on(self, count: int) -> None:
+        """So many steps, or all that are left."""
+        assert self.steps is not None
+        for _ in range(count):
+            try:
+                next(self.steps)
+            except StopIteration:
+                self.steps = None
+                self.on_done(None)
+                return
+
+
+def run(directory: Path, story: Callable[[Node], Awaitable[None]]) -> None:
+    async def live() -> None:
+        node = Node(
+            development_config(data_directory=str(directory), port=0),
+            clock=HostClock(),
+            random=HostRandom(),
+            disk=HostDisk(),
+            network=HostNetwork(),
+        )
+        await node.start()
+        try:
+            await story(node)
+        finally:
+            await node.stop()
+
+    asyncio.run(asyncio.wait_for(live(), 120))
+
+
+def create(node: Node, topic: str, partitions: int) -> Awaitable[Any]:
+    wanted = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
+    request = CreateTopicsRequest(topics=[wanted])
+    return node.broker.quorum.submit(lambda state: create_topics(state, request))
+
+
+def delete(node: Node, topic: str) -> Awaitable[Any]:
+    request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)])
+    return node.broker.quorum.submit(lambda state: delete_topics(state, request, 6))
+
+
+def hold(node: Node) -> HeldSlices:
+    held: Any = HeldSlices()
+    node.broker._slices = held
+    return held  # type: ignore[no-any-return]
+
+
+def hosted(node: Node, topic: str) -> int:
+    return len(node.broker.partitions.by_name.get(topic, {}))
+
+
+def test_a_small_topic_is_there_when_its_creation_is_answered(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        await create(node, "small", AT_ONCE_MAX)
+        assert hosted(node, "small") == AT_ONCE_MAX
+        assert node.broker.applied_offset == node.broker.image.offset
+
+    run(tmp_path, story)
+
+
+def test_a_large_topic_comes_step_by_step_and_heartbeats_tell_how_far_it_is(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        broker, held, before = node.broker, hold(node), node.broker.image.offset
+        await create(node, "large", MANY)
+        assert hosted(node, "large") == 0
+        held.go_on(10)
+        assert hosted(node, "large") == 10
+        assert before <= broker.applied_offset < broker.image.offset
+        drained = asyncio.ensure_future(broker.replicas.drained()) if broker.replicas else None
+        held.go_on(MANY)
+        assert hosted(node, "large") == MANY
+        assert broker.applied_offset == broker.image.offset
+        assert all(one.is_leader for one in broker.partitions)
+        assert drained is not None
+        await drained
+
+    run(tmp_path, story)
+
+
+def test_a_small_change_does_not_wait_behind_a_large_one(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        held = hold(node)
+        await create(node, "large", MANY)
+        await create(node, "small", 3)
+        assert (hosted(node, "small"), hosted(node, "large")) == (3, 0)
+        held.go_on(MANY + 1)
+        assert hosted(node, "large") == MANY
+
+    run(tmp_path, story)
+
+
+def test_a_topic_deleted_while_it_is_made_leaves_nothing_and_can_come_again(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        held = hold(node)
+        await create(node, "large", MANY)
+        held.go_on(50)
+        await delete(node, "large")
+        assert hosted(node, "large") == 0
+        await create(node, "large", MANY + 1)
+        held.go_on(2 * MANY + 2)
+        assert hosted(node, "large") == MANY + 1
+        assert {one.topic_id for one in node.broker.partitions} == {
+            node.broker.image.topics_by_name["large"].id
+        }
+
+    run(tmp_path, story)
+
+
+def test_a_node_that_starts_has_all_its_partitions_before_it_serves(tmp_path: Path) -> None:
+    async def fill(node: Node) -> None:
+        await create(node, "large", MANY)
+
+    async def look(node: Node) -> None:
+        assert hosted(node, "large") == MANY
+        assert all(one.is_leader and one.log is not None for one in node.broker.partitions)
+
+    run(tmp_path, fill)
+    run(tmp_path, look)

@@ -21,6 +21,8 @@ SIZE_BYTES = 4
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 """Kafka's default of `socket.request.max.bytes`."""
 
+_PARTS_MAX = 4096
+
 _SIZE = Layout(">i")
 _START = Layout(">hhi")
 _CLIENT_ID = Layout(">h")
@@ -45,30 +47,51 @@ def read_size(buffer: Buffer, position: int, size_max: int = FRAME_BYTES_MAX) ->
 
 
 class FrameReader:
-    """Splits a stream of bytes into frames. It holds at most one frame that is not complete."""
+    """Splits a stream of bytes into frames. It holds at most one frame that is not complete.
 
-    __slots__ = ("_held", "_size_max")
+    What is held stays as it came until the frame is whole: then it is copied, once. So what is fed must not
+    change afterwards.
+    """
+
+    __slots__ = ("_held", "_held_bytes", "_size_max", "_wanted_bytes")
 
     def __init__(self, size_max: int = FRAME_BYTES_MAX) -> None:
         self._size_max = size_max
-        self._held = bytearray()
+        self._held: list[Buffer] = []
+        self._held_bytes = 0
+        self._wanted_bytes = SIZE_BYTES  # to go on: the whole frame, or its size as long as that is not known
 
     def feed(self, received: Buffer) -> list[bytes]:
         """The frames, without their sizes, that are complete with these bytes."""
-        held = self._held
-        held += received
+        self._hold(received)
+        if self._held_bytes < self._wanted_bytes:
+            return []
+        held, is_whole = self._held, self._held_bytes == self._wanted_bytes > SIZE_BYTES
+        self._held, self._held_bytes, self._wanted_bytes = [], 0, SIZE_BYTES
+        if is_whole and len(held[0]) >= SIZE_BYTES:
+            held[0] = memoryview(held[0])[SIZE_BYTES:]
+            return [b"".join(held)]
+        view = memoryview(held[0] if len(held) == 1 else b"".join(held))
         frames: list[bytes] = []
-        position = 0
-        try:
-            while len(held) - position >= SIZE_BYTES:
-                end = position + SIZE_BYTES + read_size(held, position, self._size_max)
-                if end > len(held):
-                    break
-                frames.append(bytes(held[position + SIZE_BYTES : end]))
-                position = end
-        finally:
-            del held[:position]
+        position, end = 0, len(view)
+        while end - position >= SIZE_BYTES:
+            start = position + SIZE_BYTES
+            after = start + read_size(view, position, self._size_max)
+            if after > end:
+                self._wanted_bytes = after - position
+                break
+            frames.append(bytes(view[start:after]))
+            position = after
+        if position < end:
+            self._hold(view[position:])
         return frames
+
+    def _hold(self, part: Buffer) -> None:
+        held = self._held
+        held.append(part)
+        self._held_bytes += len(part)
+        if len(held) >= _PARTS_MAX:  # many small ones take more room than their bytes
+            self._held = [b"".join(held)]
 
 
 def read_request_start(frame: Buffer) -> tuple[int, int, int]:

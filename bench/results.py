@@ -27,10 +27,14 @@ REPLICATED_RATIO_MIN = 1.3
 FAILOVER_RATIO_MAX = 1.0
 MANY_RATIO_MAX = 1.0
 MANY_MEMORY_MB_MAX = 150.0
+STALL_MS_MAX = 500.0
+"""A quarter of the time between two heartbeats."""
 REIGN_MS_MAX = 1000.0
 HOLD_MS_MAX = 10.0
 START_SECONDS_MAX = 0.4
 MEMORY_MB_MAX = 80.0
+ONLY_OTTLA = (Kind.HOLD, Kind.REIGN)
+"""What only Ottla's own code can tell."""
 CEILING_SHARE_MIN = 0.93
 """This close to a broker that does nothing, the load generator is the limit."""
 
@@ -88,7 +92,7 @@ class Results:
         return [
             Line.of(row, self.of(row.name, KAFKA), self.of(row.name, OTTLA), self.of(row.name, CEILING))
             for row in ROWS
-            if self.of(row.name, OTTLA) and (self.of(row.name, KAFKA) or row.kind is Kind.HOLD)
+            if self.of(row.name, OTTLA) and (self.of(row.name, KAFKA) or row.kind in ONLY_OTTLA)
         ]
 
 
@@ -177,6 +181,8 @@ def _judge(
         return f"≤ {MANY_RATIO_MAX:g}x", _met(ratio <= MANY_RATIO_MAX)
     if kind is Kind.MANY_MEMORY:
         return f"< {MANY_MEMORY_MB_MAX:g} MB", _met(ottla < MANY_MEMORY_MB_MAX)
+    if kind is Kind.STALL:
+        return f"≤ {STALL_MS_MAX:g} ms", _met(ottla <= STALL_MS_MAX)
     if kind is Kind.REIGN:
         return f"< {REIGN_MS_MAX:g} ms", _met(ottla < REIGN_MS_MAX)
     if kind is Kind.COMMITTED:

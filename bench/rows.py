@@ -14,6 +14,7 @@ CONNECTIONS = 500
 GROUP_REBALANCES = 3
 CLUSTER_PARTITIONS = 6
 CLUSTER_RATE = 1_000
+MANY_PARTITIONS = 2_000
 
 ACKS_ONE = ("acks=1", "enable.idempotence=false")
 ACKS_ALL = ("acks=all", "enable.idempotence=false")
@@ -41,6 +42,7 @@ class Kind(StrEnum):
     FAILOVER = "failover"
     MANY = "many"
     MANY_MEMORY = "many memory"
+    STALL = "stall"
     REIGN = "reign"
 
 
@@ -426,6 +428,81 @@ ROWS: tuple[Row, ...] = (
         partitions=CLUSTER_PARTITIONS,
         is_cluster=True,
         load=_paced_for_all,
+    ),
+    Row(
+        name="failover-kill",
+        is_quick=False,
+        title="no writes after kill -9 of the leader",
+        unit="s",
+        kind=Kind.FAILOVER,
+    ),
+    Row(
+        name="failover-controller",
+        is_quick=False,
+        title="the same where it is the active controller too",
+        unit="s",
+        kind=Kind.FAILOVER,
+    ),
+    Row(
+        name="failover-stop",
+        is_quick=False,
+        title="no writes while the leader stops cleanly",
+        unit="s",
+        kind=Kind.FAILOVER,
+    ),
+    Row(
+        name="many-create",
+        is_quick=False,
+        title="2,000 x 3 partitions: made at once, in sync",
+        unit="s",
+        kind=Kind.MANY,
+        records=MANY_PARTITIONS,
+        quick_records=MANY_PARTITIONS,
+    ),
+    Row(
+        name="many-idle",
+        is_quick=False,
+        title="2,000 x 3 partitions: CPU of three idle nodes",
+        unit="% of a core",
+        kind=Kind.MANY,
+        records=MANY_PARTITIONS,
+        quick_records=MANY_PARTITIONS,
+    ),
+    Row(
+        name="many-restart",
+        is_quick=False,
+        title="2,000 x 3 partitions: a node stopped, started, in sync",
+        unit="s",
+        kind=Kind.MANY,
+        records=MANY_PARTITIONS,
+        quick_records=MANY_PARTITIONS,
+    ),
+    Row(
+        name="many-stall",
+        is_quick=False,
+        title="2,000 x 3 partitions: slowest answer of a node meanwhile",
+        unit="ms",
+        kind=Kind.STALL,
+        records=MANY_PARTITIONS,
+        quick_records=MANY_PARTITIONS,
+    ),
+    Row(
+        name="many-memory",
+        is_quick=False,
+        title="2,000 x 3 partitions: resident memory of a node",
+        unit="MB",
+        kind=Kind.MANY_MEMORY,
+        records=MANY_PARTITIONS,
+        quick_records=MANY_PARTITIONS,
+    ),
+    Row(
+        name="reign-10000",
+        is_quick=False,
+        title="a new controller fences a broker, 10,000 partitions: work",
+        unit="ms",
+        kind=Kind.REIGN,
+        records=10_000,
+        quick_records=10_000,
     ),
     Row(name="start", title="start to first metadata answer", unit="s", kind=Kind.START),
     Row(name="memory", title="resident memory after the runs", unit="MB", kind=Kind.MEMORY),

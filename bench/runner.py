@@ -14,8 +14,11 @@ from pathlib import Path
 from bench import generators, groups, machine
 from bench.clusters import ClusterContender
 from bench.contenders import SETTINGS, Contender, make_broker, time_start
+from bench.failover import time_failovers
 from bench.generators import Target
+from bench.many_partitions import measure_many
 from bench.offset_load import time_loads
+from bench.reign import measure_reign
 from bench.results import CEILING, NAMES, OTTLA, Measurement, Results
 from bench.rows import Kind, Row, fill
 
@@ -78,6 +81,7 @@ def run(plan: Plan, tell: Callable[[str], None]) -> Results:
                 results.measurements += time_loads(
                     row.name, plan.records_of(row), plan.rounds, directory, plan.patience_s, tell
                 )
+        results.measurements += _measure_clusters(plan, directory, tell)
         for is_cluster in (False, True):
             rows = [row for row in plan.rows if row.load is not None and row.is_cluster is is_cluster]
             if rows:
@@ -118,6 +122,28 @@ def _measure_holds(row: Row, plan: Plan, tell: Callable[[str], None]) -> list[Me
             )
         )
         tell(f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:6} {held.value:>12,.2f} {row.unit}")
+    return found
+
+
+def _measure_clusters(plan: Plan, directory: Path, tell: Callable[[str], None]) -> list[Measurement]:
+    """What is measured on three nodes without a load: failovers, many partitions, a controller's work."""
+    found: list[Measurement] = []
+    failovers = [row for row in plan.rows if row.kind is Kind.FAILOVER]
+    if failovers:
+        found += time_failovers(failovers, plan.rounds, directory, plan.patience_s, tell)
+    many = [row for row in plan.rows if row.kind in (Kind.MANY, Kind.MANY_MEMORY, Kind.STALL)]
+    if many:
+        found += measure_many(plan.records_of(many[0]), 1, directory, plan.patience_s, tell)
+    for row in plan.rows:
+        if row.kind is Kind.REIGN:
+            for number in range(plan.rounds):
+                told = measure_reign(plan.records_of(row))
+                found.append(
+                    Measurement(
+                        row=row.name, broker=OTTLA, round=number, value=told["both_ms"], details=dict(told)
+                    )
+                )
+                tell(f"round {number + 1}/{plan.rounds}  {row.name:20} {OTTLA:6} {told['both_ms']:,.1f} ms")
     return found
 
 

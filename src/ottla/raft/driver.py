@@ -231,10 +231,9 @@ class Driver(Generic[_T]):
 
     def _open(self) -> None:
         """Blocking: the log, the snapshots, and the voters that they name."""
-        self.journal.open()
-        latest = self._store.latest
-        if latest is not None:
-            snapshot = self._store.read_snapshot(latest)
+        self.journal.open(may_start_over=self._config.is_observer)
+        latest, snapshot = self._store.latest, self.journal.newest_snapshot()
+        if latest is not None and snapshot is not None:
             self._take_quorum_facts(latest.offset - 1, snapshot.kraft_version, snapshot.voters)
         for record in self.journal.control_records():
             self._take_control(record)

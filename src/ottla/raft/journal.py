@@ -15,8 +15,8 @@ from ottla.log.log import Log
 from ottla.log.properties import PARTITION_METADATA, format_partition_metadata
 from ottla.ports import Buffer, Clock, Disk
 from ottla.raft import control
-from ottla.raft.snapshots import Snapshot, SnapshotId
-from ottla.raft.store import Store
+from ottla.raft.snapshots import Snapshot, SnapshotDamaged, SnapshotId
+from ottla.raft.store import DamagedSnapshot, Store
 from ottla.records.batch import iterate_headers
 from ottla.records.record import read_batch
 from ottla.wire import uuid
@@ -61,14 +61,23 @@ class Journal:
         self._log_config = log_config
         self.store = Store(disk, f"{directory}/{DIRECTORY_NAME}")
         self._log: Log | None = None
+        self._snapshot: Snapshot | None = (
+            None  # the newest as it was read at the start, until it is asked for
+        )
 
     # Life
 
-    def open(self) -> None:
-        """Blocking: load log and snapshots, and bring them in line with each other."""
+    def open(self, *, may_start_over: bool = False) -> None:
+        """Blocking: load log and snapshots, and bring them in line with each other.
+
+        `may_start_over`: what cannot be mended here is fetched from the quorum again, as only those may do
+        that have promised nothing to it.
+        """
         store = self.store
         self._disk.make_directory(store.directory)
         store.load()
+        self._snapshot, damaged = store.newest_sound()
+        base = store.kept[-1 - len(damaged)].id.offset if self._snapshot is not None else 0
         log = Log.open(
             self._disk,
             self._clock,
@@ -77,8 +86,10 @@ class Journal:
             topic=TOPIC,
             partition=0,
             topic_id=uuid.METADATA_TOPIC_ID,
-            recovery_point=store.latest.offset if store.latest is not None else 0,
+            recovery_point=base,
         )
+        if damaged:
+            self._mend(log, base, damaged, may_start_over=may_start_over)
         path = f"{store.directory}/{PARTITION_METADATA}"
         if not self._disk.exists(path):
             self._disk.replace(path, format_partition_metadata(uuid.METADATA_TOPIC_ID).encode(), sync=True)
@@ -93,6 +104,26 @@ class Journal:
         if latest is not None and latest.offset > log.log_end_offset:
             logger.warning("The snapshot %s is ahead of the log, which starts anew there.", latest.file_name)
             self.start_anew_at_snapshot()
+
+    def _mend(self, log: Log, base: int, damaged: Sequence[DamagedSnapshot], *, may_start_over: bool) -> None:
+        """Go back to the last snapshot that is sound, if the log goes on from there: nothing is lost then."""
+        store = self.store
+        is_first = damaged[0].id.offset == 0  # what the cluster began with is nowhere else
+        if is_first or log.log_start_offset > base:
+            if not may_start_over:
+                raise SnapshotDamaged(
+                    f"{damaged[-1].error} The log does not reach back to the snapshot before it: restore the "
+                    "file from a backup, or let this node join the quorum anew with an empty directory."
+                )
+            logger.error("%s All metadata is fetched from the quorum again.", damaged[-1].error)
+            log.truncate_fully_and_start_at(0)
+            self._snapshot = None
+            store.set_aside(damaged)
+            store.drop_before(max(one.id.offset for one in damaged))
+            return
+        for one in damaged:
+            logger.error("%s It is set aside; the log from offset %d on has what it had.", one.error, base)
+        store.set_aside(damaged)
 
     def detach(self) -> Log | None:
         """Give the log away to be closed; nothing is read or written here afterwards."""
@@ -156,10 +187,18 @@ class Journal:
             yield read.records
             offset = last + 1
 
+    def newest_snapshot(self) -> Snapshot | None:
+        """Blocking: what the newest snapshot holds."""
+        latest = self.store.latest
+        if latest is None or self._snapshot is not None:
+            return self._snapshot
+        return self.store.read_snapshot(latest)
+
     def read_all(self, decode: Callable[[bytes], _T]) -> tuple[Snapshot | None, list[CommittedBatch[_T]]]:
         """Blocking: the newest snapshot, and every batch of the log after it."""
         latest = self.store.latest
-        snapshot = None if latest is None else self.store.read_snapshot(latest)
+        snapshot = self.newest_snapshot()
+        self._snapshot = None  # it may be large
         offset = self.log.log_start_offset if latest is None else latest.offset
         batches: list[CommittedBatch[_T]] = []
         for buffer in self.chunks(offset, self.log.log_end_offset):

@@ -29,6 +29,7 @@ from ottla.wire.messages.protocol_data import (
 SUFFIX = ".checkpoint"
 PARTIAL_SUFFIX = ".checkpoint.part"
 DELETED_SUFFIX = ".checkpoint.deleted"
+DAMAGED_SUFFIX = ".checkpoint.damaged"
 BATCH_BYTES = 1024 * 1024
 BATCH_RECORDS = 10_000
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ottla.ports import Buffer, Disk, File
 from ottla.raft import election, snapshots
 from ottla.raft.election import ElectionState
 from ottla.raft.retention import Kept
 from ottla.raft.snapshots import (
+    DAMAGED_SUFFIX,
     DELETED_SUFFIX,
     PARTIAL_SUFFIX,
     SUFFIX,
@@ -40,6 +42,11 @@ class Download:
     def give_up(self) -> None:
         """What came so far stays under its partial name, which the next download or start removes."""
         self.file.close()
+
+
+class DamagedSnapshot(NamedTuple):
+    id: SnapshotId
+    error: SnapshotDamaged
 
 
 class Store:
@@ -93,6 +100,23 @@ class Store:
         self._disk.replace(f"{self.directory}/{election.FILE_NAME}", content, sync=True)
 
     # Snapshots
+
+    def newest_sound(self) -> tuple[Snapshot | None, list[DamagedSnapshot]]:
+        """The newest snapshot that can be read, and the newer ones that cannot, in the order of the log."""
+        damaged: list[DamagedSnapshot] = []
+        for kept in reversed(self.kept):
+            try:
+                return self.read_snapshot(kept.id), damaged[::-1]
+            except SnapshotDamaged as error:
+                damaged.append(DamagedSnapshot(kept.id, error))
+        return None, damaged[::-1]
+
+    def set_aside(self, damaged: Iterable[DamagedSnapshot]) -> None:
+        """Keep damaged snapshots for a person to look at, under a name that nothing reads."""
+        for snapshot_id, _ in damaged:
+            self.kept = [kept for kept in self.kept if kept.id != snapshot_id]
+            self._disk.rename(self._path(snapshot_id, SUFFIX), self._path(snapshot_id, DAMAGED_SUFFIX))
+        self._disk.sync_directory(self.directory)
 
     def read_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
         path = self._path(snapshot_id, SUFFIX)

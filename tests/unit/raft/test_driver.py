@@ -234,15 +234,44 @@ class TestSnapshots:
 
         run(test)
 
-    def test_one_that_is_damaged_is_not_read_as_a_smaller_state(self, tmp_path: Path) -> None:
+    def test_one_that_is_damaged_is_set_aside_where_the_log_has_what_it_had(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with Node(tmp_path) as node:
-                offset = await node.append(b"a")
-                await node.driver.write_snapshot(SnapshotId(offset + 1, 1), [b"state"], 5)
-            path = next((tmp_path / DIRECTORY_NAME).glob("*.checkpoint"))
+                for value in (b"a", b"b"):
+                    offset = await node.append(value)
+                    await node.driver.write_snapshot(SnapshotId(offset + 1, 1), [b"state " + value], 5)
+                await node.append(b"c")
+            paths = sorted((tmp_path / DIRECTORY_NAME).glob("*.checkpoint"))
+            for path, snapshot, records in (
+                (paths[1], (SnapshotId(2, 1), [b"state a"]), [b"b", b"c"]),
+                (paths[0], None, [b"a", b"b", b"c"]),
+            ):
+                damaged = path.read_bytes()[:-3]
+                path.write_bytes(damaged)
+                async with Node(tmp_path) as node:
+                    assert node.told.snapshot == snapshot
+                    assert node.told.records == records
+                assert path.with_suffix(".checkpoint.damaged").read_bytes() == damaged
+                assert not path.exists()
+
+        run(test)
+
+    def test_one_that_is_damaged_and_nowhere_else_is_not_read_as_a_smaller_state(
+        self, tmp_path: Path
+    ) -> None:
+        async def test() -> None:
+            async with Node(tmp_path, retention_bytes=0) as node:
+                for _ in range(2):
+                    offset = await node.append(b"a")
+                    node.driver.log.roll()
+                    await node.driver.write_snapshot(SnapshotId(offset + 1, 1), [b"state"], 5)
+                await node.driver.clean()
+                node.driver.log.delete_due(2**62)
+            (path,) = (tmp_path / DIRECTORY_NAME).glob("*.checkpoint")
             path.write_bytes(path.read_bytes()[:-3])
-            with pytest.raises(SnapshotDamaged, match="cut off"):
+            with pytest.raises(SnapshotDamaged, match=r"cut off.* restore the file"):
                 await Node(tmp_path).driver.start()
+            assert path.exists()
 
         run(test)
 

@@ -187,6 +187,29 @@ def test_a_snapshot_replaces_a_log_that_is_behind_it(tmp_path: Path) -> None:
     run(test)
 
 
+def test_a_snapshot_that_is_damaged_on_disk_lets_an_observer_begin_anew(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            driver = observer.driver
+            await driver.follow(1, 2)
+            download = driver.begin_download(SnapshotId(7, 2))
+            for piece in build([b"state"], epoch=2, now_ms=5, last_contained_ms=5):
+                download.append(piece)
+            await driver.adopt_snapshot(download, 1, 2)
+            await driver.take_fetched(batch(7, 2, b"h"), 8)
+        path = f"{observer.driver.journal.store.directory}/{SnapshotId(7, 2).file_name}"
+        observer.disk.replace(path, observer.disk.read(path)[:-3], sync=False)
+        async with Observer(tmp_path) as observer:
+            driver, told = observer.driver, observer.told
+            assert (observer.end.end_offset, told.snapshot, told.records) == (0, None, [])
+            assert driver.latest_snapshot is None
+            await driver.follow(1, 3)
+            await driver.take_fetched(batch(0, 2, b"a"), 1)
+            assert told.records == [b"a"]
+
+    run(test)
+
+
 def test_a_damaged_snapshot_is_not_taken(tmp_path: Path) -> None:
     content = b"".join(build([b"x"], epoch=4, now_ms=9, last_contained_ms=8))
 

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 COMPILED = (
     "ottla.client.core.accumulator",
     "ottla.records.builder",
+    "ottla.records.columns",
     "ottla.records.kernel",
     "ottla.records.keys",
     "ottla.records.reader",
+    "ottla.records.rows",
 )
 """The modules that have a compiled form."""
 

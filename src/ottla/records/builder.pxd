@@ -2,6 +2,8 @@
 
 cimport cython
 
+from ottla.records.rows cimport Cells, Lists, Rows
+
 cdef double _RATIO_MARGIN
 cdef Py_ssize_t _HEADER_BYTES, _RECORD_OVERHEAD_MAX, _SIZE_MAX, _ROOM_FIRST
 cdef long long _LOWER_BITS, _UPPER_BIT
@@ -22,12 +24,33 @@ cdef class BatchBuilder:
 
     cdef Py_ssize_t _estimate(self) noexcept
 
-    @cython.locals(key_bytes=bytes, value_bytes=bytes, header_bytes=bytearray, header_count=Py_ssize_t, packed=tuple)
+    @cython.locals(
+        key_bytes=bytes,
+        value_bytes=bytes,
+        header_bytes=bytearray,
+        header_count=Py_ssize_t,
+        key_raw="const unsigned char *",
+        value_raw="const unsigned char *",
+    )
     cpdef bint append(self, long long timestamp, key, value, headers=*) except -1
 
     @cython.locals(
+        keys=Cells,
+        values=Cells,
+        headers=Lists,
+        listed=list,
+        row=Py_ssize_t,
+        timestamp=cython.longlong,
         key_size=Py_ssize_t,
         value_size=Py_ssize_t,
+        key_raw="const unsigned char *",
+        value_raw="const unsigned char *",
+        header_bytes=bytearray,
+        header_count=Py_ssize_t,
+    )
+    cpdef Py_ssize_t append_rows(self, Rows rows, Py_ssize_t position, Py_ssize_t end) except -1
+
+    @cython.locals(
         content=Py_ssize_t,
         delta=cython.longlong,
         body=Py_ssize_t,
@@ -36,7 +59,14 @@ cdef class BatchBuilder:
         out="unsigned char *",
     )
     cdef bint _append(
-        self, long long timestamp, bytes key, bytes value, Py_ssize_t header_count, bytearray header_bytes
+        self,
+        long long timestamp,
+        const unsigned char *key,
+        Py_ssize_t key_size,
+        const unsigned char *value,
+        Py_ssize_t value_size,
+        Py_ssize_t header_count,
+        bytearray header_bytes,
     ) except -1
 
     @cython.locals(sealed=bytearray)

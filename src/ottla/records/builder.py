@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, TypeAlias
 
+    from ottla.records.rows import Rows
+
     Buffer: TypeAlias = bytes | bytearray | memoryview
     Headers: TypeAlias = Iterable[tuple[str, Buffer | None]]
     Out: TypeAlias = Any  # in C, a pointer to the first byte
@@ -124,21 +126,72 @@ class BatchBuilder:
         header_bytes = None
         header_count = 0
         if headers is not None:
-            packed = _pack_headers(headers)
-            if packed is not None:
-                header_count, header_bytes = packed
-        return self._append(timestamp, key_bytes, value_bytes, header_count, header_bytes)
+            header_count, header_bytes = _pack_headers(headers)
+        if cython.compiled:
+            key_raw = cython.cast("const unsigned char *", b"" if key_bytes is None else key_bytes)
+            value_raw = cython.cast("const unsigned char *", b"" if value_bytes is None else value_bytes)
+        else:
+            key_raw, value_raw = key_bytes, value_bytes
+        return self._append(
+            timestamp,
+            key_raw,
+            -1 if key_bytes is None else len(key_bytes),
+            value_raw,
+            -1 if value_bytes is None else len(value_bytes),
+            header_count,
+            header_bytes,
+        )
+
+    def append_rows(self, rows: Rows, position: int, end: int) -> int:
+        """Take in rows of Arrow columns, in their order from `position` to `end`: up to where they fit.
+
+        A first row always fits.
+        """
+        keys, values, headers = rows.keys, rows.values, rows.headers
+        while position < end:
+            row = rows.order[position]
+            timestamp = rows.timestamps[row] if rows.has_timestamps else -1
+            if timestamp < 0:
+                if timestamp < -1:
+                    raise ValueError(f"the timestamp {timestamp} is before 1970: use null for none")
+                timestamp = rows.now_ms
+            key_size = -1 if keys is None else keys.size(row)
+            value_size = -1 if values is None else values.size(row)
+            if cython.compiled:
+                key_raw = value_raw = cython.cast("const unsigned char *", b"")
+                if keys is not None and key_size > 0:
+                    key_raw = cython.address(keys.data[keys.start(row)])
+                if values is not None and value_size > 0:
+                    value_raw = cython.address(values.data[values.start(row)])
+            else:
+                key_raw = value_raw = b""
+                if keys is not None and key_size > 0:
+                    key_raw = bytes(keys.data[keys.start(row) : keys.start(row) + key_size])
+                if values is not None and value_size > 0:
+                    value_raw = bytes(values.data[values.start(row) : values.start(row) + value_size])
+            header_count = 0
+            header_bytes = None
+            if headers is not None:
+                listed = headers.pack(row)
+                if listed is not None:
+                    header_count, header_bytes = _pack_headers(listed)
+            if self._sealed is not None or not self._append(
+                timestamp, key_raw, key_size, value_raw, value_size, header_count, header_bytes
+            ):
+                break
+            position += 1
+        return position
 
     def _append(
         self,
         timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
+        key: Out,
+        key_size: int,
+        value: Out,
+        value_size: int,
         header_count: int,
         header_bytes: bytearray | None,
     ) -> bool:
-        key_size = -1 if key is None else len(key)
-        value_size = -1 if value is None else len(value)
         # Kafka's `sizeOf`: key, value and headers with their lengths.
         content = _varint_size(key_size) + _varint_size(value_size) + _varint_size(header_count)
         if key_size > 0:
@@ -169,30 +222,29 @@ class BatchBuilder:
             at = _put_varint(out, at, self.count)
             at = _put_varint(out, at, key_size)
             if key_size > 0:
-                memcpy(out + at, cython.cast("const unsigned char *", key), key_size)
+                memcpy(out + at, key, key_size)
                 at += key_size
             at = _put_varint(out, at, value_size)
             if value_size > 0:
-                memcpy(out + at, cython.cast("const unsigned char *", value), value_size)
+                memcpy(out + at, value, value_size)
                 at += value_size
             at = _put_varint(out, at, header_count)
             if header_bytes is not None:
                 memcpy(out + at, cython.cast("const unsigned char *", header_bytes), len(header_bytes))
         else:
-            self._data += b"".join(
-                (
-                    _varint_bytes(body),
-                    b"\x00",
-                    _varint_bytes(delta),
-                    _varint_bytes(self.count),
-                    _varint_bytes(key_size),
-                    key or b"",
-                    _varint_bytes(value_size),
-                    value or b"",
-                    _varint_bytes(header_count),
-                    header_bytes or b"",
-                )
+            parts = (
+                _varint_bytes(body),
+                b"\x00",
+                _varint_bytes(delta),
+                _varint_bytes(self.count),
+                _varint_bytes(key_size),
+                key or b"",
+                _varint_bytes(value_size),
+                value or b"",
+                _varint_bytes(header_count),
+                header_bytes or b"",
             )
+            self._data += b"".join(parts)
         self._size += size
         self.count += 1
         if timestamp > self.max_timestamp:
@@ -254,8 +306,8 @@ class BatchBuilder:
         return sealed
 
 
-def _pack_headers(headers: Headers) -> tuple[int, bytearray] | None:
-    """How many headers there are and their bytes; None for none."""
+def _pack_headers(headers: Headers) -> tuple[int, bytearray]:
+    """How many headers there are, and their bytes."""
     out = bytearray()
     count = 0
     for name, value in headers:
@@ -269,7 +321,7 @@ def _pack_headers(headers: Headers) -> tuple[int, bytearray] | None:
             out += _varint_bytes(len(data))
             out += data
         count += 1
-    return (count, out) if count else None
+    return count, out
 
 
 def _wrap(value: int) -> int:

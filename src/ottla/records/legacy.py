@@ -31,15 +31,20 @@ def read_entry(
     buffer: Buffer, position: int, header: BatchHeader, decompressed_bytes_max: int
 ) -> list[LegacyFields]:
     """The message at `position`, or those that it wraps. Its own CRC is the caller's to check."""
+    if header.is_compressed:
+        return _read_wrapped(unwrap(buffer, position, header, decompressed_bytes_max), header)
     key, value = _read_key_and_value(buffer, position, header)
-    if not header.is_compressed:
-        return [(header.base_offset, header.max_timestamp, key, value)]
+    return [(header.base_offset, header.max_timestamp, key, value)]
+
+
+def unwrap(buffer: Buffer, position: int, header: BatchHeader, decompressed_bytes_max: int) -> Buffer:
+    """The set of messages that the compressed one at `position` wraps."""
+    _, value = _read_key_and_value(buffer, position, header)
     if value is None:
         raise CorruptMessage(f"The compressed message at offset {header.base_offset} has no value.")
     if header.codec >= Codec.ZSTD:
         raise CorruptMessage(f"A message of format v{header.magic} cannot have the codec {header.codec}.")
-    content = decompress(header.codec, value, decompressed_bytes_max, magic=header.magic)
-    return _read_wrapped(content, header)
+    return decompress(header.codec, value, decompressed_bytes_max, magic=header.magic)
 
 
 def _read_wrapped(content: Buffer, wrapper: BatchHeader) -> list[LegacyFields]:

@@ -3,6 +3,8 @@
 cimport cython
 from cpython.object cimport PyTypeObject
 
+from ottla.records.columns cimport Binaries, Columns
+
 cdef int _TIMESTAMP_DELTA, _OFFSET_DELTA, _KEY_START, _KEY_END, _VALUE_START, _VALUE_END
 cdef int _HEADER_COUNT, _HEADERS_START, _NOTES
 cdef long long _MASK_32, _LOWER_BITS, _UPPER_BIT
@@ -42,6 +44,25 @@ cdef class RecordReader:
     @cython.locals(out=list)
     cpdef list take(self, Py_ssize_t count)
 
+    @cython.locals(before=Py_ssize_t)
+    cpdef Py_ssize_t fill(self, Columns columns, Py_ssize_t count, int topic_index=*) except -1
+
+    @cython.locals(
+        content="const unsigned char[::1]",
+        raw="const unsigned char *",
+        notes="long long *",
+        end=Py_ssize_t,
+        stamped=int,
+        partition=int,
+        room=bint,
+        after=Py_ssize_t,
+        offset=cython.longlong,
+        timestamp=cython.longlong,
+    )
+    cdef bint _fill(self, Columns columns, Py_ssize_t count, int topic_index) except -1
+
+    cdef _fill_legacy(self, Columns columns, Py_ssize_t count, int topic_index)
+
     cdef _settle(self, Py_ssize_t taken)
 
     @cython.locals(at=Py_ssize_t, room=Py_ssize_t, length=cython.longlong)
@@ -76,6 +97,13 @@ cdef class RecordReader:
     cdef _legacy_record(self, offset, timestamp, key, value)
 
 cdef _set(record, Py_ssize_t index, field)
+
+cdef _fill_bytes(Binaries column, bytes data)
+
+@cython.locals(packed=cython.longlong, length=cython.longlong, start=Py_ssize_t)
+cdef int _fill_headers(
+    Columns columns, const unsigned char *raw, Py_ssize_t position, Py_ssize_t stop, long long count
+) except -1
 
 @cython.locals(
     packed=cython.longlong,

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ottla.records.batch import BatchHeader
+    from ottla.records.columns import Binaries, Columns
 
     Buffer: TypeAlias = bytes | bytearray | memoryview
     Bytes: TypeAlias = Any  # in C, a pointer to the first byte
@@ -176,6 +177,32 @@ class RecordReader:
                 raise
         self._settle(len(out))
         return out
+
+    def fill(self, columns: Columns, count: int, topic_index: int = 0) -> int:
+        """Add up to `count` of the next records to `columns`; how many there were. Nothing is deserialized.
+
+        `topic_index` stands for the topic in its column.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self.allowance >= 0:
+            count = min(count, self.allowance)
+        before = columns.rows
+        try:
+            while columns.rows - before < count:
+                if self._legacy is not None:
+                    self._fill_legacy(columns, before + count, topic_index)
+                elif self._left > 0:
+                    if not self._fill(columns, before + count, topic_index):
+                        break
+                elif not self._next_batch():
+                    break
+        except KafkaError as failure:
+            self._failure = failure
+            if columns.rows == before:
+                raise
+        self._settle(columns.rows - before)
+        return columns.rows - before
 
     def _settle(self, taken: int) -> None:
         """Move on to the end of a batch whose records are all taken, and tell whether more is there."""
@@ -304,6 +331,61 @@ class RecordReader:
         if self._left == 0 and self._position != end:
             raise self._corrupt(f"{end - self._position} bytes are left after the last record of a batch")
 
+    def _fill(self, columns: Columns, count: int, topic_index: int) -> bool:
+        """Like `_take`, into columns; False when they have no room left for the next record."""
+        content = self._content
+        if cython.compiled:
+            raw = cython.address(content[0])
+            notes = cython.address(self._notes[0])
+        else:
+            raw = content if isinstance(content, bytes) else bytes(content)
+            self._content = raw
+            notes = self._notes
+        end = self._end
+        stamped = 0 if self._append_timestamp == -1 else 1
+        partition = self.partition
+        room = True
+        while self._left > 0 and columns.rows < count:
+            after = _scan(raw, self._position, end, notes)
+            if after < 0:
+                raise self._corrupt("a record does not keep to the bounds of its batch")
+            offset = self._base_offset + notes[_OFFSET_DELTA]
+            if offset >= self.next_offset:
+                room = columns.has_room(after - self._position)
+                if not room:
+                    break
+                timestamp = self._append_timestamp
+                if not stamped:
+                    timestamp = _wrap(self._base_timestamp + notes[_TIMESTAMP_DELTA])
+                columns.keys.add(raw, notes[_KEY_START], notes[_KEY_END])
+                columns.values.add(raw, notes[_VALUE_START], notes[_VALUE_END])
+                if notes[_HEADER_COUNT] > 0:
+                    _fill_headers(columns, raw, notes[_HEADERS_START], end, notes[_HEADER_COUNT])
+                columns.add(offset, timestamp, stamped, partition, topic_index)
+                self.next_offset = offset + 1
+            self._position = after
+            self._left -= 1
+        self.last_leader_epoch = self._leader_epoch
+        if self._left == 0 and self._position != end:
+            raise self._corrupt(f"{end - self._position} bytes are left after the last record of a batch")
+        return room
+
+    def _fill_legacy(self, columns: Columns, count: int, topic_index: int) -> None:
+        """Messages of the old formats into columns."""
+        waiting = self._legacy
+        assert waiting is not None
+        stamped = self._timestamp_type == _TIMESTAMP_TYPES[1]
+        while waiting and columns.rows < count:
+            offset, timestamp, key, value = waiting.pop()
+            if offset >= self.next_offset:
+                _fill_bytes(columns.keys, key)
+                _fill_bytes(columns.values, value)
+                columns.add(offset, timestamp, stamped, self.partition, topic_index)
+                self.next_offset = offset + 1
+        self.last_leader_epoch = None
+        if not waiting:
+            self._legacy = None
+
     def _add(self, out: list[ConsumerRecord[Any, Any]], raw: Bytes, notes: Numbers, offset: int) -> None:
         timestamp = self._append_timestamp
         if timestamp == -1:
@@ -384,6 +466,33 @@ def _set(record: Any, index: int, field: Any) -> None:
     if cython.compiled:
         Py_INCREF(field)
         PyTuple_SET_ITEM(record, index, field)
+
+
+def _fill_bytes(column: Binaries, data: bytes | None) -> None:
+    if data is None:
+        column.add(b"", -1, -1)
+    elif cython.compiled:
+        column.add(cython.cast("const unsigned char *", data), 0, len(data))
+    else:
+        column.add(data, 0, len(data))
+
+
+def _fill_headers(columns: Columns, raw: Bytes, position: int, stop: int, count: int) -> None:
+    """The headers from `position` on, whose bounds `_headers_end` has checked."""
+    while count > 0:
+        count -= 1
+        packed = _varint(raw, position, stop)
+        start = position + (packed & 7)
+        position = start + (packed >> 3)
+        columns.header_names.add(raw, start, position)
+        packed = _varint(raw, position, stop)
+        length = packed >> 3
+        position += packed & 7
+        if length >= 0:
+            columns.header_values.add(raw, position, position + length)
+            position += length
+        else:
+            columns.header_values.add(raw, -1, -1)
 
 
 def _scan(raw: Bytes, position: int, end: int, notes: Numbers) -> int:

@@ -1,0 +1,191 @@
+"""Rows of Arrow columns on their way into batches: which partition each goes to, and where its bytes lie.
+
+Like `kernel.py` this one file runs compiled (C types in `rows.pxd`) or as plain Python, and
+`BatchBuilder.append_rows` reads keys and values straight from the columns' buffers. The rule: buffers come
+from Arrow arrays that are valid, so their offsets are trusted; row numbers and partitions are checked.
+"""
+
+from __future__ import annotations
+
+from array import array
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import cython
+else:
+    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    cython = SimpleNamespace(compiled=False)
+
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    Buffer: TypeAlias = bytes | bytearray | memoryview
+    Bytes: TypeAlias = Any  # in C, a pointer to the first byte
+
+_SEED = 0x9747B28C
+_FACTOR = 0x5BD1E995
+_MASK = 0xFFFF_FFFF
+_POSITIVE = 0x7FFF_FFFF
+
+
+class Cells:
+    """One binary column: 64-bit offsets, the bytes, and bits that tell what is not null (or none at all)."""
+
+    def __init__(self, first: int, valid: Buffer | None, offsets: Buffer, data: Buffer) -> None:
+        self.first = first
+        self.has_nulls = valid is not None
+        self.valid: Any = memoryview(b"\x00" if valid is None else valid).cast("B")
+        self.offsets: Any = memoryview(offsets).cast("B").cast("q")
+        self.data: Any = memoryview(data).cast("B") if len(data) else memoryview(b"\x00")
+
+    def is_null(self, row: int) -> bool:
+        at = self.first + row
+        return self.has_nulls and not (self.valid[at >> 3] >> (at & 7)) & 1
+
+    def start(self, row: int) -> int:
+        return self.offsets[self.first + row]  # type: ignore[no-any-return]
+
+    def size(self, row: int) -> int:
+        """How many bytes the cell has, or -1 if it is null."""
+        if self.is_null(row):
+            return -1
+        return self.offsets[self.first + row + 1] - self.offsets[self.first + row]  # type: ignore[no-any-return]
+
+
+class Lists:
+    """The headers of rows: which of the flat cells of names and values belong to each."""
+
+    def __init__(
+        self, first: int, valid: Buffer | None, offsets: Buffer, names: Cells, values: Cells
+    ) -> None:
+        self.first = first
+        self.has_nulls = valid is not None
+        self.valid: Any = memoryview(b"\x00" if valid is None else valid).cast("B")
+        self.offsets: Any = memoryview(offsets).cast("B").cast("q")
+        self.names = names
+        self.values = values
+
+    def pack(self, row: int) -> list[tuple[str, bytes | None]] | None:
+        """The headers of a row as values; None for none."""
+        at = self.first + row
+        if self.has_nulls and not (self.valid[at >> 3] >> (at & 7)) & 1:
+            return None
+        found = []
+        for index in range(self.offsets[at], self.offsets[at + 1]):
+            name = self._cell(self.names, index)
+            if name is None:
+                raise ValueError(f"a header of row {row} has no name")
+            found.append((name.decode(), self._cell(self.values, index)))
+        return found or None
+
+    def _cell(self, cells: Cells, index: int) -> bytes | None:
+        size = cells.size(index)
+        start = cells.start(index)
+        return None if size < 0 else bytes(cells.data[start : start + size])
+
+
+class Rows:
+    """The rows of one Arrow record batch that are to be sent."""
+
+    def __init__(
+        self,
+        count: int,
+        keys: Cells | None,
+        values: Cells | None,
+        headers: Lists | None,
+        timestamps: Buffer | None,
+        partitions: Buffer | None,
+        now_ms: int,
+    ) -> None:
+        self.count = count
+        self.keys = keys
+        self.values = values
+        self.headers = headers
+        self.has_timestamps = timestamps is not None
+        self.timestamps: Any = memoryview(bytes(8) if timestamps is None else timestamps).cast("B").cast("q")
+        self.has_partitions = partitions is not None
+        self.partitions: Any = memoryview(bytes(4) if partitions is None else partitions).cast("B").cast("i")
+        self.now_ms = now_ms
+        self.order: Any = array("q", bytes(8 * max(count, 1)))
+
+    def arrange(self, partition_count: int, *, ignore_keys: bool = False) -> list[int]:
+        """Put the rows in the order of their partitions; where those of each begin, and at last the end.
+
+        A row goes where its own partition says (unless that is -1), else by its key. Rows with neither come
+        first: the list's first number is 0, where they begin, the second is where partition 0 begins.
+        """
+        starts: Any = array("q", bytes(8 * (partition_count + 3)))
+        chosen: Any = array("i", bytes(4 * max(self.count, 1)))
+        wrong = self._choose(partition_count, ignore_keys, starts, chosen)
+        if wrong >= 0:
+            partition = self.partitions[wrong]
+            raise ValueError(f"row {wrong} wants partition {partition}; there are {partition_count}")
+        self._sort(partition_count, starts, chosen)
+        return list(starts[: partition_count + 2])
+
+    def _choose(self, partition_count: int, ignore_keys: bool, starts: Any, chosen: Any) -> int:
+        """Note the place of each row in `chosen` and count those of each; a row that cannot be, or -1."""
+        keys = self.keys
+        row = 0
+        while row < self.count:
+            place = 0
+            partition = -1
+            if self.has_partitions:
+                partition = self.partitions[row]
+                if partition < -1 or partition >= partition_count:
+                    return row
+            if partition >= 0:
+                place = partition + 1
+            elif keys is not None and not ignore_keys:
+                size = keys.size(row)
+                if size >= 0:
+                    if cython.compiled:
+                        raw = cython.address(keys.data[0])
+                    else:
+                        raw = keys.data
+                    place = (_murmur2(raw, keys.start(row), size) & _POSITIVE) % partition_count + 1
+            chosen[row] = place
+            starts[place + 1] += 1
+            row += 1
+        return -1
+
+    def _sort(self, partition_count: int, starts: Any, chosen: Any) -> None:
+        """Turn counts into places, and put each row into the next one of its partition."""
+        place = 1
+        while place < partition_count + 2:
+            starts[place] += starts[place - 1]
+            place += 1
+        next_places: Any = array("q", bytes(8 * (partition_count + 2)))
+        place = 0
+        while place < partition_count + 1:
+            next_places[place] = starts[place]
+            place += 1
+        row = 0
+        while row < self.count:
+            place = chosen[row]
+            self.order[next_places[place]] = row
+            next_places[place] += 1
+            row += 1
+
+
+def _murmur2(raw: Bytes, start: int, size: int) -> int:
+    """The hash of Kafka's clients for keys, of the bytes from `start` on."""
+    value = _SEED ^ size
+    at = start
+    stop = start + size
+    while at + 4 <= stop:
+        word = raw[at] | (raw[at + 1] << 8) | (raw[at + 2] << 16) | (raw[at + 3] << 24)
+        word = (word * _FACTOR) & _MASK
+        word ^= word >> 24
+        value = ((value * _FACTOR) & _MASK) ^ ((word * _FACTOR) & _MASK)
+        at += 4
+    if at < stop:
+        word = raw[at]
+        if at + 1 < stop:
+            word |= raw[at + 1] << 8
+        if at + 2 < stop:
+            word |= raw[at + 2] << 16
+        value = ((value ^ word) * _FACTOR) & _MASK
+    value = ((value ^ (value >> 13)) * _FACTOR) & _MASK
+    return value ^ (value >> 15)

@@ -1,0 +1,215 @@
+"""Records into Arrow columns and back, in both forms of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import pairwise
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.unit.records.conftest import forms_of
+from tests.unit.records.samples import NOW, RECORDS, mutations, with_body
+
+from ottla.records import plain_kernel
+from ottla.records.batch import Codec
+from ottla.records.record import Record, build_batch, read_records
+from ottla.wire.errors import CorruptMessage
+
+pa = pytest.importorskip("pyarrow")
+
+from ottla.client.core.partitioners import partition_for_key  # noqa: E402
+from ottla.records import arrow  # noqa: E402
+
+any_form = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The modules of the columnar way, all compiled or all plain."""
+    if request.param == "compiled":
+        names = ("reader", "builder", "columns", "rows")
+        found = {name: next(iter(forms_of(name))) for name in names}
+    else:
+        found = {name: plain_kernel(name) for name in ("reader", "builder", "columns", "rows")}
+    monkeypatch.setattr(arrow, "Columns", found["columns"].Columns)
+    for name in ("Cells", "Lists", "Rows"):
+        monkeypatch.setattr(arrow, name, getattr(found["rows"], name))
+    return SimpleNamespace(**found)  # type: ignore[return-value]
+
+
+def collected(kernel: Any, data: bytes | bytearray, rows_max: int = 1 << 30, **options: Any) -> Any:
+    collector = arrow.Collector()
+    reader = kernel.reader.records_of("topic", 3, memoryview(data), from_offset=0, **options)
+    collector.add(reader, rows_max)
+    batch = collector.finish()
+    batch.validate(full=True)
+    assert batch.schema == arrow.SCHEMA
+    return batch
+
+
+def expected(records: list[Record]) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": record.key,
+            "value": record.value,
+            "topic": "topic",
+            "partition": 3,
+            "offset": index,
+            "timestamp": record.timestamp,
+            "timestamp_type": 0,
+            "headers": [{"key": name, "value": value} for name, value in record.headers],
+        }
+        for index, record in enumerate(records)
+    ]
+
+
+def as_rows(batch: Any) -> list[dict[str, Any]]:
+    times = batch.schema.get_field_index("timestamp")
+    return batch.set_column(times, "timestamp", batch.column(times).cast(pa.int64())).to_pylist()  # type: ignore[no-any-return]
+
+
+@any_form
+@given(records=RECORDS, codec=st.sampled_from(list(Codec)))
+def test_a_batch_becomes_columns(kernel: Any, records: list[Record], codec: Codec) -> None:
+    assert as_rows(collected(kernel, build_batch(records, codec=codec))) == expected(records)
+
+
+def test_many_records_with_large_values_become_columns_in_parts(kernel: Any) -> None:
+    records = [
+        Record(0, NOW + index, b"k%d" % index if index % 3 else None, b"v" * (index % 700), (("h", b"x"),))
+        for index in range(3000)
+    ]
+    data = b"".join(build_batch(records[at : at + 100], base_offset=at) for at in range(0, 3000, 100))
+    reader = kernel.reader.records_of("topic", 3, memoryview(data), from_offset=0)
+    collector = arrow.Collector()
+    found: list[dict[str, Any]] = []
+    while collector.add(reader, 777):
+        batch = collector.finish()
+        batch.validate(full=True)
+        assert batch.num_rows <= 777
+        found += as_rows(batch)
+    assert found == expected(records)
+    assert reader.exhausted
+    assert reader.next_offset == 3000
+
+
+def test_several_readers_share_one_batch_and_their_topics_are_told_apart(kernel: Any) -> None:
+    collector = arrow.Collector()
+    for topic, partition in (("a", 0), ("b", 1), ("a", 2)):
+        data = build_batch([Record(0, NOW, None, b"v")], log_append_time=NOW + 5)
+        collector.add(kernel.reader.records_of(topic, partition, memoryview(data), from_offset=0), 10)
+    batch = collector.finish()
+    batch.validate(full=True)
+    assert batch.column("topic").to_pylist() == ["a", "b", "a"]
+    assert batch.column("partition").to_pylist() == [0, 1, 2]
+    assert batch.column("timestamp_type").to_pylist() == [1, 1, 1]
+    assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [NOW + 5] * 3
+
+
+def test_nothing_collected_is_an_empty_batch(kernel: Any) -> None:
+    assert collected(kernel, b"").num_rows == 0
+
+
+@any_form
+@given(data=st.data())
+def test_broken_bytes_are_called_corrupt_after_the_rows_before_them(kernel: Any, data: st.DataObject) -> None:
+    sound = build_batch([Record(0, NOW, b"k", b"v", (("h", b"1"),))] * 4)
+    broken = with_body(sound, mutations(data, bytes(sound)[61:]))
+    try:
+        batch = collected(kernel, broken)
+    except CorruptMessage:
+        return
+    assert batch.num_rows <= 4 + len(broken)
+
+
+def rebuilt(kernel: Any, table: Any, partitions: int = 1, **columns: Any) -> list[list[Record]]:
+    """What is in the batches that the rows become: the rows without a place, then those of each partition."""
+    rows = arrow.rows_of(table, now_ms=NOW, **columns)
+    starts = rows.arrange(partitions)
+    assert starts[-1] == table.num_rows
+    found = []
+    for position, end in pairwise(starts):
+        records: list[Record] = []
+        while position < end:
+            builder = kernel.builder.BatchBuilder(batch_size=400)
+            after = builder.append_rows(rows, position, end)
+            assert after > position
+            position = after
+            records += read_records(builder.build())
+        found.append(records)
+    return found
+
+
+@any_form
+@given(records=RECORDS, cut=st.integers(0, 4))
+def test_what_was_columns_becomes_the_same_records_again(
+    kernel: Any, records: list[Record], cut: int
+) -> None:
+    batch = collected(kernel, build_batch(records)).slice(cut)
+    (keyless, keyed) = rebuilt(
+        kernel, batch, key="key", value="value", headers="headers", timestamp="timestamp"
+    )
+    wanted = [
+        record._replace(timestamp=NOW if record.timestamp == -1 else record.timestamp, offset=0)
+        for record in records[cut:]
+    ]
+    assert [one._replace(offset=0) for one in keyless] == [one for one in wanted if one.key is None]
+    assert [one._replace(offset=0) for one in keyed] == [one for one in wanted if one.key is not None]
+
+
+def test_rows_go_by_their_key_as_java_hashes_it_or_where_they_say(kernel: Any) -> None:
+    keys = [b"", b"a", b"ab", b"abc", b"abcd", None, b"\xff" * 9, "kä".encode() * 5]
+    table = pa.record_batch({"key": keys, "value": [str(index) for index in range(8)]})
+    found = rebuilt(kernel, table, 5, key="key", value="value")
+    assert [record.value for record in found[0]] == [b"5"]
+    for partition, records in enumerate(found[1:]):
+        for record in records:
+            assert record.key is not None
+            assert partition_for_key(record.key, 5) == partition
+    chosen = table.append_column("to", pa.array([4, 4, None, 0, None, 1, 1, 1], pa.int64()))
+    found = rebuilt(kernel, chosen, 5, key="key", value="value", partition="to")
+    assert [record.value for record in found[5]][:2] == [b"0", b"1"]
+    assert {b"5", b"6", b"7"} <= {record.value for record in found[2]}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.binary(), pa.large_binary(), pa.string(), pa.large_string(), pa.binary(2), pa.string_view()],
+    ids=str,
+)
+def test_every_kind_of_text_and_bytes_is_taken(kernel: Any, kind: Any) -> None:
+    table = pa.record_batch({"v": pa.array([b"ab", None, b"cd", b"ef"], pa.binary()).cast(kind)}).slice(1)
+    (found, _) = rebuilt(kernel, table, key=None, value="v")
+    assert [record.value for record in found] == [None, b"cd", b"ef"]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_every_unit_are_taken_and_missing_ones_are_now(kernel: Any, unit: str) -> None:
+    times = pa.array([datetime(2020, 1, 1), None], pa.timestamp(unit))  # noqa: DTZ001
+    table = pa.record_batch({"v": [b"a", b"b"], "t": times})
+    (found, _) = rebuilt(kernel, table, key=None, value="v", timestamp="t")
+    assert [record.timestamp for record in found] == [1577836800000, NOW]
+
+
+def test_columns_that_cannot_be_are_refused_in_words(kernel: Any) -> None:
+    table = pa.record_batch(
+        {"v": [1.5], "p": [9], "h": [[1]], "n": [[{"key": None, "value": b""}]], "b": [b""]}
+    )
+    with pytest.raises(TypeError, match="binary or text, not double"):
+        rebuilt(kernel, table, key=None, value="v")
+    with pytest.raises(ValueError, match="no column 'x'; the columns are: v, p"):
+        rebuilt(kernel, table, key=None, value="x")
+    with pytest.raises(ValueError, match="wants partition 9; there are 2"):
+        rebuilt(kernel, table, 2, key=None, value=None, partition="p")
+    with pytest.raises(TypeError, match="list of structs"):
+        rebuilt(kernel, table, key=None, value="b", headers="h")
+    with pytest.raises(ValueError, match="header of row 0 has no name"):
+        rebuilt(kernel, table, key=None, value="b", headers="n")
+
+
+def test_the_plain_form_is_plain(kernel: ModuleType) -> None:
+    assert len({type(module.__spec__.loader) for module in vars(kernel).values()}) == 1

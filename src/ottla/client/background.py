@@ -10,6 +10,7 @@ import asyncio
 import concurrent.futures
 import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -29,15 +30,26 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 class Background:
-    """The thread and its loop, from the first use on. It is a daemon: a program may end without closing."""
+    """The thread and its loop, from the first use on. It is a daemon: a program may end without closing.
 
-    def __init__(self, name: str) -> None:
+    `on_fork` is called in the child when the process is forked.
+    """
+
+    def __init__(self, name: str, *, on_fork: Callable[[], object] | None = None) -> None:
         self._name = name
+        self._on_fork = on_fork
         self._process_id = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._is_stopped = False
+        _all.add(self)
+
+    def forked(self) -> None:
+        """This is the child of a fork: the thread is not here, and a lock may never be free again."""
+        self._lock = threading.Lock()
+        if self._on_fork is not None:
+            self._on_fork()
 
     @property
     def is_forked(self) -> bool:
@@ -127,3 +139,14 @@ class Background:
         loop.call_soon_threadsafe(loop.stop)
         if self._thread is not None and not self.is_inside:
             self._thread.join(_STOP_SECONDS_MAX)
+
+
+_all: weakref.WeakSet[Background] = weakref.WeakSet()
+
+
+def _tell_forked() -> None:
+    for background in list(_all):
+        background.forked()
+
+
+os.register_at_fork(after_in_child=_tell_forked)

@@ -393,6 +393,11 @@ class Cluster:
         """Have a connection to a node, for those who must know its versions before they ask."""
         return await self._lane(node_id, lane).connected()
 
+    def is_connected(self, node_id: int, lane: str = MAIN) -> bool:
+        """Whether a request would be sent at once."""
+        found = self._lanes.get((node_id, lane))
+        return found is not None and found.is_usable
+
     def in_flight(self, node_id: int, lane: str = MAIN) -> int:
         found = self._lanes.get((node_id, lane))
         return 0 if found is None else found.in_flight

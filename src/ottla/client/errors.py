@@ -27,6 +27,14 @@ class FatalError(ClientError):
     """The client cannot go on: close it and make another."""
 
 
+class AbortableError(ClientError):
+    """The transaction cannot be committed any more: abort it, then begin another."""
+
+
+class TransactionStateError(ClientError, RuntimeError):
+    """What was called does not fit the state of the transaction."""
+
+
 class BufferExhausted(ClientError):
     """`buffer.memory` stayed full for `max.block.ms`."""
 
@@ -85,3 +93,23 @@ class AuthenticationFailed(ClientError):
 
 class ProtocolMismatch(ClientError):
     """The other side does not speak Kafka's protocol, or not as this listener should."""
+
+
+class NoOffset(ClientError):
+    """A partition has no committed offset and `auto.offset.reset` is none: seek, or set a policy."""
+
+
+class LogTruncated(ClientError):
+    """Records that were read are no longer in the log. `offset` is where the two histories part, if known."""
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class CommitFailed(ClientError):
+    """The group has moved on without this member, so its offsets were not stored: poll, then go on."""
+
+
+class WokenUp(ClientError):
+    """`wakeup()` was called while the consumer waited."""

@@ -65,6 +65,14 @@ class Lane:
         return self.link is not None and not self.link.is_closed
 
     @property
+    def is_usable(self) -> bool:
+        """Whether it is open to where the node is now."""
+        if self.link is None or self.link.is_closed:
+            return False
+        node = self.where()
+        return node is None or (node.host, node.port) == self._address
+
+    @property
     def is_blocked(self) -> bool:
         """Whether the last try failed so recently that the next one has to wait."""
         return self._blocked_until > self._ways.clock.monotonic()
@@ -84,9 +92,9 @@ class Lane:
         """As `Link.send`, after connecting if that is needed."""
         link = self.link
         if link is not None and not link.is_closed and not self._waiting:
-            node = self.where()
-            if node is None or self._node is None or (node.host, node.port) == self._address:
+            if self.is_usable:
                 return link.send(request, **options)
+            node = self.where()
             link.close(LinkLost(f"{link.name} is no longer the address of this node: it is at {node}."))
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._is_closed:
@@ -99,9 +107,11 @@ class Lane:
 
     async def connected(self) -> Link:
         """The open connection."""
-        while not self.is_open:
+        while not self.is_usable:
             if self._is_closed:
                 raise Closed("The client is closed.")
+            if self.link is not None:
+                self.link.close(LinkLost(f"{self.link.name} is no longer the address of this node."))
             if self._opening is None:
                 self._opening = asyncio.get_running_loop().create_task(self._open())
             await asyncio.shield(self._opening)

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
+
+
+class Status(Enum):
+    """What is known of a record that was sent."""
+
+    PERSISTED = "persisted"
+    """The broker acknowledged it, as `acks` asks."""
+    POSSIBLY_PERSISTED = "possibly persisted"
+    """It was sent, and nobody said whether it was written."""
+    NOT_PERSISTED = "not persisted"
+    """It was never sent, or every broker that it was sent to refused it."""
 
 
 class TopicPartition(NamedTuple):

@@ -1,0 +1,21 @@
+"""The client on the running event loop: the names of `ottla`, awaited."""
+
+from __future__ import annotations
+
+from ottla.client.core.accumulator import Delivery, DeliveryReport
+from ottla.client.producer import AsyncProducer as Producer
+from ottla.client.producer import AsyncTransaction as Transaction
+from ottla.client.producer import ProducerRecord
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicPartition
+
+__all__ = [
+    "Delivery",
+    "DeliveryReport",
+    "GroupMetadata",
+    "OffsetAndMetadata",
+    "Producer",
+    "ProducerRecord",
+    "Status",
+    "TopicPartition",
+    "Transaction",
+]

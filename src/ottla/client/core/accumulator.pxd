@@ -1,0 +1,119 @@
+# The C types of accumulator.py, read by Cython alone; plain Python does without.
+
+cimport cython
+
+cdef int _NEEDS_TOPIC, _NEEDS_ROOM
+
+@cython.final
+cdef class DeliveryReport:
+    cdef readonly object topic
+    cdef readonly int partition
+    cdef readonly long long offset
+    cdef readonly long long timestamp
+    cdef readonly object status
+    cdef readonly object error
+
+@cython.final
+cdef class Delivery:
+    cdef readonly long long timestamp
+    cdef readonly object callback
+    cdef Batch _batch
+    cdef Py_ssize_t _index
+
+    cpdef DeliveryReport _report(self)
+
+@cython.final
+cdef class Batch:
+    cdef readonly PartitionQueue queue
+    cdef readonly object builder
+    cdef readonly double created
+    cdef public Py_ssize_t reserved
+    cdef public Py_ssize_t count
+    cdef public bint is_open
+    cdef public bint is_done
+    cdef public long long base_offset
+    cdef public long long log_append_time
+    cdef public object status
+    cdef public object error
+    cdef public dict record_errors
+    cdef public list pieces
+    cdef public list watched
+    cdef public list listeners
+    cdef public int attempts
+    cdef public bint is_in_flight
+    cdef public bint is_doubtful
+    cdef public bint is_split
+    cdef public bint is_reset
+    cdef public long long producer_id
+    cdef public int producer_epoch
+    cdef public int sequence
+
+@cython.final
+cdef class PartitionQueue:
+    cdef readonly TopicQueues topic
+    cdef readonly int index
+    cdef public Batch open
+    cdef public object batches
+    cdef public int in_flight
+    cdef public double blocked_until
+    cdef public int failures
+    cdef public object sequences
+
+@cython.final
+cdef class TopicQueues:
+    cdef readonly Accumulator accumulator
+    cdef readonly str name
+    cdef public object view
+    cdef public double ratio
+    cdef public double last_used
+    cdef public list queues
+    cdef public object sticky
+    cdef public PartitionQueue sticky_queue
+    cdef public Py_ssize_t sticky_bytes
+
+@cython.final
+cdef class Accumulator:
+    cdef readonly Py_ssize_t batch_size
+    cdef readonly int codec
+    cdef readonly object level
+    cdef readonly long long buffer_memory
+    cdef readonly Py_ssize_t max_request_size
+    cdef readonly bint ignores_keys
+    cdef readonly object random
+    cdef public long long used
+    cdef public bint is_fast
+    cdef public dict topics
+    cdef public dict active
+    cdef public dict incomplete
+    cdef public object block
+    cdef public object wait
+    cdef public object lock
+    cdef object _now_ms
+    cdef object _monotonic
+    cdef object _wake
+    cdef object _fallback
+    cdef bint _locks
+
+    @cython.locals(number=Py_ssize_t)
+    cpdef object append(
+        self, str topic, bytes key, bytes value, headers, Py_ssize_t partition, long long timestamp, callback
+    )
+
+    @cython.locals(queues=TopicQueues, queue=PartitionQueue, batch=Batch, delivery=Delivery, sticky=bint)
+    cdef object _append(
+        self, str topic, bytes key, bytes value, headers, Py_ssize_t partition, long long timestamp, callback
+    )
+
+    cdef Batch _new_batch(
+        self, TopicQueues queues, PartitionQueue queue, bint sticky, Delivery delivery, bytes key, bytes value, headers
+    )
+
+    @cython.locals(batch=Batch, size=Py_ssize_t, reserved=Py_ssize_t)
+    cdef Batch _new_batch_locked(
+        self, TopicQueues queues, PartitionQueue queue, bint sticky, Delivery delivery, bytes key, bytes value, headers
+    )
+
+@cython.locals(
+    raw="const unsigned char *", length=Py_ssize_t, at=Py_ssize_t, word=cython.ulonglong, value=cython.ulonglong
+)
+cdef unsigned long long _murmur2(bytes data)

@@ -1,0 +1,503 @@
+"""Where a producer's records wait: an open batch for each partition, and behind it those to be sent.
+
+Like `records/builder.py` this one file runs compiled (C types in `accumulator.pxd`) or as plain Python.
+Users' threads append, the loop's thread takes whole batches; neither waits for the other while there is room.
+
+The rules that keep it right:
+- A record is appended in one step that no other thread can come into: compiled, since no Python code runs in
+  it; plain, under the lock. Whatever allocates comes before that step.
+- A batch takes no records once `is_open` is false, and only the loop's thread sets that.
+- New batches are made under the lock. A thread's records are in the order in which it sent them.
+- A `Delivery` is no more than a batch and an index; what became of a record is known to its batch alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from ottla.client.core.partitioners import Sticky
+from ottla.client.errors import RecordTooLarge
+from ottla.client.values import Status
+from ottla.records.builder import BatchBuilder, next_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    import cython
+
+    from ottla.client.core.metadata import TopicView
+    from ottla.ports import Buffer, Random
+else:
+    # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
+    cython = SimpleNamespace(compiled=False)
+
+IS_COMPILED = bool(cython.compiled)
+RECORD_OVERHEAD = 70
+"""What a batch of one record needs beyond its key, value and headers."""
+
+_NEEDS_TOPIC = 1
+_NEEDS_ROOM = 2
+NEEDS_TOPIC = _NEEDS_TOPIC
+NEEDS_ROOM = _NEEDS_ROOM
+
+
+class DeliveryReport:
+    """What became of one record."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp: int,
+        status: Status,
+        error: Exception | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = timestamp
+        self.status = status
+        self.error = error
+
+    def __repr__(self) -> str:
+        where = f"{self.topic}-{self.partition}"
+        if self.error is not None:
+            return f"DeliveryReport({where}, {self.status.value}, {self.error!r})"
+        return f"DeliveryReport({where}, offset {self.offset}, {self.status.value})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DeliveryReport):
+            return NotImplemented
+        return self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash((self.topic, self.partition, self.offset))
+
+    def _facts(self) -> tuple[object, ...]:
+        return (self.topic, self.partition, self.offset, self.timestamp, self.status, self.error)
+
+
+class Delivery:
+    """A record on its way. `result` waits for its report; so does `await`, with the async producer."""
+
+    def __init__(self, timestamp: int, callback: Callable[[DeliveryReport], object] | None) -> None:
+        self.timestamp = timestamp
+        self.callback = callback
+        self._batch: Batch | None = None
+        self._index = 0
+
+    @property
+    def topic(self) -> str:
+        return self.batch.queue.topic.name
+
+    @property
+    def partition(self) -> int:
+        return self.batch.queue.index
+
+    @property
+    def batch(self) -> Batch:
+        """The batch that holds the record now: a batch that was too large becomes several."""
+        batch = self._batch
+        assert batch is not None
+        while batch.pieces is not None:
+            for piece in batch.pieces:
+                batch = piece
+                if self._index < piece.count:
+                    break
+                self._index -= piece.count
+            self._batch = batch
+        return batch
+
+    def done(self) -> bool:
+        """Whether it is known what became of the record."""
+        return self.batch.is_done
+
+    def report(self, timeout: float | None = None) -> DeliveryReport:
+        """Wait for the report, at most `timeout` seconds; it may tell of an error."""
+        if not self.batch.is_done:
+            self.batch.queue.topic.accumulator.block(self, timeout)
+        return self._report()
+
+    def result(self, timeout: float | None = None) -> DeliveryReport:
+        """Wait for the report, at most `timeout` seconds; the error, if there was one, is raised."""
+        report = self.report(timeout)
+        if report.error is not None:
+            raise report.error
+        return report
+
+    def exception(self, timeout: float | None = None) -> Exception | None:
+        """Wait for the report, and return its error."""
+        return self.report(timeout).error
+
+    def __await__(self) -> Generator[Any, None, DeliveryReport]:
+        waiting: Generator[Any, None, DeliveryReport] = self.batch.queue.topic.accumulator.wait(
+            self
+        ).__await__()
+        return waiting
+
+    def _report(self) -> DeliveryReport:
+        batch = self.batch
+        offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
+        timestamp = batch.log_append_time if batch.log_append_time >= 0 else self.timestamp
+        error = batch.error
+        if batch.record_errors is not None:
+            error = batch.record_errors.get(self._index, error)
+        return DeliveryReport(
+            batch.queue.topic.name, batch.queue.index, offset, timestamp, batch.status, error
+        )
+
+
+class Batch:
+    """Records of one partition that travel together."""
+
+    def __init__(self, queue: PartitionQueue, builder: BatchBuilder, created: float, reserved: int) -> None:
+        self.queue = queue
+        self.builder = builder
+        self.created = created
+        self.reserved = reserved
+        self.count = 0
+        self.is_open = True
+        self.is_done = False
+        self.base_offset = -1
+        self.log_append_time = -1
+        self.status = Status.NOT_PERSISTED
+        self.error: Exception | None = None
+        self.record_errors: dict[int, Exception] | None = None
+        self.pieces: list[Batch] | None = None
+        self.watched: list[Delivery] = []
+        self.listeners: list[Callable[[], object]] = []
+        # What the sender knows of it.
+        self.attempts = 0
+        self.is_in_flight = False
+        self.is_doubtful = False
+        self.is_split = False
+        self.is_reset = False
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.sequence = -1
+
+    def on_done(self, listener: Callable[[], object]) -> None:
+        """Have `listener` called, once, when the batch is done or split."""
+        self.listeners.append(listener)
+        if self.is_done or self.pieces is not None:
+            self.tell()
+
+    def tell(self) -> None:
+        while self.listeners:
+            try:
+                listener = self.listeners.pop()
+            except IndexError:  # another thread told it
+                return
+            listener()
+
+    def reports(self) -> list[tuple[Callable[[DeliveryReport], object], DeliveryReport]]:
+        """The callbacks, with what they are to be told, in the order of the records."""
+        out = []
+        for delivery in self.watched:
+            out.append((delivery.callback, delivery._report()))
+        return out  # type: ignore[return-value]
+
+    def hand_over(self, pieces: list[Batch]) -> None:
+        """This batch was too large: others have its records now."""
+        watched, self.watched = self.watched, []
+        self.pieces = pieces
+        for delivery in watched:
+            delivery.batch.watched.append(delivery)
+        self.tell()
+
+
+class PartitionQueue:
+    """The batches of one partition, in order. The last one may be open."""
+
+    def __init__(self, topic: TopicQueues, index: int) -> None:
+        self.topic = topic
+        self.index = index
+        self.open: Batch | None = None
+        self.batches: deque[Batch] = deque()
+        # What the sender knows of it.
+        self.in_flight = 0
+        self.blocked_until = 0.0
+        self.failures = 0
+        self.sequences: Any = None
+
+    def __repr__(self) -> str:
+        return f"{self.topic.name}-{self.index}"
+
+
+class TopicQueues:
+    """The partitions of one topic, as metadata has them."""
+
+    def __init__(self, accumulator: Accumulator, name: str, view: TopicView, sticky: Sticky) -> None:
+        self.accumulator = accumulator
+        self.name = name
+        self.view = view
+        self.ratio = 1.0
+        self.last_used = 0.0
+        self.queues: list[PartitionQueue] = []
+        self.sticky = sticky
+        self.sticky_queue: PartitionQueue | None = None
+        self.sticky_bytes = 0
+
+    def grow(self, view: TopicView) -> None:
+        """Take a newer view. Partitions are never fewer than before."""
+        self.view = view
+        for index in range(len(self.queues), len(view.partitions)):
+            self.queues.append(PartitionQueue(self, index))
+
+
+class Accumulator:
+    """All batches of a producer, and `send`, which appends to them."""
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        codec: int,
+        level: int | None,
+        buffer_memory: int,
+        max_request_size: int,
+        ignores_keys: bool,
+        random: Random,
+        now_ms: Callable[[], int],
+        monotonic: Callable[[], float],
+        wake: Callable[[], object],
+        fallback: Callable[..., Any],
+        block: Callable[[Delivery, float | None], object],
+        wait: Callable[[Delivery], Any],
+        lock: AbstractContextManager[Any],
+    ) -> None:
+        self.batch_size = batch_size
+        self.codec = codec
+        self.level = level
+        self.buffer_memory = buffer_memory
+        self.max_request_size = max_request_size
+        self.ignores_keys = ignores_keys
+        self.random = random
+        self.used = 0
+        self.is_fast = False
+        """Whether `send` may append by itself: records are taken, and nothing is to be called for one."""
+        self.topics: dict[str, TopicQueues] = {}
+        self.active: dict[PartitionQueue, None] = {}
+        """Partitions that have batches, in the order in which they got their first."""
+        self.incomplete: dict[Batch, None] = {}
+        self.block = block
+        self.wait = wait
+        self.lock = lock
+        self._now_ms = now_ms
+        self._monotonic = monotonic
+        self._wake = wake
+        self._fallback = fallback
+        self._locks = not (IS_COMPILED and type(BatchBuilder.append).__name__ != "function")
+
+    # Users' threads
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        on_delivery: Callable[[DeliveryReport], object] | None = None,
+    ) -> Any:
+        """Append a record as it is, if that needs nobody's help; else the fallback sends it."""
+        # A memoryview or a str, for instance, is for the fallback, which knows what to do with it.
+        if (
+            self.is_fast
+            and headers is None
+            and timestamp is None
+            and (value is None or type(value) is bytes)
+            and (key is None or type(key) is bytes)
+        ):
+            number = -1
+            if partition is not None:
+                number = partition
+                if number < 0:
+                    return self._fallback(topic, value, key, headers, partition, timestamp, on_delivery)
+            delivery = self.append(topic, key, value, None, number, -1, on_delivery)
+            if type(delivery) is Delivery:
+                return delivery
+        return self._fallback(topic, value, key, headers, partition, timestamp, on_delivery)
+
+    def append(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Any,
+        partition: int,
+        timestamp: int,
+        callback: Callable[[DeliveryReport], object] | None,
+    ) -> Any:
+        """Append a record of bytes: its Delivery, or NEEDS_TOPIC or NEEDS_ROOM where that is missing."""
+        if self._locks:
+            with self.lock:
+                return self._append(topic, key, value, headers, partition, timestamp, callback)
+        return self._append(topic, key, value, headers, partition, timestamp, callback)
+
+    def _append(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Any,
+        partition: int,
+        timestamp: int,
+        callback: Callable[[DeliveryReport], object] | None,
+    ) -> Any:
+        queues = self.topics.get(topic)
+        if queues is None:
+            return _NEEDS_TOPIC
+        if timestamp < 0:
+            timestamp = self._now_ms()
+        delivery = Delivery(timestamp, callback)
+        sticky = False
+        if partition >= 0:
+            if partition >= len(queues.queues):
+                return _NEEDS_TOPIC
+            queue = queues.queues[partition]
+        elif key is not None and not self.ignores_keys:
+            queue = queues.queues[(_murmur2(key) & 0x7FFFFFFF) % len(queues.queues)]
+        else:
+            sticky = True
+            if queues.sticky_queue is None:
+                queues.sticky_queue = queues.queues[queues.sticky.current(queues.view)]
+            queue = queues.sticky_queue
+        batch = queue.open
+        if batch is None or not batch.is_open or not batch.builder.append(timestamp, key, value, headers):
+            batch = self._new_batch(queues, queue, sticky, delivery, key, value, headers)
+            if batch is None:
+                return _NEEDS_ROOM
+        # From the append above to here no other thread has run, or this one has the lock.
+        delivery._batch = batch
+        delivery._index = batch.count
+        batch.count += 1
+        if callback is not None:
+            batch.watched.append(delivery)
+        if sticky:
+            queues.sticky_bytes += 8
+            if value is not None:
+                queues.sticky_bytes += len(value)
+            if key is not None:
+                queues.sticky_bytes += len(key)
+        return delivery
+
+    def _new_batch(
+        self,
+        queues: TopicQueues,
+        queue: PartitionQueue,
+        sticky: bool,
+        delivery: Delivery,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Any,
+    ) -> Batch | None:
+        """Append to a new batch; None where memory is used up."""
+        if self._locks:
+            return self._new_batch_locked(queues, queue, sticky, delivery, key, value, headers)
+        with self.lock:
+            return self._new_batch_locked(queues, queue, sticky, delivery, key, value, headers)
+
+    def _new_batch_locked(
+        self,
+        queues: TopicQueues,
+        queue: PartitionQueue,
+        sticky: bool,
+        delivery: Delivery,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Any,
+    ) -> Batch | None:
+        if sticky and queues.sticky_bytes >= self.batch_size:
+            # This partition has had its share: the next one, perhaps with an open batch.
+            queues.sticky.appended(queues.sticky_bytes, queues.view)
+            queues.sticky_bytes = 0
+            queue = queues.queues[queues.sticky.current(queues.view)]
+            queues.sticky_queue = queue
+        batch = queue.open
+        timestamp = delivery.timestamp
+        if batch is not None and batch.is_open and batch.builder.append(timestamp, key, value, headers):
+            return batch  # another thread has made it meanwhile
+        size = RECORD_OVERHEAD + (0 if key is None else len(key)) + (0 if value is None else len(value))
+        if headers is not None:
+            size += sum(10 + len(name) + (0 if data is None else len(data)) for name, data in headers)
+        if size > self.max_request_size or size > self.buffer_memory:
+            limit = "max.request.size" if size > self.max_request_size else "buffer.memory"
+            raise RecordTooLarge(
+                f"A record of about {size} bytes for {queues.name} is larger than {limit} allows "
+                f"({min(self.max_request_size, self.buffer_memory)})."
+            )
+        reserved = max(self.batch_size, size)
+        if self.used + reserved > self.buffer_memory and self.used > 0:
+            return None
+        builder = BatchBuilder(
+            codec=self.codec, level=self.level, batch_size=self.batch_size, ratio=queues.ratio
+        )
+        batch = Batch(queue, builder, self._monotonic(), reserved)
+        builder.append(timestamp, key, value, headers)
+        self.used += reserved
+        self.incomplete[batch] = None
+        queue.batches.append(batch)
+        self.active[queue] = None
+        queue.open = batch
+        self._wake()
+        return batch
+
+    # The loop's thread
+
+    def seal(self, queue: PartitionQueue, batch: Batch) -> None:
+        """The batch is about to be sent: it takes no more records."""
+        if batch.is_open:
+            with self.lock:
+                batch.is_open = False
+                if queue.open is batch:
+                    queue.open = None
+            batch.builder.close()
+            if self.codec:
+                queue.topic.ratio = next_ratio(queue.topic.ratio, batch.builder.ratio)
+
+    def release(self, batch: Batch) -> None:
+        """The batch is done: its memory is free."""
+        with self.lock:
+            self.used -= batch.reserved
+            batch.reserved = 0
+        self.incomplete.pop(batch, None)
+
+
+def _murmur2(data: bytes) -> int:
+    """The hash of Kafka's clients for keys; see `partitioners.murmur2`."""
+    length = len(data)
+    if cython.compiled:
+        raw = cython.cast("const unsigned char *", data)
+    else:
+        raw = data
+    value = 0x9747B28C ^ length
+    at = 0
+    while at + 4 <= length:
+        word = raw[at] | (raw[at + 1] << 8) | (raw[at + 2] << 16) | (raw[at + 3] << 24)
+        word = (word * 0x5BD1E995) & 0xFFFFFFFF
+        word ^= word >> 24
+        word = (word * 0x5BD1E995) & 0xFFFFFFFF
+        value = ((value * 0x5BD1E995) & 0xFFFFFFFF) ^ word
+        at += 4
+    if at < length:
+        word = raw[at]
+        if at + 1 < length:
+            word |= raw[at + 1] << 8
+        if at + 2 < length:
+            word |= raw[at + 2] << 16
+        value = ((value ^ word) * 0x5BD1E995) & 0xFFFFFFFF
+    value ^= value >> 13
+    value = (value * 0x5BD1E995) & 0xFFFFFFFF
+    return value ^ (value >> 15)
+
+
+def murmur2(data: Buffer) -> int:
+    """`_murmur2` for others."""
+    return _murmur2(bytes(data))

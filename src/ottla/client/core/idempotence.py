@@ -1,0 +1,235 @@
+"""Sequence numbers: how an idempotent producer's batches are written once and in order, whatever is lost.
+
+Each partition counts its records; the broker takes a batch only if its first number follows the last one that
+it has. The rules, as Kafka's clients keep them (KIP-98, 360):
+
+- A batch keeps its sequence while it is tried again, and batches of a partition are tried again in order.
+- A gap that cannot be filled (a batch was given up while nobody knows whether it was written) ends the
+  producer's epoch: a new one starts every partition that is affected at 0.
+- Batches under an old epoch are answered before a partition sends under the new one.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import TYPE_CHECKING
+
+from ottla.records.batch import decrement_sequence, increment_sequence
+from ottla.wire.errors import ErrorCode, for_code
+
+if TYPE_CHECKING:
+    from ottla.client.core.accumulator import Batch
+
+EPOCH_MAX = 0x7FFF - 1
+"""The last epoch that a client uses before it takes another producer id."""
+
+
+def _sequence_of(batch: Batch) -> int:
+    return batch.sequence
+
+
+class PartitionSequences:
+    """The numbers of one partition."""
+
+    __slots__ = (
+        "epoch",
+        "in_flight",
+        "last_acked_offset",
+        "last_acked_sequence",
+        "next_sequence",
+        "producer_id",
+        "unresolved_last_sequence",
+    )
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.next_sequence = 0
+        self.last_acked_sequence = -1
+        self.last_acked_offset = -1
+        self.in_flight: list[Batch] = []
+        """Batches with a sequence that are not done, by sequence: sent, or to be sent again."""
+        self.unresolved_last_sequence: int | None = None
+        """The last number of a batch that was given up while it may have been written."""
+
+    def begin(self, producer_id: int, epoch: int) -> None:
+        """Count from 0 under a new producer epoch; batches that are not done are numbered again."""
+        self.producer_id, self.epoch = producer_id, epoch
+        self.next_sequence = 0
+        self.last_acked_sequence = -1
+        self.unresolved_last_sequence = None
+        for batch in self.in_flight:
+            batch.producer_id, batch.producer_epoch = producer_id, epoch
+            batch.sequence = self.next_sequence
+            batch.is_reset = True
+            self.next_sequence = increment_sequence(self.next_sequence, batch.count)
+
+    def give(self, batch: Batch) -> None:
+        """Number a batch that is sent for the first time."""
+        batch.producer_id, batch.producer_epoch = self.producer_id, self.epoch
+        batch.sequence = self.next_sequence
+        self.next_sequence = increment_sequence(self.next_sequence, batch.count)
+        self.add(batch)
+
+    def add(self, batch: Batch) -> None:
+        insort(self.in_flight, batch, key=_sequence_of)
+
+    def remove(self, batch: Batch) -> None:
+        if batch in self.in_flight:
+            self.in_flight.remove(batch)
+
+    def acknowledge(self, batch: Batch) -> None:
+        """The broker has the batch."""
+        self.remove(batch)
+        if (batch.producer_id, batch.producer_epoch) != (self.producer_id, self.epoch):
+            return
+        last = increment_sequence(batch.sequence, batch.count - 1)
+        self.last_acked_sequence = last
+        if batch.base_offset >= 0:
+            self.last_acked_offset = max(self.last_acked_offset, batch.base_offset + batch.count - 1)
+
+    def is_next(self, batch: Batch) -> bool:
+        """Whether the batch follows the last one that the broker is known to have."""
+        return batch.sequence == increment_sequence(self.last_acked_sequence, 1)
+
+    def close_gap(self, batch: Batch) -> None:
+        """A batch was refused for good and never written: those behind it move up."""
+        for later in self.in_flight:
+            if later.sequence > batch.sequence:
+                later.sequence = decrement_sequence(later.sequence, batch.count)
+                later.is_reset = True
+        self.next_sequence = decrement_sequence(self.next_sequence, batch.count)
+
+    def leave_unresolved(self, batch: Batch) -> None:
+        """A batch was given up, and it may have been written."""
+        last = increment_sequence(batch.sequence, batch.count - 1)
+        self.unresolved_last_sequence = max(self.unresolved_last_sequence or 0, last)
+
+
+class Idempotence:
+    """The producer id and epoch, and the sequences of all partitions."""
+
+    def __init__(self, *, transactional: bool = False) -> None:
+        self.producer_id = -1
+        self.epoch = -1
+        self.transactional = transactional
+        self.partitions: list[PartitionSequences] = []
+        self.epoch_bump_wanted = False
+        self._to_renumber: list[PartitionSequences] = []
+
+    @property
+    def has_id(self) -> bool:
+        return self.producer_id >= 0
+
+    def set_id(self, producer_id: int, epoch: int) -> None:
+        """A producer id, new or with another epoch. A transactional producer starts all counts again."""
+        self.producer_id, self.epoch = producer_id, epoch
+        if self.transactional:
+            for sequences in self.partitions:
+                if not sequences.in_flight:
+                    sequences.begin(producer_id, epoch)
+        self.epoch_bump_wanted = False
+        for sequences in self._to_renumber:
+            sequences.begin(producer_id, epoch)
+        self._to_renumber.clear()
+
+    def sequences(self) -> PartitionSequences:
+        """The counts of a new partition."""
+        made = PartitionSequences(self.producer_id, self.epoch)
+        self.partitions.append(made)
+        return made
+
+    def may_send(self, sequences: PartitionSequences, batch: Batch) -> bool:
+        """Whether a batch at the head of its partition's queue may be sent now."""
+        if not self.has_id or sequences in self._to_renumber:
+            return False
+        in_flight = sequences.in_flight
+        if batch.sequence >= 0:
+            # It is tried again: in order, so it waits until it is the first of all that are not done.
+            return in_flight[0] is batch
+        if (sequences.producer_id, sequences.epoch) != (self.producer_id, self.epoch):
+            if in_flight:
+                return False
+            sequences.begin(self.producer_id, self.epoch)
+        if sequences.unresolved_last_sequence is not None:
+            return False
+        # While one is to be tried again nothing new overtakes it.
+        return all(one.is_in_flight for one in in_flight)
+
+    def settle_unresolved(self) -> None:
+        """Where all that was under way is answered, a gap is either filled or ends the epoch."""
+        for sequences in self.partitions:
+            if sequences.unresolved_last_sequence is None or sequences.in_flight:
+                continue
+            if sequences.last_acked_sequence == sequences.unresolved_last_sequence:
+                sequences.unresolved_last_sequence = None
+            elif not self.transactional:
+                self.want_epoch(sequences)
+
+    def want_epoch(self, sequences: PartitionSequences) -> None:
+        """This partition has a gap: the producer needs a new epoch, and it counts from 0 then."""
+        self.epoch_bump_wanted = True
+        if sequences not in self._to_renumber:
+            self._to_renumber.append(sequences)
+
+    @property
+    def may_bump(self) -> bool:
+        """Whether an epoch is wanted, and nothing is on the wire that would be numbered again."""
+        return self.epoch_bump_wanted and not any(
+            batch.is_in_flight for sequences in self._to_renumber for batch in sequences.in_flight
+        )
+
+    def bump(self) -> bool:
+        """Take the next epoch; False where a new producer id must be asked for."""
+        if self.epoch >= EPOCH_MAX:
+            self.producer_id = self.epoch = -1
+            return False
+        self.set_id(self.producer_id, self.epoch + 1)
+        return True
+
+    def may_retry(
+        self, sequences: PartitionSequences, batch: Batch, code: int, log_start_offset: int
+    ) -> bool:
+        """Whether a batch that was refused is worth another try, and what must change before it."""
+        is_unresolved = sequences.unresolved_last_sequence is not None
+        is_current = (batch.producer_id, batch.producer_epoch) == (self.producer_id, self.epoch)
+        if code == ErrorCode.UNKNOWN_PRODUCER_ID:
+            if log_start_offset < 0 or batch.is_reset:
+                return True
+            if sequences.last_acked_offset < log_start_offset:
+                # Retention removed what the broker knew of this producer.
+                if self.transactional:
+                    sequences.begin(self.producer_id, self.epoch)
+                elif is_current:
+                    self.want_epoch(sequences)
+                return True
+            if not self.transactional:
+                if is_current:
+                    self.want_epoch(sequences)
+                return True
+            return False
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            if not is_unresolved and (batch.is_reset or not sequences.is_next(batch)):
+                return True  # one before it is still to come
+            if not self.transactional:
+                after = increment_sequence(sequences.unresolved_last_sequence or 0, 1)
+                if is_current and (not is_unresolved or batch.sequence == after):
+                    self.want_epoch(sequences)
+                return True
+            return False
+        return for_code(code).retriable
+
+    def failed(self, sequences: PartitionSequences, batch: Batch, code: int, *, was_refused: bool) -> None:
+        """A batch is given up. `was_refused`: the broker said so, hence it was not written."""
+        sequences.remove(batch)
+        if batch.sequence < 0:
+            return
+        if code == ErrorCode.UNKNOWN_PRODUCER_ID and self.transactional:
+            sequences.begin(self.producer_id, self.epoch)
+        elif was_refused:
+            if self.transactional:
+                sequences.close_gap(batch)
+            else:
+                self.want_epoch(sequences)
+        else:
+            sequences.leave_unresolved(batch)

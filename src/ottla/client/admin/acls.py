@@ -1,0 +1,234 @@
+"""Access rules: who may do what with which resource."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ottla.client.admin.engine import Engine, Role
+from ottla.client.admin.permissions import AclOperation
+from ottla.client.admin.results import Results, check, failure
+from ottla.wire.errors import InvalidRequest
+from ottla.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from ottla.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+ANY_HOST = "*"
+CLUSTER_NAME = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
+
+
+class AclResourceType(IntEnum):
+    """What a rule is about."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+    @classmethod
+    def _missing_(cls, value: object) -> AclResourceType:
+        return cls.UNKNOWN
+
+
+class PatternType(IntEnum):
+    """How the name of a resource is meant. MATCH and ANY are for filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+    @classmethod
+    def _missing_(cls, value: object) -> PatternType:
+        return cls.UNKNOWN
+
+
+class AclPermission(IntEnum):
+    """Whether a rule allows or forbids."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+    @classmethod
+    def _missing_(cls, value: object) -> AclPermission:
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """A rule. `principal` is like "User:ann", "User:*" is everybody."""
+
+    resource_type: AclResourceType
+    resource_name: str
+    principal: str
+    operation: AclOperation
+    permission: AclPermission = AclPermission.ALLOW
+    host: str = ANY_HOST
+    pattern_type: PatternType = PatternType.LITERAL
+
+
+@dataclass(frozen=True, slots=True)
+class AclFilter:
+    """Rules that match in everything that is named: None and ANY match all."""
+
+    resource_type: AclResourceType = AclResourceType.ANY
+    resource_name: str | None = None
+    principal: str | None = None
+    operation: AclOperation = AclOperation.ANY
+    permission: AclPermission = AclPermission.ANY
+    host: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+
+
+async def describe_acls(
+    engine: Engine, wanted: AclFilter | None = None, *, timeout_ms: int | None = None
+) -> tuple[Acl, ...]:
+    """The rules that a filter finds; without one: all."""
+    by = wanted or AclFilter()
+    request = DescribeAclsRequest(
+        resource_type_filter=by.resource_type,
+        resource_name_filter=by.resource_name,
+        pattern_type_filter=by.pattern_type,
+        principal_filter=by.principal,
+        host_filter=by.host,
+        operation=by.operation,
+        permission_type=by.permission,
+    )
+    return await engine.call(
+        "describe_acls",
+        Role.BROKER_OR_CONTROLLER,
+        lambda timeout_ms: request,
+        read_acls,
+        deadline=engine.deadline(timeout_ms),
+    )
+
+
+def read_acls(answer: DescribeAclsResponse) -> tuple[Acl, ...]:
+    """The rules in an answer; pure."""
+    check(answer.error_code, answer.error_message)
+    return tuple(
+        Acl(
+            AclResourceType(resource.resource_type),
+            resource.resource_name,
+            one.principal,
+            AclOperation(one.operation),
+            AclPermission(one.permission_type),
+            one.host,
+            PatternType(resource.pattern_type),
+        )
+        for resource in answer.resources
+        for one in resource.acls
+    )
+
+
+async def create_acls(
+    engine: Engine, acls: Iterable[Acl], *, timeout_ms: int | None = None
+) -> Results[Acl, None]:
+    """Make rules. One that is there already is no error."""
+    listed = list(dict.fromkeys(acls))
+    vague = {acl: error for acl in listed if (error := _vagueness(acl)) is not None}
+
+    def build(acls: Collection[Acl], timeout_ms: int) -> CreateAclsRequest:
+        return CreateAclsRequest(
+            creations=[
+                CreateAclsRequest.AclCreation(
+                    resource_type=acl.resource_type,
+                    resource_name=acl.resource_name,
+                    resource_pattern_type=acl.pattern_type,
+                    principal=acl.principal,
+                    host=acl.host,
+                    operation=acl.operation,
+                    permission_type=acl.permission,
+                )
+                for acl in acls
+            ]
+        )
+
+    def read(acls: Collection[Acl], answer: CreateAclsResponse) -> dict[Acl, Exception | None]:
+        return {
+            acl: failure(told.error_code, told.error_message) if told.error_code else None
+            for acl, told in zip(acls, answer.results, strict=False)
+        }
+
+    places = {acl: Role.BROKER_OR_CONTROLLER for acl in listed if acl not in vague}
+    done: Results[Acl, None] = await engine.items(
+        "create_acls", places, build, read, deadline=engine.deadline(timeout_ms)
+    )
+    return Results({acl: vague[acl] if acl in vague else done[acl] for acl in listed})
+
+
+def _vagueness(acl: Acl) -> Exception | None:
+    """What a rule may not leave open."""
+    vague = {
+        "resource type": acl.resource_type in (AclResourceType.ANY, AclResourceType.UNKNOWN),
+        "pattern type": acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED),
+        "operation": acl.operation in (AclOperation.ANY, AclOperation.UNKNOWN),
+        "permission": acl.permission in (AclPermission.ANY, AclPermission.UNKNOWN),
+    }
+    open_parts = [name for name, is_vague in vague.items() if is_vague]
+    if open_parts:
+        return InvalidRequest(f"A rule must be definite: its {', '.join(open_parts)} must be given.")
+    return None
+
+
+async def delete_acls(
+    engine: Engine, filters: Iterable[AclFilter], *, timeout_ms: int | None = None
+) -> Results[AclFilter, tuple[Acl, ...]]:
+    """Delete the rules that filters find; the results are the rules that are gone."""
+
+    def build(filters: Collection[AclFilter], timeout_ms: int) -> DeleteAclsRequest:
+        return DeleteAclsRequest(
+            filters=[
+                DeleteAclsRequest.DeleteAclsFilter(
+                    resource_type_filter=by.resource_type,
+                    resource_name_filter=by.resource_name,
+                    pattern_type_filter=by.pattern_type,
+                    principal_filter=by.principal,
+                    host_filter=by.host,
+                    operation=by.operation,
+                    permission_type=by.permission,
+                )
+                for by in filters
+            ]
+        )
+
+    places = dict.fromkeys(filters, Role.BROKER_OR_CONTROLLER)
+    return await engine.items(
+        "delete_acls", places, build, read_deleted, deadline=engine.deadline(timeout_ms)
+    )
+
+
+def read_deleted(
+    filters: Collection[AclFilter], answer: DeleteAclsResponse
+) -> dict[AclFilter, tuple[Acl, ...] | Exception]:
+    """The rules that were deleted; an error of one of them is that of its filter. Pure."""
+    outcomes: dict[AclFilter, tuple[Acl, ...] | Exception] = {}
+    for by, told in zip(filters, answer.filter_results, strict=False):
+        failed = next((one for one in told.matching_acls if one.error_code), None)
+        if told.error_code:
+            outcomes[by] = failure(told.error_code, told.error_message)
+        elif failed is not None:
+            outcomes[by] = failure(failed.error_code, failed.error_message)
+        else:
+            outcomes[by] = tuple(
+                Acl(
+                    AclResourceType(one.resource_type),
+                    one.resource_name,
+                    one.principal,
+                    AclOperation(one.operation),
+                    AclPermission(one.permission_type),
+                    one.host,
+                    PatternType(one.pattern_type),
+                )
+                for one in told.matching_acls
+            )
+    return outcomes

@@ -1,0 +1,183 @@
+"""Records that were fetched and wait for the user.
+
+Rule: one piece belongs to one partition and one `stamp` of it; a piece of an older stamp is dropped unseen.
+The loop puts pieces in, the user's thread takes records out: the queue is a deque, and every counter has one
+writer, so neither waits for the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any, Protocol
+
+from ottla.client.core.positions import PartitionState
+
+_HEAD = Struct(">qiib")  # base offset, length, leader epoch, magic
+_LAST_OFFSET_DELTA = Struct(">i")
+_LENGTH_END = 12  # what the length field does not count
+_HEADER_V2 = 61
+
+
+class Reader(Protocol):
+    """Records of one piece, decoded as they are taken."""
+
+    next_offset: int
+    exhausted: bool
+    last_leader_epoch: int | None
+
+    def take(self, count: int) -> list[Any]: ...
+
+
+def whole_batches(records: memoryview) -> tuple[int, int, int | None]:
+    """(bytes of the whole batches, the offset after them, the leader epoch of the last); offset -1: none."""
+    position, total = 0, len(records)
+    next_offset = -1
+    epoch: int | None = None
+    while position + _HEAD.size <= total:
+        base, length, leader_epoch, magic = _HEAD.unpack_from(records, position)
+        end = position + _LENGTH_END + length
+        if end > total or length <= 0:
+            break
+        if magic >= 2:
+            if length + _LENGTH_END < _HEADER_V2:
+                break
+            next_offset = base + _LAST_OFFSET_DELTA.unpack_from(records, position + 23)[0] + 1
+            epoch = leader_epoch if leader_epoch >= 0 else None
+        else:
+            next_offset, epoch = base + 1, None
+        position = end
+    return position, next_offset, epoch
+
+
+class Piece:
+    """What one fetch brought for one partition."""
+
+    __slots__ = ("aborted", "epoch", "next_offset", "reader", "records", "size", "stamp", "state")
+
+    def __init__(
+        self,
+        state: PartitionState,
+        records: memoryview,
+        next_offset: int,
+        epoch: int | None,
+        aborted: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.state = state
+        self.stamp = state.stamp
+        self.records = records
+        self.size = len(records)
+        self.next_offset = next_offset
+        self.epoch = epoch
+        self.aborted = aborted
+        self.reader: Reader | None = None
+
+
+class Buffer:
+    """The pieces of all partitions, in the order in which they came."""
+
+    def __init__(self, open_reader: Callable[[Piece, int], Reader]) -> None:
+        self._open = open_reader
+        self.ready: deque[Piece] = deque()
+        self._parked: list[Piece] = []  # of paused partitions
+        self.bytes_arrived = 0
+        self.bytes_taken = 0
+
+    @property
+    def bytes_buffered(self) -> int:
+        return self.bytes_arrived - self.bytes_taken
+
+    def put(self, piece: Piece) -> None:
+        """Called on the loop."""
+        piece.state.arrived += 1
+        self.bytes_arrived += piece.size
+        self.ready.append(piece)
+
+    def take(self, count: int, *, hold: bool = False) -> tuple[Piece, list[Any]] | None:
+        """Up to `count` records of one partition, whose position moves behind them; None: nothing is here.
+
+        With `hold` the records count as buffered until `release` or `give_back`.
+        """
+        ready = self.ready
+        while ready:
+            piece = ready[0]
+            state = piece.state
+            if piece.stamp != state.stamp:
+                ready.popleft()
+                self.bytes_taken += piece.size
+                continue
+            if state.paused:
+                self._parked.append(ready.popleft())
+                continue
+            reader = piece.reader
+            if reader is None:
+                reader = piece.reader = self._open(piece, state.position)
+            records = reader.take(count)
+            if reader.last_leader_epoch is not None:
+                state.position_epoch = reader.last_leader_epoch
+            if not reader.exhausted:
+                state.position = reader.next_offset
+            else:
+                ready.popleft()
+                state.position = max(reader.next_offset, piece.next_offset)
+                self.bytes_taken += piece.size
+                if not hold or not records:
+                    state.taken += 1  # after the position: the loop may set that once nothing is buffered
+            if records:
+                return piece, records
+        return None
+
+    def release(self, piece: Piece) -> None:
+        """The user has gone through all that was taken with `hold`."""
+        if piece.reader is not None and piece.reader.exhausted and piece.stamp == piece.state.stamp:
+            piece.state.taken += 1
+
+    def give_back(self, piece: Piece, last: Any, rest: Sequence[Any]) -> None:
+        """Undo the taking of `rest`, which followed the record `last`, if any, in one take with `hold`."""
+        state = piece.state
+        if piece.stamp != state.stamp:
+            return  # given back to the group, or sought: the position is another already
+        if not rest:
+            self.release(piece)
+            return
+        if piece.reader is not None and piece.reader.exhausted:
+            self.ready.appendleft(piece)
+            self.bytes_taken -= piece.size
+        piece.reader = None  # it is read again from the position on
+        state.position = rest[0].offset
+        state.position_epoch = None if last is None else last.leader_epoch
+
+    def take_piece(self) -> tuple[Piece, int] | None:
+        """A whole piece as bytes and the offset to read it from; its partition's position moves behind it."""
+        ready = self.ready
+        while ready:
+            piece = ready.popleft()
+            state = piece.state
+            if piece.stamp != state.stamp:
+                self.bytes_taken += piece.size
+            elif state.paused:
+                self._parked.append(piece)
+            else:
+                position, state.position = state.position, piece.next_offset
+                state.position_epoch = piece.epoch
+                self.bytes_taken += piece.size
+                state.taken += 1
+                return piece, position
+        return None
+
+    def unpark(self) -> None:
+        """Paused partitions may have been resumed: look at their pieces again. The user's thread waits."""
+        parked, self._parked = self._parked, []
+        for piece in reversed(parked):
+            if piece.stamp == piece.state.stamp:
+                self.ready.appendleft(piece)
+            else:
+                self.bytes_taken += piece.size
+
+    def drop_stale(self) -> None:
+        """Let go of pieces whose partition was given back or sought. The user's thread waits."""
+        self.unpark()
+        for piece in [piece for piece in self.ready if piece.stamp != piece.state.stamp]:
+            self.ready.remove(piece)
+            self.bytes_taken += piece.size

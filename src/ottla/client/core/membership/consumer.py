@@ -1,0 +1,298 @@
+"""The consumer protocol (KIP-848): the coordinator assigns, and one kind of heartbeat says everything.
+
+Rule: a heartbeat names what the member owns only when that has changed and the user has heard of it; a field
+that the coordinator knows already is left out. After anything doubtful everything is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.core.membership.face import Call, Change, Effect, Fail, Learn, MemberSettings, Send
+from ottla.client.values import TopicPartition
+from ottla.wire.errors import ErrorCode, for_code
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request
+
+if TYPE_CHECKING:
+    from ottla.client.core.metadata import ClusterView
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+
+_COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+_RETRIED = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+
+
+class ConsumerMembership:
+    """A member of a group of `group.protocol=consumer`."""
+
+    def __init__(self, settings: MemberSettings, member_id: str) -> None:
+        self._settings = settings
+        self.member_id = member_id
+        self.generation = JOIN_EPOCH
+        self.owned: frozenset[TopicPartition] = frozenset()
+        self._topics: frozenset[str] | None = None
+        self._pattern: str | None = None
+        self._target: dict[bytes, frozenset[int]] | None = None
+        self._names: dict[bytes, str] = {}
+        self._ids: dict[str, bytes] = {}
+        self._learning = False
+        self._calling: Call | None = None
+        self._asking: Send | None = None
+        self._sent_topics: tuple[frozenset[str] | None, str | None] | None = None
+        self._acknowledged: frozenset[TopicPartition] | None = None
+        self._interval_ms = settings.heartbeat_interval_ms
+        self._next_at_ms = 0
+        self._fenced = False
+        self._stale = False
+        self._leave_first = False
+        self._over = False
+        self._failed: Exception | None = None
+
+    @property
+    def is_stable(self) -> bool:
+        return (
+            self.generation > 0
+            and self._calling is None
+            and self._target is not None
+            and self._resolved() == self.owned == self._acknowledged
+        )
+
+    def subscribe(self, topics: Collection[str], pattern: str | None = None) -> None:
+        self._topics = frozenset(topics)
+        self._pattern = pattern
+        self._next_at_ms = 0
+
+    # What to do.
+
+    def effects(self, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if self._over:
+            return effects
+        if self._failed is not None:
+            self._reconcile(effects)  # what is owned is lost, and the user hears of it first
+            if self._calling is None:
+                effects.append(Fail(self._failed))
+                self._failed, self._over = None, True
+            return effects
+        if self._leave_first:
+            self._leave_first = False
+            effects.append(self._leave_request())
+        if self._topics is None or self._stale:
+            return effects
+        self._reconcile(effects)
+        if self._asking is None and self._may_ask(now_ms):
+            effects.append(self._heartbeat(now_ms))
+        return effects
+
+    def wake_at_ms(self) -> int | None:
+        if self._over or self._failed or self._topics is None or self._stale or self._asking is not None:
+            return None
+        if not self._may_ask(self._next_at_ms):
+            return None
+        return self._next_at_ms
+
+    def _reconcile(self, effects: list[Effect]) -> None:
+        if self._calling is not None:
+            return
+        if self._fenced:
+            if self.owned:
+                self._call(effects, Change.LOST, self.owned)
+            else:
+                self._fenced = False
+            return
+        if self.generation <= 0 or self._target is None:
+            return
+        target = self._resolved()
+        if target is None:
+            if not self._learning:
+                self._learning = True
+                effects.append(Learn(None))
+            return
+        if self.owned - target:
+            self._call(effects, Change.REVOKED, self.owned - target)
+        elif target - self.owned:
+            added = target - self.owned
+            self.owned = target
+            self._call(effects, Change.ASSIGNED, added)
+
+    def _call(self, effects: list[Effect], change: Change, partitions: frozenset[TopicPartition]) -> None:
+        self._calling = Call(change, partitions)
+        effects.append(self._calling)
+
+    def called(self, call: Call) -> None:
+        if call is not self._calling:
+            return
+        self._calling = None
+        if call.change is not Change.ASSIGNED:
+            self.owned -= call.partitions
+        if call.change is Change.LOST:
+            self._fenced = False
+        self._next_at_ms = 0  # the coordinator waits to hear of it
+
+    def _resolved(self) -> frozenset[TopicPartition] | None:
+        """The target by names of topics; None while a name is not known."""
+        found = []
+        for topic_id, partitions in (self._target or {}).items():
+            name = self._names.get(topic_id)
+            if name is None:
+                return None
+            found += [TopicPartition(name, index) for index in partitions]
+        return frozenset(found)
+
+    # Heartbeats.
+
+    def _may_ask(self, now_ms: int) -> bool:
+        if self.generation == JOIN_EPOCH and (self._fenced or self._calling is not None):
+            return False  # what was lost must be given up before joining anew
+        return now_ms >= self._next_at_ms
+
+    def _heartbeat(self, now_ms: int) -> Send:
+        settings = self._settings
+        joining = self.generation == JOIN_EPOCH
+        request = Request(group_id=settings.group_id, member_id=self.member_id, member_epoch=self.generation)
+        request.instance_id = settings.instance_id
+        subscription = (self._topics, self._pattern)
+        if joining or self._sent_topics is None:
+            request.rack_id = settings.rack or None
+            request.rebalance_timeout_ms = settings.rebalance_timeout_ms
+            request.server_assignor = settings.server_assignor
+        if joining or subscription != self._sent_topics:
+            request.subscribed_topic_names = sorted(self._topics or ())
+            if self._pattern is not None:
+                request.subscribed_topic_regex = self._pattern
+            elif self._sent_topics is not None and self._sent_topics[1] is not None:
+                request.subscribed_topic_regex = ""
+        if joining:
+            request.topic_partitions = []
+        elif self._calling is None and self.owned != self._acknowledged:
+            request.topic_partitions = self._owned_by_id()
+        self._sent_topics = subscription
+        self._next_at_ms = now_ms + self._interval_ms
+        timeout_ms = settings.request_timeout_ms
+        self._asking = Send("heartbeat", request, timeout_ms, self.generation)
+        return self._asking
+
+    def _owned_by_id(self) -> list[Request.TopicPartitions]:
+        topics: dict[str, list[int]] = {}
+        for partition in sorted(self.owned):
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        return [
+            Request.TopicPartitions(topic_id=self._ids[name], partitions=found)
+            for name, found in topics.items()
+            if name in self._ids
+        ]
+
+    def answered(self, sent: Send, answer: Any, now_ms: int) -> None:
+        if sent is not self._asking:
+            return
+        self._asking = None
+        code = answer.error_code
+        if code:
+            self._refused(code, answer.error_message, now_ms)
+            return
+        if sent.generation != self.generation or self._over or self._stale:
+            return
+        if answer.member_id:
+            self.member_id = answer.member_id
+        self.generation = answer.member_epoch
+        self._interval_ms = answer.heartbeat_interval_ms or self._interval_ms
+        if sent.request.topic_partitions is not None:  # type: ignore[attr-defined]
+            self._acknowledged = self._named(sent.request.topic_partitions)  # type: ignore[attr-defined]
+        if answer.assignment is not None:
+            self._target = {
+                topic.topic_id: frozenset(topic.partitions) for topic in answer.assignment.topic_partitions
+            }
+        if self._calling is None and self.owned != self._acknowledged:
+            self._next_at_ms = 0
+
+    def _named(self, topics: Collection[Any]) -> frozenset[TopicPartition]:
+        return frozenset(
+            TopicPartition(self._names.get(topic.topic_id, ""), index)
+            for topic in topics
+            for index in topic.partitions
+        )
+
+    def _refused(self, code: int, message: str | None, now_ms: int) -> None:
+        if code in _FENCED:
+            self._fence()
+            self._next_at_ms = 0
+        elif code in _COORDINATOR_MOVED or code in _RETRIED:
+            self._repeat(now_ms)
+        else:
+            self._failed = for_code(code)(message)
+            self._fence()
+
+    def _fence(self) -> None:
+        self.generation = JOIN_EPOCH
+        self._fenced = True
+        self._target = None
+        self._acknowledged = None
+        self._sent_topics = None
+
+    def _repeat(self, now_ms: int) -> None:
+        """Whether the coordinator has heard us is not known: say everything again."""
+        self._sent_topics = None
+        self._acknowledged = None
+        self._next_at_ms = now_ms + self._settings.retry_backoff_ms
+
+    def unanswered(self, sent: Send, now_ms: int) -> None:
+        if sent is self._asking:
+            self._asking = None
+            self._repeat(now_ms)
+
+    # What else happens.
+
+    def learned(self, view: ClusterView, now_ms: int) -> None:
+        self._learning = False
+        self.view_changed(view)
+
+    def view_changed(self, view: ClusterView) -> None:
+        for topic_id, name in view.topic_names.items():
+            self._names[topic_id] = name
+            self._ids[name] = topic_id
+
+    def rejoin(self, reason: str) -> None:
+        """The coordinator decides alone when to assign anew: nothing to do."""
+
+    def expire(self, now_ms: int) -> None:
+        if self._stale or self._over or self.generation <= 0:
+            return
+        self._stale = self._leave_first = True
+
+    def polled(self) -> None:
+        if self._stale:
+            self._stale = False
+            self._next_at_ms = 0
+
+    def _leave_request(self) -> Send:
+        static = self._settings.instance_id is not None
+        request = Request(
+            group_id=self._settings.group_id,
+            member_id=self.member_id,
+            member_epoch=LEAVE_STATIC_EPOCH if static else LEAVE_EPOCH,
+            instance_id=self._settings.instance_id,
+        )
+        self._asking = None
+        self._fence()
+        return Send("leave", request, self._settings.request_timeout_ms, -1)
+
+    def leave(self, *, remain: bool | None = None) -> tuple[Call | None, Send | None]:
+        lost = self._fenced or self._stale or self.generation <= 0
+        call = Call(Change.LOST if lost else Change.REVOKED, self.owned) if self.owned else None
+        is_member = self.generation > 0 or (self._asking is not None and not self._fenced)
+        send = self._leave_request() if is_member and not remain else None
+        if send is not None and remain is False:
+            send.request.member_epoch = LEAVE_EPOCH  # type: ignore[attr-defined]
+        self._over = True
+        self.owned = frozenset()
+        return call, send

@@ -1,0 +1,115 @@
+"""What the two group protocols have in common for the engine that drives them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from ottla.client.values import TopicPartition
+from ottla.wire.message import Message
+
+if TYPE_CHECKING:
+    from ottla.client.core.metadata import ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """What a member tells its coordinator of itself."""
+
+    group_id: str
+    instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    rebalance_timeout_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    rack: str | None = None
+    server_assignor: str | None = None
+
+
+class Change(Enum):
+    """What a rebalance tells the user."""
+
+    ASSIGNED = "assigned"
+    REVOKED = "revoked"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A request to the coordinator; its answer goes to `answered`, or `unanswered` says that none came."""
+
+    kind: str
+    request: Message
+    timeout_ms: int
+    generation: int  # the member's when it was made: an answer of another time is not taken
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Something that the user must hear before the member goes on: `called` says that it has."""
+
+    change: Change
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Learn:
+    """Metadata that the member needs: `learned` brings it. None: names of topics that it has ids of."""
+
+    topics: frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """An error that the user must see: the next poll raises it."""
+
+    error: Exception
+
+
+Effect: TypeAlias = Send | Call | Learn | Fail
+
+
+class Membership(Protocol):
+    """One member. Times are milliseconds of a clock that never goes back."""
+
+    member_id: str
+    generation: int  # the member epoch in the consumer protocol; -1 or 0 outside the group
+    owned: frozenset[TopicPartition]
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether the group has nothing more to ask of this member for now."""
+
+    def subscribe(self, topics: Collection[str], pattern: str | None = None) -> None: ...
+
+    def effects(self, now_ms: int) -> list[Effect]:
+        """What to do now. Each effect is given out once."""
+
+    def wake_at_ms(self) -> int | None:
+        """When `effects` has something new at the latest, if nothing else happens."""
+
+    def answered(self, sent: Send, answer: Any, now_ms: int) -> None: ...
+
+    def unanswered(self, sent: Send, now_ms: int) -> None:
+        """The connection was lost, the time was over, or another node is the coordinator."""
+
+    def called(self, call: Call) -> None:
+        """The user has been told."""
+
+    def learned(self, view: ClusterView, now_ms: int) -> None: ...
+
+    def view_changed(self, view: ClusterView) -> None: ...
+
+    def expire(self, now_ms: int) -> None:
+        """The user has not polled for too long: leave, and come back when it does."""
+
+    def polled(self) -> None: ...
+
+    def rejoin(self, reason: str) -> None:
+        """Ask the group for another rebalance, where the protocol has that."""
+
+    def leave(self, *, remain: bool | None = None) -> tuple[Call | None, Send | None]:
+        """What to tell the user and then the coordinator at the end. The machine does nothing more."""

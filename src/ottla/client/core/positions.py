@@ -1,0 +1,371 @@
+"""Where a consumer stands in each partition, and what must be asked before it may go on.
+
+Two offsets are kept apart. `position` is the next record that the user gets: only taking records and seeking
+move it. `fetch_offset` is the next record to ask a broker for: it runs ahead by what is buffered. Rule: a
+position that a broker or a policy decides (reset, truncation) is set only when nothing is buffered, so that
+no record is skipped or given twice; `stamp` tells buffers and answers of before such a change from those of
+after it. Counters that two threads count have one writer each (`arrived` and `taken`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.client.errors import LogTruncated, NoOffset
+from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.wire.errors import OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from ottla.client.core.metadata import ClusterView
+
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+
+_DURATION = re.compile(
+    r"P(?=.)(?:(?P<days>\d+)D)?"
+    r"(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(?:[.,](?P<fraction>\d{0,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What `auto.offset.reset` says: none, earliest, latest, or so long ago."""
+
+    kind: str
+    duration_ms: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Reset:
+        """Read the setting; ValueError says what is wrong with it."""
+        kind, _, duration = text.partition(":")
+        kind = kind.lower()
+        if kind in ("none", "earliest", "latest") and not duration:
+            return cls(kind)
+        match = _DURATION.fullmatch(duration) if kind == "by_duration" else None
+        if match is None:
+            raise ValueError(
+                f"auto.offset.reset is {text!r}: give earliest, latest, none or by_duration:PnDTnHnMn.nS."
+            )
+        parts = {name: int(value or 0) for name, value in match.groupdict().items() if name != "fraction"}
+        minutes = (parts["days"] * 24 + parts["hours"]) * 60 + parts["minutes"]
+        fraction_ms = int(f"{match['fraction'] or '':0<3}"[:3])
+        return cls("by_duration", (minutes * 60 + parts["seconds"]) * 1000 + fraction_ms)
+
+    def timestamp(self, now_ms: int) -> int | None:
+        """What to ask the partition's leader for; None where there is no policy."""
+        match self.kind:
+            case "earliest":
+                return EARLIEST_TIMESTAMP
+            case "latest":
+                return LATEST_TIMESTAMP
+            case "by_duration":
+                return max(0, now_ms - self.duration_ms)
+        return None
+
+
+class Phase(Enum):
+    """What a partition needs before it can be fetched."""
+
+    COMMITTED = "the group's committed offset"
+    RESET = "an offset from its leader"
+    VALIDATE = "the leader's word that the log still has what was read"
+    FETCH = "nothing: it is fetched"
+    FAILED = "the user: a seek"
+
+
+class PartitionState:
+    """One assigned partition."""
+
+    __slots__ = (
+        "arrived",
+        "error",
+        "fetch_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "last_stable_offset",
+        "leader",
+        "leader_epoch",
+        "log_start_offset",
+        "partition",
+        "paused",
+        "pending",
+        "phase",
+        "position",
+        "position_epoch",
+        "preferred_replica",
+        "preferred_until_ms",
+        "reset",
+        "retry_at_ms",
+        "stamp",
+        "taken",
+        "topic",
+    )
+
+    def __init__(self, partition: TopicPartition, *, pending: bool = False) -> None:
+        self.partition = partition
+        self.topic = partition.topic
+        self.stamp = 0
+        self.phase = Phase.COMMITTED
+        self.position = -1
+        self.position_epoch: int | None = None  # the leader epoch of the record before the position
+        self.fetch_offset = -1
+        self.fetch_epoch: int | None = None
+        self.leader = -1
+        self.leader_epoch = -1
+        self.preferred_replica = -1
+        self.preferred_until_ms = 0
+        self.paused = False
+        self.pending = pending  # the user has not been told of it yet
+        self.reset: Reset | None = None
+        self.error: Exception | None = None
+        self.retry_at_ms = 0
+        self.arrived = 0  # pieces put into the buffer
+        self.taken = 0  # pieces that the user has gone through
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+
+    @property
+    def buffered(self) -> int:
+        """Pieces fetched and not yet gone through."""
+        return self.arrived - self.taken
+
+    def place(self, offset: int, epoch: int | None) -> None:
+        """Go on from `offset`; whatever is buffered or under way is of the past."""
+        self.stamp += 1
+        self.position = self.fetch_offset = offset
+        self.position_epoch = self.fetch_epoch = epoch
+        self.arrived = self.taken = 0
+        self.preferred_replica = -1
+        self.retry_at_ms = 0
+        self.reset = None
+        self.error = None
+        self.phase = Phase.FETCH
+
+    def validate(self) -> None:
+        """Ask the leader, before going on, whether its log has what was read up to here."""
+        if self.fetch_epoch is not None:
+            self.phase = Phase.VALIDATE
+            self.retry_at_ms = 0
+
+    def ask_reset(self, reset: Reset) -> None:
+        """Go where `reset` says, once the leader has named the offset."""
+        self.stamp += 1
+        self.arrived = self.taken = 0
+        self.position = self.fetch_offset = -1
+        self.position_epoch = self.fetch_epoch = None
+        self.reset = reset
+        self.error = None
+        self.retry_at_ms = 0
+        self.phase = Phase.RESET
+
+    def fail(self, error: Exception) -> None:
+        self.phase = Phase.FAILED
+        self.error = error
+
+
+class Leaders(Protocol):
+    """The part of a cluster's view that positions need."""
+
+    def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
+        """(node id, leader epoch); -1 where it is not known."""
+
+
+class ViewLeaders:
+    """Leaders as a ClusterView names them."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+
+    def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
+        topic = self._view.topics.get(partition.topic)
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+            return -1, -1
+        found = topic.partitions[partition.partition]
+        return found.leader, found.leader_epoch
+
+
+class Positions:
+    """All assigned partitions. The event loop owns it; a user's thread only moves `position` and `taken`."""
+
+    def __init__(self, reset: Reset) -> None:
+        self.reset = reset
+        self.states: dict[TopicPartition, PartitionState] = {}
+
+    def add(self, partitions: Iterable[TopicPartition], *, pending: bool = False) -> None:
+        for partition in partitions:
+            if partition not in self.states:
+                self.states[partition] = PartitionState(partition, pending=pending)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            state = self.states.pop(partition, None)
+            if state is not None:
+                state.stamp += 1  # its buffers are void, also for one who still holds the state
+
+    def announced(self, partitions: Iterable[TopicPartition]) -> None:
+        """The user knows of these partitions now: they may be fetched."""
+        for partition in partitions:
+            state = self.states.get(partition)
+            if state is not None:
+                state.pending = False
+
+    def seek(self, partition: TopicPartition, offset: int, epoch: int | None = None) -> None:
+        state = self.states[partition]
+        state.place(offset, epoch)
+        state.validate()
+
+    def seek_by(self, partition: TopicPartition, reset: Reset) -> None:
+        self.states[partition].ask_reset(reset)
+
+    # The group's committed offsets.
+
+    def without_committed(self) -> list[TopicPartition]:
+        """Partitions whose committed offset is to be asked for."""
+        return [
+            partition
+            for partition, state in self.states.items()
+            if state.phase is Phase.COMMITTED and not state.pending
+        ]
+
+    def set_committed(self, found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+        """Start at what was committed, or by the policy where nothing was."""
+        for partition, committed in found.items():
+            state = self.states.get(partition)
+            if state is None or state.phase is not Phase.COMMITTED:
+                continue  # given back, or the user has sought meanwhile
+            if committed is not None:
+                state.place(committed.offset, committed.leader_epoch)
+                state.validate()
+            else:
+                self._reset_or_fail(
+                    state,
+                    NoOffset(
+                        f"{partition} has no committed offset and auto.offset.reset is none: "
+                        "seek to an offset, or set a policy."
+                    ),
+                )
+
+    def _reset_or_fail(self, state: PartitionState, error: Exception) -> None:
+        if self.reset.kind == "none":
+            state.fail(error)
+        else:
+            state.ask_reset(self.reset)
+
+    # Resets.
+
+    def wanted_resets(self, now_ms: int, wall_ms: int) -> dict[TopicPartition, int]:
+        """Partitions whose offset a leader must name, with the timestamp to ask for."""
+        wanted: dict[TopicPartition, int] = {}
+        for partition, state in self.states.items():
+            if state.phase is Phase.RESET and state.reset is not None and state.retry_at_ms <= now_ms:
+                timestamp = state.reset.timestamp(wall_ms)
+                assert timestamp is not None
+                wanted[partition] = timestamp
+        return wanted
+
+    def reset_to(self, partition: TopicPartition, stamp: int, offset: int, epoch: int | None) -> None:
+        """The leader's answer to a reset that was asked for at `stamp`."""
+        state = self.states.get(partition)
+        if state is not None and state.stamp == stamp and state.phase is Phase.RESET:
+            state.place(offset, epoch)
+
+    # Leaders and their epochs.
+
+    def follow_leaders(self, leaders: Leaders) -> None:
+        """Take note of new leaders: what was read under an older epoch is validated before going on."""
+        for partition, state in self.states.items():
+            leader, epoch = leaders.leader_of(partition)
+            if leader < 0 and epoch < 0:
+                continue
+            if epoch >= 0 and epoch < state.leader_epoch:
+                continue  # a node that lags behind told us
+            if epoch > state.leader_epoch and state.phase is Phase.FETCH and state.error is None:
+                state.validate()
+            if leader != state.leader:
+                state.preferred_replica = -1
+            state.leader = leader
+            state.leader_epoch = epoch
+
+    def wanted_validations(self, now_ms: int) -> list[PartitionState]:
+        """Partitions to ask OffsetForLeaderEpoch about: nothing of them is buffered any more."""
+        wanted = []
+        for state in self.states.values():
+            if state.phase is not Phase.VALIDATE or state.buffered or state.leader < 0:
+                continue
+            if state.fetch_epoch is None or state.leader_epoch < 0:
+                state.phase = Phase.FETCH  # nothing to compare with
+            elif state.retry_at_ms <= now_ms:
+                wanted.append(state)
+        return wanted
+
+    def validated(
+        self, partition: TopicPartition, stamp: int, leader_epoch: int, end_offset: int, end_epoch: int
+    ) -> None:
+        """The leader of `leader_epoch` says where our epoch ends in its log (-1: it knows none such)."""
+        state = self.states.get(partition)
+        if state is None or state.stamp != stamp or state.phase is not Phase.VALIDATE:
+            return
+        if state.leader_epoch != leader_epoch:
+            return  # another leader by now: it is asked
+        if end_offset < 0 or end_epoch < 0:
+            error = LogTruncated(f"The log of {partition} was cut before offset {state.fetch_offset}.")
+            self._reset_or_fail(state, error)
+        elif end_offset < state.fetch_offset:
+            if self.reset.kind == "none":
+                message = (
+                    f"The log of {partition} was cut at offset {end_offset}; {state.fetch_offset} was next."
+                )
+                state.fail(LogTruncated(message, end_offset))
+            else:
+                state.place(end_offset, end_epoch)
+        else:
+            state.phase = Phase.FETCH
+
+    def out_of_range(self, partition: TopicPartition, stamp: int, offset: int) -> None:
+        """A leader has no record at the offset that was asked for."""
+        state = self.states.get(partition)
+        if state is None or state.stamp != stamp or state.fetch_offset != offset:
+            return
+        error = OffsetOutOfRange(
+            f"Offset {offset} of {partition} is not in the log and auto.offset.reset is none: seek elsewhere."
+        )
+        if state.buffered:
+            state.error = error  # `settle_failures` decides once the user has had what is here
+        else:
+            self._reset_or_fail(state, error)
+
+    def settle_failures(self) -> Exception | None:
+        """Carry out what waited for buffers to be empty; the error that the user must see, if any."""
+        found = None
+        for state in self.states.values():
+            if state.error is None or state.buffered:
+                continue
+            if state.phase is not Phase.FAILED:
+                self._reset_or_fail(state, state.error)
+            found = found or state.error  # a reset has cleared it
+        return found
+
+    def is_fetchable(self, state: PartitionState, now_ms: int) -> bool:
+        return (
+            state.phase is Phase.FETCH
+            and state.error is None
+            and not state.paused
+            and not state.pending
+            and state.retry_at_ms <= now_ms
+        )
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What can be committed: the position of each partition that has one."""
+        return {
+            partition: OffsetAndMetadata(state.position, state.position_epoch)
+            for partition, state in self.states.items()
+            if state.position >= 0
+        }

@@ -1,0 +1,381 @@
+"""A consumer's dealings with its group's coordinator: it drives a membership, and keeps the offsets.
+
+The state machines of `core/membership` decide; this carries out what they say. What the user must hear is put
+on `calls` and waits there for the user's next poll. Rule: commits go to the coordinator one after the other,
+in the order in which they were asked for, so an older one never overwrites a newer one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ottla.client.cluster import GROUP, Cluster
+from ottla.client.core.membership import Call, Change, Effect, Fail, Learn, Membership, Send
+from ottla.client.errors import ClientError, CommitFailed, Disconnected, TimedOut
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.wire.errors import ErrorCode, KafkaError, RebalanceInProgress, UnsupportedVersion, for_code
+from ottla.wire.messages.offset_commit import OffsetCommitRequest
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest
+
+log = logging.getLogger(__name__)
+
+_LANE = "coordinator"  # heartbeats, commits
+_JOIN_LANE = "group"  # what a coordinator holds until a rebalance is over
+_NAMES_VERSION_MAX = 9  # of OffsetCommit and OffsetFetch: from 10 on topics go by their ids
+_GROUPS_VERSION_MIN = 8  # of OffsetFetch: several groups a request
+
+_LEARN_STREAK_SECONDS = 2.0
+
+_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_FENCED = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
+)
+_LATER = _MOVED | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+}
+
+
+class GroupMember:
+    """One consumer in its group. `membership` is None while partitions are assigned by hand."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group_id: str,
+        instance_id: str | None,
+        *,
+        is_stable_required: bool,
+        alert: Callable[[], None],
+        counters: dict[str, int],
+    ) -> None:
+        self._cluster = cluster
+        self.group_id = group_id
+        self.instance_id = instance_id
+        self.membership: Membership | None = None
+        self.calls: deque[Call] = deque()
+        self.errors: deque[Exception] = deque()
+        self.expires_at: Callable[[], float] = lambda: float("inf")
+        self._expired_at = -1.0
+        self._alert = alert
+        self._counters = counters
+        self._is_stable_required = is_stable_required
+        self._kick = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._runner: asyncio.Task[None] | None = None
+        self._commits = asyncio.Lock()
+        self._learned_at = -_LEARN_STREAK_SECONDS
+        self._learn_streak = 0
+        self._unannounced: Callable[[frozenset[TopicPartition]], None] = lambda partitions: None
+
+    @property
+    def now_ms(self) -> int:
+        return int(self._cluster.clock.monotonic() * 1000)
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        membership = self.membership
+        if membership is None:
+            return GroupMetadata(self.group_id, group_instance_id=self.instance_id)
+        return GroupMetadata(self.group_id, membership.generation, membership.member_id, self.instance_id)
+
+    # Driving the membership.
+
+    def join(self, membership: Membership, announce: Callable[[frozenset[TopicPartition]], None]) -> None:
+        """Be a member. `announce` hears of new partitions before the user does."""
+        self.membership = membership
+        self._unannounced = announce
+        self._runner = asyncio.get_running_loop().create_task(self._run(membership))
+
+    def kick(self) -> None:
+        self._kick.set()
+
+    async def _run(self, membership: Membership) -> None:
+        while True:
+            self._kick.clear()
+            now_ms = self.now_ms
+            expires_at = self.expires_at()
+            if expires_at * 1000 <= now_ms and expires_at != self._expired_at:
+                self._expired_at = expires_at  # once for each time that the user is late
+                log.warning(
+                    "No poll for max.poll.interval.ms: the consumer leaves its group until the next one. "
+                    "Poll more often, take fewer records a poll, or raise max.poll.interval.ms."
+                )
+                self._counters["poll_interval_exceeded"] += 1
+                membership.expire(now_ms)
+                self._alert()  # the next poll brings it back
+            for effect in membership.effects(now_ms):
+                self._carry_out(membership, effect)
+            at_ms = membership.wake_at_ms()
+            wake_ms = min(
+                float("inf") if at_ms is None else at_ms,
+                float("inf") if expires_at == self._expired_at else expires_at * 1000,
+            )
+            wait = None if wake_ms == float("inf") else max(wake_ms - self.now_ms, 1) / 1000
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._kick.wait()
+
+    def _carry_out(self, membership: Membership, effect: Effect) -> None:
+        match effect:
+            case Send():
+                self._spawn(self._send(membership, effect))
+            case Call():
+                if effect.change is Change.ASSIGNED:
+                    self._unannounced(effect.partitions)
+                self.calls.append(effect)
+                self._counters["rebalance_calls"] += 1
+                self._alert()
+            case Learn():
+                self._spawn(self._learn(membership, effect))
+            case Fail():
+                self.fail(effect.error)
+
+    def fail(self, error: Exception) -> None:
+        """Have the next poll raise it."""
+        self.errors.append(error)
+        self._alert()
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _send(self, membership: Membership, send: Send) -> None:
+        try:
+            answer = await self._ask(send)
+        except Disconnected as error:
+            log.debug("%s was not answered: %s", send.kind, error)
+            membership.unanswered(send, self.now_ms)
+        except (ClientError, KafkaError) as error:
+            membership.unanswered(send, self.now_ms)
+            self.fail(_plain(error, send))
+        else:
+            self._counters[f"{send.kind}_requests"] = self._counters.get(f"{send.kind}_requests", 0) + 1
+            membership.answered(send, answer, self.now_ms)
+        self.kick()
+
+    async def _ask(self, send: Send) -> Any:
+        node = await self._cluster.coordinator(GROUP, self.group_id)
+        lane = _LANE if send.kind == "heartbeat" else _JOIN_LANE
+        try:
+            answer = await self._cluster.ask(node, send.request, timeout_ms=send.timeout_ms, lane=lane)
+        except Disconnected:
+            self._cluster.forget_coordinator(GROUP, self.group_id)
+            raise
+        if answer.error_code in _MOVED:
+            self._cluster.forget_coordinator(GROUP, self.group_id)
+        return answer
+
+    async def _learn(self, membership: Membership, learn: Learn) -> None:
+        """Bring metadata. Who asks again right after an answer waits longer each time."""
+        now = self._cluster.clock.monotonic()
+        self._learn_streak = self._learn_streak + 1 if now - self._learned_at < _LEARN_STREAK_SECONDS else 0
+        if self._learn_streak:
+            await asyncio.sleep(self._cluster.backoff.delay_ms(self._learn_streak - 1) / 1000)
+        try:
+            if learn.topics:
+                self._cluster.follow(learn.topics)
+            await self._cluster.refresh()
+        except (ClientError, KafkaError) as error:
+            self.fail(error)
+        self._learned_at = self._cluster.clock.monotonic()
+        membership.learned(self._cluster.view, self.now_ms)
+        self.kick()
+
+    def called(self, call: Call) -> None:
+        """The user has been told of a change."""
+        if self.membership is not None:
+            self.membership.called(call)
+        self.kick()
+
+    def farewell(self, *, remain: bool | None = None) -> tuple[Call | None, Send | None]:
+        """The membership ends: what the user must hear first, and what the coordinator is to be told."""
+        self.calls.clear()
+        return (None, None) if self.membership is None else self.membership.leave(remain=remain)
+
+    async def leave(self, send: Send | None) -> None:
+        """Drive the membership no more, and tell the coordinator: without an answer the session will end."""
+        runner, self._runner = self._runner, None
+        self.membership = None
+        tasks = [*self._tasks, *([runner] if runner is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if send is not None:
+            with contextlib.suppress(ClientError, KafkaError):
+                await self._ask(send)
+
+    # Offsets.
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, seconds: float | None
+    ) -> None:
+        """Store offsets. `seconds` None: one try."""
+        if not offsets:
+            return
+        async with self._commits:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._commit(offsets, retries=seconds is not None)
+            except TimeoutError as error:
+                raise TimedOut(f"Offsets could not be committed within {seconds:g} s.") from error
+        self._counters["commits"] += 1
+
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, retries: bool) -> None:
+        attempt = 0
+        while True:
+            error: Exception
+            try:
+                left = await self._commit_once(offsets)
+            except Disconnected as lost:
+                self._cluster.forget_coordinator(GROUP, self.group_id)
+                error = lost
+            else:
+                if left is None:
+                    return
+                error = left
+            if not retries:
+                raise error
+            await asyncio.sleep(self._cluster.backoff.delay_ms(attempt) / 1000)
+            attempt += 1
+
+    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> KafkaError | None:
+        """None, or an error after which it may be tried again; others are raised."""
+        node = await self._cluster.coordinator(GROUP, self.group_id)
+        member = self.metadata
+        if self.membership is not None and not member.member_id:
+            raise CommitFailed("The consumer is not in its group now: poll first, so that it joins.")
+        topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
+        for partition, offset in offsets.items():
+            topic = topics.setdefault(
+                partition.topic, OffsetCommitRequest.OffsetCommitRequestTopic(name=partition.topic)
+            )
+            topic.partitions.append(
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    partition_index=partition.partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        request = OffsetCommitRequest(
+            group_id=self.group_id,
+            generation_id_or_member_epoch=member.generation_id,
+            member_id=member.member_id,
+            group_instance_id=self.instance_id,
+            topics=list(topics.values()),
+        )
+        answer = await self._cluster.ask(node, request, lane=_LANE, version_max=_NAMES_VERSION_MAX)
+        again: KafkaError | None = None
+        for told in answer.topics:
+            for one in told.partitions:
+                if one.error_code:
+                    again = self._refused(one.error_code, TopicPartition(told.name, one.partition_index))
+        return again
+
+    def _refused(self, code: int, partition: TopicPartition) -> KafkaError:
+        error = for_code(code)(f"The offset of {partition} was not committed: {ErrorCode(code).name}.")
+        if code in _MOVED:
+            self._cluster.forget_coordinator(GROUP, self.group_id)
+        if code in _FENCED:
+            raise CommitFailed(
+                "The group has rebalanced and this member is not of its generation: poll, and go on from "
+                "the committed offsets. If it happens often, poll more often or raise max.poll.interval.ms."
+            ) from error
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            raise RebalanceInProgress("The group rebalances: poll, then commit.")
+        if code not in _LATER:
+            raise error
+        return error
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], seconds: float
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None where nothing was."""
+        wanted = list(partitions)
+        if not wanted:
+            return {}
+        attempt = 0
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    try:
+                        found = await self._committed_once(wanted)
+                    except Disconnected:
+                        self._cluster.forget_coordinator(GROUP, self.group_id)
+                        found = None
+                    if found is not None:
+                        return found
+                    await asyncio.sleep(self._cluster.backoff.delay_ms(attempt) / 1000)
+                    attempt += 1
+        except TimeoutError as error:
+            raise TimedOut(f"Committed offsets did not come within {seconds:g} s.") from error
+
+    async def _committed_once(
+        self, wanted: list[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None] | None:
+        node = await self._cluster.coordinator(GROUP, self.group_id)
+        await self._cluster.connect(node, _LANE)
+        versions = self._cluster.versions(node, OffsetFetchRequest.API_KEY or 0, _LANE)
+        by_topic: dict[str, list[int]] = {}
+        for partition in wanted:
+            by_topic.setdefault(partition.topic, []).append(partition.partition)
+        request = OffsetFetchRequest(require_stable=self._is_stable_required)
+        is_old = versions is not None and versions[-1] < _GROUPS_VERSION_MIN
+        if is_old:
+            request.require_stable = self._is_stable_required and versions is not None and 7 in versions
+            request.group_id = self.group_id
+            request.topics = [
+                OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+                for name, indexes in by_topic.items()
+            ]
+        else:
+            asked = OffsetFetchRequest.OffsetFetchRequestGroup(
+                group_id=self.group_id,
+                topics=[
+                    OffsetFetchRequest.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+                    for name, indexes in by_topic.items()
+                ],
+            )
+            request.groups = [asked]
+        answer = await self._cluster.ask(node, request, lane=_LANE, version_max=_NAMES_VERSION_MAX)
+        told = answer if is_old else answer.groups[0]
+        if told.error_code:
+            if told.error_code in _MOVED:
+                self._cluster.forget_coordinator(GROUP, self.group_id)
+            if told.error_code in _LATER:
+                return None
+            raise for_code(told.error_code)(f"Offsets of group {self.group_id} cannot be read.")
+        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
+        for topic in told.topics:
+            for one in topic.partitions:
+                if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
+                if one.error_code in _LATER:
+                    return None
+                if one.error_code:
+                    raise for_code(one.error_code)(f"Offsets of {topic.name} cannot be read.")
+                if one.committed_offset >= 0:
+                    epoch = one.committed_leader_epoch if one.committed_leader_epoch >= 0 else None
+                    found[TopicPartition(topic.name, one.partition_index)] = OffsetAndMetadata(
+                        one.committed_offset, epoch, one.metadata or ""
+                    )
+        return found
+
+
+def _plain(error: Exception, send: Send) -> Exception:
+    if isinstance(error, UnsupportedVersion) and send.request.NAME.startswith("ConsumerGroup"):
+        return UnsupportedVersion(
+            "The brokers do not know the consumer group protocol: set group.protocol=classic."
+        )
+    return error

@@ -33,7 +33,7 @@ from ottla.records.consumed import ConsumerRecord
 from ottla.records.control import ControlType, control_type
 from ottla.records.legacy import read_entry
 from ottla.records.record import read_batch, read_content
-from ottla.wire.errors import CorruptMessage, InvalidRecord, KafkaError
+from ottla.wire.errors import CorruptMessage, KafkaError
 
 if TYPE_CHECKING:
     import cython
@@ -237,7 +237,7 @@ class RecordReader:
                 if header.last_offset_delta < 0 or header.base_offset < 0:
                     raise CorruptMessage("its offsets are negative")
                 opened = self._open(at, header)
-            except (CorruptMessage, InvalidRecord) as cause:
+            except KafkaError as cause:
                 raise self._corrupt(str(cause)) from cause
             self._at = at + length + LOG_OVERHEAD_BYTES
             self._offset_after = header.base_offset + header.last_offset_delta + 1

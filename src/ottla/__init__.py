@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 from ottla.version import __version__
 
 if TYPE_CHECKING:
+    from ottla.client.consumer import Consumer
     from ottla.client.core.accumulator import Delivery, DeliveryReport
     from ottla.client.producer import Producer, ProducerRecord, Transaction
     from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicPartition
+    from ottla.records.consumed import ConsumerRecord
 
 _HOMES = {
+    "Consumer": "ottla.client.consumer",
+    "ConsumerRecord": "ottla.records.consumed",
     "Delivery": "ottla.client.core.accumulator",
     "DeliveryReport": "ottla.client.core.accumulator",
     "GroupMetadata": "ottla.client.values",
@@ -28,6 +32,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "Consumer",
+    "ConsumerRecord",
     "Delivery",
     "DeliveryReport",
     "GroupMetadata",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from ottla.client.consumer import AsyncConsumer as Consumer
 from ottla.client.core.accumulator import Delivery, DeliveryReport
 from ottla.client.producer import AsyncProducer as Producer
 from ottla.client.producer import AsyncTransaction as Transaction
 from ottla.client.producer import ProducerRecord
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicPartition
+from ottla.records.consumed import ConsumerRecord
 
 __all__ = [
+    "Consumer",
+    "ConsumerRecord",
     "Delivery",
     "DeliveryReport",
     "GroupMetadata",

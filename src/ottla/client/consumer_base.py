@@ -331,5 +331,16 @@ class ConsumerBase(Generic[K, V]):
         return snapshot
 
 
+def _deserializer(setting: Any) -> Any:
+    """What the reader calls with a topic, bytes and headers. A plain callable gets the bytes alone."""
+    made = setting() if isinstance(setting, type) else setting
+    if made is None:
+        return None
+    method = getattr(made, "deserialize", None)
+    if method is not None:
+        return method
+    return lambda topic, data, headers: made(data)
+
+
 def _deserializers(settings: ConsumerSettings) -> tuple[Any, Any]:
-    return settings.key_deserializer, settings.value_deserializer
+    return _deserializer(settings.key_deserializer), _deserializer(settings.value_deserializer)

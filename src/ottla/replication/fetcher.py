@@ -147,14 +147,15 @@ class Fetcher:
     def _plan(self) -> Plan | None:
         if self._broker_epoch() < 0:
             return None  # not registered yet: a leader could not know which run of ours fetches
-        return self.following.plan(self._now_ms(), self._log_start_of, self._is_held_back)
+        is_held_back = self._is_held_back if self._throttle.has_topics else None
+        return self.following.plan(self._now_ms(), self._log_start_of, is_held_back)
 
     def _log_start_of(self, key: Key) -> int | None:
         log = self._replicas[key].log
         return None if log is None else log.log_start_offset
 
     def _is_held_back(self, position: Position) -> bool:
-        return self._throttle.has_topics and self._throttle.holds_back(
+        return self._throttle.holds_back(
             position.topic, position.index, in_sync=position.is_in_sync, now_ms=self._now_ms()
         )
 

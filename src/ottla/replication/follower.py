@@ -111,7 +111,9 @@ class Position:
     """Where one partition is to be fetched from."""
 
     __slots__ = (
+        "asked",
         "index",
+        "key",
         "lag",
         "last_fetched_epoch",
         "leader_epoch",
@@ -126,7 +128,9 @@ class Position:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
+        self.key: Key = (topic_id, index)
         self.leader_epoch = leader_epoch
+        self.asked: Asked | None = None  # by the last fetch
         self.lag: int | None = None  # behind the leader's high watermark; None: not known yet
         self.resume_ms = 0
         self.offset = 0
@@ -141,9 +145,24 @@ class Position:
         self.last_fetched_epoch = log.epochs.latest_epoch
         self.needs_epoch = False
 
-    @property
-    def key(self) -> Key:
-        return self.topic_id, self.index
+    def ask(self, log_start_offset: int) -> Asked:
+        """What to ask for now: what was asked before, where nothing has changed."""
+        asked = self.asked
+        if (
+            asked is None
+            or asked.offset != self.offset
+            or asked.last_fetched_epoch != self.last_fetched_epoch
+            or asked.log_start_offset != log_start_offset
+        ):
+            asked = self.asked = Asked(
+                self.topic_id,
+                self.index,
+                self.offset,
+                self.leader_epoch,
+                self.last_fetched_epoch,
+                log_start_offset,
+            )
+        return asked
 
     @property
     def is_in_sync(self) -> bool:
@@ -194,7 +213,11 @@ class Session:
         self._known = wanted
         if self._epoch == EPOCH_INITIAL:
             return Plan(self._id, EPOCH_INITIAL, list(wanted.values()), [], wanted)
-        sent = [asked for key, asked in wanted.items() if known.get(key) != asked]
+        sent = [
+            asked
+            for key, asked in wanted.items()
+            if (before := known.get(key)) is not asked and before != asked  # mostly the very same
+        ]
         forgotten = [key for key in known if key not in wanted]
         return Plan(self._id, self._epoch, sent, forgotten, wanted)
 
@@ -237,23 +260,18 @@ class Following:
         self,
         now_ms: int,
         log_start_of: Callable[[Key], int | None],
-        is_held_back: Callable[[Position], bool],
+        is_held_back: Callable[[Position], bool] | None,
     ) -> Plan | None:
         """The next fetch; None where there is nothing to ask for now."""
         wanted: dict[Key, Asked] = {}
         for key, position in self.positions.items():
-            if position.resume_ms > now_ms or position.needs_epoch or is_held_back(position):
+            if position.resume_ms > now_ms or position.needs_epoch:
+                continue
+            if is_held_back is not None and is_held_back(position):
                 continue
             log_start_offset = log_start_of(key)
             if log_start_offset is not None:
-                wanted[key] = Asked(
-                    position.topic_id,
-                    position.index,
-                    position.offset,
-                    position.leader_epoch,
-                    position.last_fetched_epoch,
-                    log_start_offset,
-                )
+                wanted[key] = position.ask(log_start_offset)
         return self.session.plan(wanted) if wanted else None
 
     def without_epochs(self, now_ms: int) -> list[Position]:

@@ -118,6 +118,12 @@ class Progress:
         self.fetched_ms = now_ms
         self.broker_epoch = broker_epoch
 
+    def stay(self, now_ms: int) -> None:
+        """A fetch came again from the offset of the last one, which is the leader's end."""
+        self.fetched_ms = now_ms
+        if now_ms > self.caught_up_ms:
+            self.caught_up_ms = now_ms
+
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_max_ms: int) -> bool:
         return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_max_ms
 
@@ -240,6 +246,21 @@ class Leadership:
         before = progress.log_end_offset
         progress.take(offset, log_start_offset, leader_end_offset, self._around.now_ms(), broker_epoch)
         return progress.log_end_offset != before
+
+    def settled(
+        self, replica_id: int, *, offset: int, log_start_offset: int, broker_epoch: int
+    ) -> Progress | None:
+        """The follower, if a fetch with these values says nothing that is not known, and nothing follows."""
+        progress = self.followers.get(replica_id)
+        if (
+            progress is not None
+            and progress.log_end_offset == offset
+            and progress.log_start_offset == log_start_offset
+            and progress.broker_epoch == broker_epoch
+            and replica_id in self.isr
+        ):
+            return progress
+        return None
 
     # Watermarks
 

@@ -8,10 +8,14 @@ names its id and its next epoch; anything else is refused and leaves it as it wa
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ottla.ports import Clock, Random
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest
+
+if TYPE_CHECKING:
+    from ottla.server.partitions import Partition
 
 EPOCH_FINAL = -1
 EPOCH_INITIAL = 0
@@ -26,6 +30,7 @@ class FetchedPartition:
 
     __slots__ = (
         "fetch_offset",
+        "hosted",
         "index",
         "last_fetched_epoch",
         "leader_epoch",
@@ -41,6 +46,7 @@ class FetchedPartition:
         self.index = asked.partition
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
+        self.hosted: Partition | None = None  # found for a follower since it last said something new
         self.update(asked)
 
     def update(self, asked: FetchRequest.FetchPartition) -> None:
@@ -49,6 +55,7 @@ class FetchedPartition:
         self.leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.log_start_offset = asked.log_start_offset  # of a follower
+        self.hosted = None
 
 
 class FetchSession:

@@ -14,6 +14,7 @@ Records leave as slices of the segment files: nothing here looks into them.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ottla.log.log import Log
@@ -104,7 +105,7 @@ class _Fetch:
         total = 0
         must_answer = at_deadline
         found: list[tuple[FetchedPartition, _PartitionData]] = []
-        for fetched in self._session.partitions.values():
+        for fetched in self._awake(is_first=is_first):
             try:
                 if self._replica_id >= 0:
                     data, count = self._read_as_follower(
@@ -123,6 +124,44 @@ class _Fetch:
                 must_answer = True
             found.append((fetched, data))
         return found if must_answer or total >= request.min_bytes else None
+
+    def _awake(self, *, is_first: bool) -> Iterable[FetchedPartition]:
+        """The partitions to look at. A follower may have thousands, most of them as it was told: those are
+        passed over; that it fetches them is noted all the same.
+        """
+        session, replica_id, epoch = self._session, self._replica_id, self._replica_epoch
+        replication = self._broker.replication
+        if replica_id < 0 or not session.is_incremental or not session.id or replication is None:
+            return session.partitions.values()
+        standing = replication.brokers.get(replica_id)
+        if standing is None or standing.fenced or standing.epoch != epoch:
+            return session.partitions.values()
+        now_ms = replication.now_ms()
+        awake = []
+        for fetched in session.partitions.values():
+            partition = fetched.hosted
+            if (
+                partition is not None
+                and partition.is_leader
+                and partition.leader_epoch == fetched.leader_epoch
+                and (log := partition.log) is not None
+                and (leadership := partition.leadership) is not None
+                and log.log_end_offset == fetched.fetch_offset
+                and log.high_watermark == fetched.told_high_watermark
+                and log.log_start_offset == fetched.told_log_start_offset
+            ):
+                progress = leadership.settled(
+                    replica_id,
+                    offset=fetched.fetch_offset,
+                    log_start_offset=fetched.log_start_offset,
+                    broker_epoch=epoch,
+                )
+                if progress is not None:
+                    if is_first:
+                        progress.stay(now_ms)
+                    continue
+            awake.append(fetched)
+        return awake
 
     def _find(self, fetched: FetchedPartition) -> Partition:
         partitions = self._broker.partitions
@@ -213,7 +252,10 @@ class _Fetch:
             )
             data.high_watermark = log.high_watermark
             data.last_stable_offset = log.last_stable_offset
-        if not found.length or replication.is_held_back(partition, self._replica_id):
+        if not found.length:
+            fetched.hosted = partition
+            return data, 0
+        if replication.is_held_back(partition, self._replica_id):
             return data, 0
         data.records = FileSlice(found.file, found.position, found.length)
         return data, found.length
@@ -241,7 +283,7 @@ class _Fetch:
         """Answer when a partition has grown enough, or at the deadline."""
         is_follower = self._replica_id >= 0
         for fetched in self._session.partitions.values():
-            partition = self._find(fetched)
+            partition = fetched.hosted or self._find(fetched)
             watched = partition.appends if is_follower else partition.growth
             self._tickets.append((watched, watched.add(self._on_growth)))
         self._answer.timer = asyncio.get_running_loop().call_later(

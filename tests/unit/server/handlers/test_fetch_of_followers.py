@@ -1,0 +1,174 @@
+"""A follower with many partitions: only those that have news are looked at, and none is taken for lagging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.server.handlers.support import add_topic, append, ask, broker_of, host_log, image_of
+
+from ottla.host import HostDisk
+from ottla.replication.leader import Leadership
+from ottla.server.handlers import fetch
+from ottla.server.replicating import Replication
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.metadata_records import RegisterBrokerRecord
+
+TOPIC, PARTITIONS, FOLLOWER, EPOCH = "many", 20, 2, 20
+
+
+class World:
+    """Broker 1 leads twenty partitions, and broker 2 follows them in one session."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        image = image_of(1, FOLLOWER)
+        self.topic_id = add_topic(image, TOPIC, PARTITIONS, replicas=[1, FOLLOWER])
+        self.broker = broker_of(image)
+        self.broker.replication = self.replication = Replication(self.broker, lambda: 10)
+        self.now_ms = 1_000_000
+        monkeypatch.setattr(Replication, "now_ms", lambda _self: self.now_ms)
+        for index in range(PARTITIONS):
+            log = host_log(self.broker, HostDisk(), str(directory), TOPIC, index)
+            partition = self.partition(index)
+            partition.replicas = [1, FOLLOWER]
+            partition.leadership = Leadership(self.replication)
+            partition.leadership.take(
+                replicas=(1, FOLLOWER),
+                isr=(1, FOLLOWER),
+                leader_epoch=0,
+                partition_epoch=0,
+                end_offset=log.log_end_offset,
+            )
+        self.looked_at: list[int] = []
+        real = fetch._Fetch._read_as_follower
+
+        def read(one: Any, fetched: Any, *arguments: Any) -> Any:
+            self.looked_at.append(fetched.index)
+            return real(one, fetched, *arguments)
+
+        monkeypatch.setattr(fetch._Fetch, "_read_as_follower", read)
+        self.offsets = [0] * PARTITIONS
+        self.session_id = self.session_epoch = 0
+
+    def partition(self, index: int) -> Any:
+        return self.broker.partitions.get(TOPIC, index)
+
+    def fetch(self, *indexes: int, broker_epoch: int = EPOCH) -> dict[int, Any]:
+        """What a fetch in the session answers, which names these partitions; by partition."""
+        self.looked_at.clear()
+        request = FetchRequest(
+            replica_state=FetchRequest.ReplicaState(replica_id=FOLLOWER, replica_epoch=broker_epoch),
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            session_id=self.session_id,
+            session_epoch=self.session_epoch,
+            topics=[FetchRequest.FetchTopic(topic_id=self.topic_id, partitions=self.asked(indexes))],
+        )
+        response: FetchResponse = ask(self.broker, request)
+        assert response.error_code == 0
+        self.session_id = response.session_id
+        self.session_epoch += 1
+        return {one.partition_index: one for topic in response.responses for one in topic.partitions}
+
+    def asked(self, indexes: tuple[int, ...]) -> list[FetchRequest.FetchPartition]:
+        return [
+            FetchRequest.FetchPartition(
+                partition=index,
+                current_leader_epoch=0,
+                fetch_offset=self.offsets[index],
+                last_fetched_epoch=-1,
+                log_start_offset=0,
+                partition_max_bytes=1 << 20,
+            )
+            for index in indexes
+        ]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World(tmp_path, monkeypatch)
+    assert set(made.fetch(*range(PARTITIONS))) == set(range(PARTITIONS))
+    made.fetch()
+    yield made
+    for partition in made.broker.partitions:
+        if partition.log is not None:
+            partition.log.close(clean=False)
+
+
+def test_nothing_is_looked_at_where_nothing_is_new(world: World) -> None:
+    for _ in range(3):
+        assert world.fetch() == {}
+        assert world.looked_at == []
+
+
+def test_a_quiet_follower_never_lags(world: World) -> None:
+    for _ in range(5):
+        world.now_ms += world.replication.lag_max_ms // 2
+        world.fetch()
+    append(world.broker, TOPIC, 1, 2, 3)  # which it has not fetched yet
+    leadership = world.partition(0).leadership
+    assert leadership.lagging(world.partition(0).log.log_end_offset) == frozenset()
+    world.now_ms += world.replication.lag_max_ms + 1
+    assert leadership.lagging(world.partition(0).log.log_end_offset) == {FOLLOWER}
+
+
+def test_a_partition_that_grew_is_looked_at_alone_until_the_follower_knows_all(world: World) -> None:
+    append(world.broker, TOPIC, 1, 2)
+    assert set(world.fetch()) == {0}
+    assert world.looked_at == [0]
+    assert set(world.fetch()) == {0}, "the records were not taken, so they come again"
+    world.offsets[0] = 2
+    # Its next fetch tells that it has them: the watermark moves, and it is told in the same answer.
+    assert world.fetch(0)[0].high_watermark == 2
+    assert world.partition(0).log.high_watermark == 2
+    assert world.fetch() == {}
+    assert world.looked_at == []
+
+
+def test_a_log_that_starts_elsewhere_now_is_news(world: World) -> None:
+    append(world.broker, TOPIC, 1, 2)
+    world.offsets[0] = 2
+    world.fetch(0)
+    world.fetch()
+    world.partition(0).log.increase_log_start_offset(1, "a test")
+    assert world.fetch()[0].log_start_offset == 1
+    assert world.fetch() == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"leader_epoch": 1}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"is_leader": False}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"log": None}, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_a_partition_that_is_led_otherwise_is_an_error_at_once(
+    world: World, change: dict[str, Any], code: ErrorCode
+) -> None:
+    partition = world.partition(3)
+    log = partition.log
+    for name, value in change.items():
+        setattr(partition, name, value)
+    assert {index: one.error_code for index, one in world.fetch().items()} == {3: code}
+    partition.log = log
+
+
+def test_a_follower_out_of_sync_is_looked_at_until_it_may_join(world: World) -> None:
+    leadership = world.partition(5).leadership
+    leadership.take(replicas=(1, FOLLOWER), isr=(1,), leader_epoch=0, partition_epoch=1, end_offset=0)
+    world.fetch()
+    assert set(world.looked_at) == {5}
+    assert leadership.pending is not None
+    assert leadership.pending.added == FOLLOWER
+
+
+def test_a_follower_that_was_replaced_is_refused_for_all_its_partitions(world: World) -> None:
+    world.broker.image.replay(RegisterBrokerRecord(broker_id=FOLLOWER, broker_epoch=EPOCH + 1, fenced=False))
+    answers = world.fetch()
+    assert {one.error_code for one in answers.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    assert len(answers) == PARTITIONS

@@ -85,7 +85,7 @@ class Cluster:
         if replicas is None:
             new = NewTopic(topic, partitions, len(NODES), config=dict(MIN_INSYNC))
         else:
-            new = NewTopic(topic, replica_assignment=[list(replicas)], config=dict(MIN_INSYNC))
+            new = NewTopic(topic, 1, replica_assignment=[list(replicas)], config=dict(MIN_INSYNC))
         admin = self.admin()
         admin.create_topics([new], request_timeout=60, operation_timeout=60)[topic].result(_TIMEOUT_S)
         self.wait_in_sync(topic, partitions)

@@ -16,7 +16,7 @@ from tests.interop.peers import BrokerFailed, PeerMissing
 from bench import machine, report
 from bench.generators import GeneratorFailed
 from bench.results import Results
-from bench.rows import ROWS, Row
+from bench.rows import ROWS, Kind, Row, Section
 from bench.runner import Plan, run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
     signal.signal(signal.SIGTERM, _on_terminate)
     if options.read is not None:
-        results = Results.read(options.read)
+        first, *others = [Results.read(path) for path in options.read]
+        results = first.with_others(others)
     else:
         if options.nice:
             machine.set_niceness(options.nice)
@@ -63,8 +64,14 @@ def _keep(results: Results, console: Console) -> None:
 
 
 def _publish(results: Results) -> None:
-    report.plot(results, DOCS / "benchmarks.png")
-    (DOCS / "benchmarks.md").write_text(report.markdown(results, "benchmarks.png"))
+    pictures = {
+        Section.BROKER: (Kind.THROUGHPUT, "benchmarks.png"),
+        Section.CLUSTER: (Kind.REPLICATED, "benchmarks-cluster.png"),
+    }
+    plots = {
+        section: name for section, (kind, name) in pictures.items() if report.plot(results, DOCS / name, kind)
+    }
+    (DOCS / "benchmarks.md").write_text(report.markdown(results, plots))
 
 
 def _on_terminate(number: int, _frame: object) -> NoReturn:
@@ -116,7 +123,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--directory", type=Path, metavar="DIR", help="where data goes (default: temporary)")
     parser.add_argument("--publish", action="store_true", help="write docs/benchmarks.md and its plot")
-    parser.add_argument("--read", type=Path, metavar="FILE", help="show the results in FILE; run nothing")
+    parser.add_argument(
+        "--read",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="show the results in these files; run nothing. Of a row in several of them the last one counts",
+    )
     return parser
 
 

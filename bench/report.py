@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.results import CPU_RATIO_MAX, THROUGHPUT_RATIO_MIN, Line, Results, Verdict
-from bench.rows import Kind
+from bench.results import (
+    CPU_RATIO_MAX,
+    REPLICATED_RATIO_MIN,
+    THROUGHPUT_RATIO_MIN,
+    Line,
+    Results,
+    Verdict,
+)
+from bench.rows import Kind, Section
 
 _NOISE_SHOWN_MIN = 0.2
 _VERDICT_COLORS = {Verdict.MET: "green", Verdict.LIMITED: "cyan", Verdict.SHORT: "red"}
@@ -31,6 +39,16 @@ processor) that an assignor keeps the loop, for 1,000 members and 10,000 partiti
 Transactions: one Java producer commits one after the other, 100 records of 100 B each; the read-process-write
 loop is one Java consumer and producer. Committed reads are compared with plain ones of the same topic on the
 same broker, by turns in one JVM.
+
+Three nodes: both clusters have three nodes with both roles on this machine, replication factor 3,
+min.insync.replicas 2 and six partitions; a load's CPU is that of all three nodes. Failover: a plain
+connection writes one record after the other with acks=all, and asks the next node at once when one does not
+take it; the figure is the longest time without an acknowledgement, with `broker.session.timeout.ms` 3000,
+heartbeats every 500 ms and the quorum's default timeouts on both. Many partitions: one CreateTopics with
+2,000 of them, ten seconds of rest, a restart of one node, a deletion; each cluster is alone on the machine.
+The slowest answer is that of a request every ten milliseconds on the controllers' listeners all the while.
+The work of a new controller is the processor's time from its election to the records that move every
+partition of a dead broker.
 
 The ceiling is what the same generator reaches on a broker that reads requests and answers them but stores
 nothing: close to it, the generator is the limit and not the broker. CPU is user and system time of the
@@ -70,28 +88,36 @@ def print_table(results: Results, console: Console) -> None:
         console.print(f"[yellow]The machine was not quiet during: {', '.join(noisy)}.[/]", highlight=False)
 
 
-def markdown(results: Results, plot_name: str) -> str:
-    """The page docs/benchmarks.md."""
-    settings = results.settings
-    rounds = f"{settings['rounds']} round{'s' if settings['rounds'] != 1 else ''}"
+def markdown(results: Results, plots: Mapping[Section, str]) -> str:
+    """The page docs/benchmarks.md; `plots` are the names of the pictures that there are."""
+    lines = results.lines()
     parts = [
         "<!-- Written by python -m bench --publish. Do not edit. -->",
         "",
         "# Benchmarks",
         "",
-        f"Apache Kafka and Ottla in one run on one machine, in turn, {rounds}; medians. `make bench` does it",
-        "again on yours, `make bench ARGS=--quick` in about two minutes.",
-        "",
-        "| load | Kafka | Ottla | ceiling | unit | ratio | CPU s of both | CPU ratio | busy | wanted |",
-        "|---|--:|--:|--:|---|--:|--:|--:|--:|---|",
-        *(_markdown_line(line) for line in results.lines()),
-        "",
-        f"![The ratios as bars]({plot_name})",
+        f"Apache Kafka and Ottla in one run on one machine, in turn, {_rounds(lines)}; medians. `make bench`",
+        "does it again on yours, `make bench ARGS=--quick` in about two minutes.",
+    ]
+    for section in Section:
+        chosen = [line for line in lines if line.section is section]
+        if not chosen:
+            continue
+        parts += ["", f"## {section}", ""]
+        parts += [
+            "| load | Kafka | Ottla | ceiling | unit | ratio | CPU s of both | CPU ratio | busy | wanted |"
+        ]
+        parts += ["|---|--:|--:|--:|---|--:|--:|--:|--:|---|"]
+        parts += [_markdown_line(line) for line in chosen]
+        if section in plots:
+            parts += ["", f"![The ratios as bars]({plots[section]})"]
+    parts += [
         "",
         "## The machine",
         "",
         *(f"- {name}: {value}" for name, value in results.machine.items()),
-        f"- run: {settings['begun']}; other work on the machine took {_noise(results)} of one core meanwhile",
+        f"- run: {results.settings['begun']}; other work on the machine took {_noise(results)} of one core "
+        "meanwhile",
         "",
         "## How it is measured",
         "",
@@ -99,6 +125,13 @@ def markdown(results: Results, plot_name: str) -> str:
         "",
     ]
     return "\n".join(parts)
+
+
+def _rounds(lines: Sequence[Line]) -> str:
+    counts = {line.rounds for line in lines if line.kind is not Kind.MEMORY}
+    least, most = min(counts, default=1), max(counts, default=1)
+    said = str(most) if least == most else f"{least} to {most}"
+    return f"{said} round{'s' if most != 1 else ''}"
 
 
 def _noise(results: Results) -> str:
@@ -122,16 +155,17 @@ def _markdown_line(line: Line) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def plot(results: Results, path: Path) -> None:
-    """Bars: throughput and CPU of Ottla where Kafka is 1."""
+def plot(results: Results, path: Path, kind: Kind = Kind.THROUGHPUT) -> bool:
+    """Bars: throughput and CPU of Ottla where Kafka is 1. Whether there is anything to show."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    lines = [line for line in results.lines() if line.kind is Kind.THROUGHPUT][::-1]
+    lines = [line for line in results.lines() if line.kind is kind][::-1]
     if not lines:
-        return
+        return False
+    wanted = THROUGHPUT_RATIO_MIN if kind is Kind.THROUGHPUT else REPLICATED_RATIO_MIN
     figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.5 * len(lines)))
     places = range(len(lines))
     axes.barh(
@@ -139,7 +173,7 @@ def plot(results: Results, path: Path) -> None:
         [line.ratio or 0.0 for line in lines],
         0.38,
         color=_COLORS["throughput"],
-        label=f"throughput (wanted: {THROUGHPUT_RATIO_MIN:g} or more)",
+        label=f"throughput (wanted: {wanted:g} or more)",
         xerr=[
             [max(0.0, (line.ratio or 0.0) - (line.ratio_least or 0.0)) for line in lines],
             [max(0.0, (line.ratio_most or 0.0) - (line.ratio or 0.0)) for line in lines],
@@ -151,11 +185,14 @@ def plot(results: Results, path: Path) -> None:
         [line.cpu_ratio or 0.0 for line in lines],
         0.38,
         color=_COLORS["cpu"],
-        label=f"broker CPU (wanted: {CPU_RATIO_MAX:g} or less)",
+        label=f"broker CPU (wanted: {CPU_RATIO_MAX:g} or less)"
+        if kind is Kind.THROUGHPUT
+        else "CPU of all nodes",
     )
     axes.axvline(1.0, color="black", linewidth=1)
-    axes.axvline(THROUGHPUT_RATIO_MIN, color=_COLORS["throughput"], linewidth=1, linestyle="--")
-    axes.axvline(CPU_RATIO_MAX, color=_COLORS["cpu"], linewidth=1, linestyle="--")
+    axes.axvline(wanted, color=_COLORS["throughput"], linewidth=1, linestyle="--")
+    if kind is Kind.THROUGHPUT:
+        axes.axvline(CPU_RATIO_MAX, color=_COLORS["cpu"], linewidth=1, linestyle="--")
     axes.set_yticks(list(places), [line.title for line in lines])
     axes.set_xlabel("Ottla, where Kafka is 1")
     axes.legend(loc="lower right", fontsize="small")
@@ -163,6 +200,7 @@ def plot(results: Results, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
+    return True
 
 
 def _number(value: float | None) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.rows import ROWS, Kind, Row
+from bench.rows import ROWS, Kind, Row, Section
 
 KAFKA = "kafka"
 OTTLA = "ottla"
@@ -84,6 +84,18 @@ class Results:
         told = json.loads(path.read_text())
         return cls(told["machine"], told["settings"], [Measurement(**one) for one in told["measurements"]])
 
+    def with_others(self, others: Iterable[Results]) -> Results:
+        """Several runs as one: of a row that more than one has, the last one counts."""
+        joined = Results(self.machine, dict(self.settings), list(self.measurements))
+        runs = [str(self.settings["begun"])]
+        for other in others:
+            replaced = {one.row for one in other.measurements}
+            joined.measurements = [one for one in joined.measurements if one.row not in replaced]
+            joined.measurements += other.measurements
+            runs.append(str(other.settings["begun"]))
+        joined.settings["begun"] = ", ".join(dict.fromkeys(runs))
+        return joined
+
     def of(self, row: str, broker: str) -> list[Measurement]:
         return [one for one in self.measurements if one.row == row and one.broker == broker]
 
@@ -104,6 +116,8 @@ class Line:
     title: str
     unit: str
     kind: Kind
+    section: Section
+    rounds: int
     kafka: float | None
     ottla: float
     ratio: float | None
@@ -139,6 +153,8 @@ class Line:
             title=row.title,
             unit=row.unit,
             kind=row.kind,
+            section=row.section,
+            rounds=len(ottla),
             kafka=kafka_value,
             ottla=ottla_value,
             ratio=ratio,

@@ -46,6 +46,27 @@ class Kind(StrEnum):
     REIGN = "reign"
 
 
+class Section(StrEnum):
+    """The parts of the table."""
+
+    BROKER = "One broker"
+    GROUPS = "Groups"
+    TRANSACTIONS = "Transactions"
+    CLUSTER = "Three nodes"
+
+
+_CLUSTER_KINDS = (
+    Kind.REPLICATED,
+    Kind.REPLICATED_LATENCY,
+    Kind.FAILOVER,
+    Kind.MANY,
+    Kind.MANY_MEMORY,
+    Kind.STALL,
+    Kind.REIGN,
+)
+_GROUP_KINDS = (Kind.RATE, Kind.TIME, Kind.LOAD, Kind.HOLD)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One line of the table.
@@ -70,6 +91,16 @@ class Row:
     is_quick: bool = True
     is_cluster: bool = False
     load: Load | None = None
+
+    @property
+    def section(self) -> Section:
+        if self.kind in _CLUSTER_KINDS:
+            return Section.CLUSTER
+        if self.kind in _GROUP_KINDS:
+            return Section.GROUPS
+        if self.kind in (Kind.TRANSACTIONS, Kind.COMMITTED):
+            return Section.TRANSACTIONS
+        return Section.BROKER
 
 
 def _produce(size: int, settings: tuple[str, ...], figure: str = "records_per_s") -> Load:

@@ -8,6 +8,7 @@ import pytest
 from bench.generators import produce_frame
 from bench.report import markdown
 from bench.results import CEILING, KAFKA, OTTLA, Measurement, Results, Verdict
+from bench.rows import Section
 
 from ottla.records.record import read_records
 from ottla.wire.frame import read_request
@@ -66,6 +67,18 @@ def test_a_line_compares_the_medians_of_the_rounds() -> None:
         ("group-load-1m", 2, 2.1, None, 1.0, Verdict.SHORT),
         ("start", 3, 0.4, None, 1.0, Verdict.MET),
         ("start", 3, 0.41, None, 1.0, Verdict.SHORT),
+        ("cluster-100", 100, 130, None, 9.0, Verdict.MET),
+        ("cluster-100", 100, 129, None, 1.0, Verdict.SHORT),
+        ("cluster-latency", 13, 10, None, 9.0, Verdict.MET),
+        ("cluster-latency", 13, 10.1, None, 1.0, Verdict.SHORT),
+        ("failover-kill", 3, 3, None, 1.0, Verdict.MET),
+        ("failover-kill", 3, 3.1, None, 1.0, Verdict.SHORT),
+        ("many-restart", 3, 3, None, 1.0, Verdict.MET),
+        ("many-restart", 3, 3.1, None, 1.0, Verdict.SHORT),
+        ("many-memory", 900, 149, None, 1.0, Verdict.MET),
+        ("many-memory", 900, 150, None, 1.0, Verdict.SHORT),
+        ("many-stall", 1, 500, None, 1.0, Verdict.MET),
+        ("many-stall", 900, 501, None, 1.0, Verdict.SHORT),
         ("memory", 900, 79, None, 1.0, Verdict.MET),
         ("memory", 900, 80, None, 1.0, Verdict.SHORT),
     ],
@@ -86,7 +99,7 @@ def test_the_hold_of_the_loop_is_a_line_of_ottla_alone() -> None:
     assert (met.kafka, met.ratio, met.verdict) == (None, None, Verdict.MET)
     results = _results("group-hold", [], [10.1])
     assert results.lines()[0].verdict is Verdict.SHORT
-    assert "| longest hold of the loop by an assignor |  | 10.1 |  | ms |  |" in markdown(results, "plot.png")
+    assert "| longest hold of the loop by an assignor |  | 10.1 |  | ms |  |" in markdown(results, {})
 
 
 def test_results_survive_their_file(tmp_path: Path) -> None:
@@ -98,11 +111,28 @@ def test_results_survive_their_file(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_each_line_and_the_machine() -> None:
-    page = markdown(_results("produce-100", [100], [120], 200), "plot.png")
+    page = markdown(_results("produce-100", [100], [120], 200), {Section.BROKER: "plot.png"})
     assert "| 100 B, acks=1 | 100 | 120 | 200 | rec/s | 1.20 |" in page
     assert "**short**" in page
     assert "- processor: 2 x something" in page
     assert "(plot.png)" in page
+    assert "## One broker" in page
+    assert "## Three nodes" not in page
+
+
+def test_several_runs_make_one_page_and_the_last_one_counts() -> None:
+    first, again = _results("produce-100", [100], [120]), _results("produce-100", [100], [150, 160])
+    again.settings["begun"] = "tomorrow"
+    cluster = _results("cluster-100", [100], [200])
+    joined = first.with_others([cluster, again])
+    assert [(line.name, line.ottla) for line in joined.lines()] == [
+        ("produce-100", 155),
+        ("cluster-100", 200),
+    ]
+    page = markdown(joined, {})
+    assert page.index("## One broker") < page.index("## Three nodes")
+    assert "run: today, tomorrow;" in page
+    assert "1 to 2 rounds" in page
 
 
 def test_the_frame_of_many_connections_is_a_produce_request_with_one_record() -> None:

@@ -2,6 +2,7 @@
 
 A limit counts the bytes of the replicas that are listed as throttled, and holds back those of them that are
 out of sync. Rule: a replica in sync is never held back, though its bytes count: else it would fall out.
+A batch that is larger than what the limit allows in the whole window is waited for as long as it takes.
 """
 
 from __future__ import annotations
@@ -45,15 +46,20 @@ class Rate:
 class Throttle:
     """One direction of one node: what it sends as a leader, or what it fetches as a follower."""
 
-    __slots__ = ("_limit", "_partitions", "_rate")
+    __slots__ = ("_free_at_ms", "_limit", "_partitions", "_rate", "_window_ms")
 
     def __init__(self, *, samples: int = 11, width_ms: int = 1000) -> None:
         self._rate = Rate(samples=samples, width_ms=width_ms)
+        self._window_ms = samples * width_ms
+        self._free_at_ms = 0.0  # when bytes are paid for that the window forgets too early
         self._limit = UNLIMITED
         self._partitions: dict[str, frozenset[int] | None] = {}  # None: all of the topic
 
     def set_limit(self, bytes_per_second: float) -> None:
-        self._limit = UNLIMITED if bytes_per_second >= _LONG_MAX else bytes_per_second
+        limit = UNLIMITED if bytes_per_second >= _LONG_MAX else bytes_per_second
+        if limit != self._limit:
+            self._limit = limit
+            self._free_at_ms = 0.0
 
     def set_topic(self, topic: str, partitions: frozenset[int] | None) -> None:
         """Throttle these partitions of a topic, None for all, none for an empty set."""
@@ -75,9 +81,13 @@ class Throttle:
 
     def record(self, size: int, now_ms: int) -> None:
         self._rate.record(size, now_ms)
+        if size * 1000 > self._limit * self._window_ms and self._limit > 0:
+            self._free_at_ms = now_ms + size * 1000 / self._limit
 
     def is_exceeded(self, now_ms: int) -> bool:
-        return self._limit != UNLIMITED and self._rate.per_second(now_ms) > self._limit
+        if self._limit == UNLIMITED:
+            return False
+        return now_ms < self._free_at_ms or self._rate.per_second(now_ms) > self._limit
 
     def holds_back(self, topic: str, partition: int, *, in_sync: bool, now_ms: int) -> bool:
         return not in_sync and self.is_throttled(topic, partition) and self.is_exceeded(now_ms)

@@ -30,6 +30,32 @@ def test_a_sender_that_asks_before_it_sends_keeps_to_the_limit() -> None:
     assert sent / 60 == pytest.approx(10_000, rel=0.1)
 
 
+@pytest.mark.parametrize("limit", [1024, 20_000, 90_000, 200_000, 4_000_000])
+def test_batches_that_are_larger_than_the_window_allows_are_paid_for(limit: int) -> None:
+    throttle = Throttle()
+    throttle.set_limit(limit)
+    throttle.set_topic("t", frozenset((0,)))
+    size, sent, now_ms = 1_000_000, 0, 0
+    while sent < 40 * size:
+        if not throttle.holds_back("t", 0, in_sync=False, now_ms=now_ms):
+            throttle.record(size, now_ms)
+            sent += size
+            last_ms = now_ms
+        now_ms += 100
+    assert (sent - size) * 1000 / last_ms == pytest.approx(limit, rel=0.1)
+
+
+def test_another_limit_holds_at_once() -> None:
+    throttle = Throttle()
+    throttle.set_limit(1024)
+    throttle.set_topic("t", frozenset((0,)))
+    throttle.record(1_000_000, 0)
+    throttle.set_limit(1024)  # as it is
+    assert throttle.is_exceeded(100_000)
+    throttle.set_limit(100_000)
+    assert not throttle.is_exceeded(100_000)
+
+
 def test_only_listed_replicas_that_are_out_of_sync_are_held_back() -> None:
     throttle = Throttle()
     throttle.set_limit(1)

@@ -1,0 +1,50 @@
+"""Racks of members and of partitions, as the sticky assignors look at them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ottla.client.core.assignors.face import Topics, racks_matter
+from ottla.client.core.membership.subscription import MemberSubscription
+from ottla.client.values import TopicPartition
+
+
+class Racks:
+    """Who is near to what. `matter` is false where racks make no difference."""
+
+    def __init__(self, topics: Topics, members: Mapping[str, MemberSubscription]) -> None:
+        racks = {name: member.rack for name, member in members.items() if member.rack}
+        self._topics = topics
+        self._members_in_rack = Counter(racks.values())
+        partitions = [one for listed in topics.racks.values() for one in listed]
+        everywhere = frozenset[str]().union(*partitions)
+        self.matter = racks_matter(racks.values(), partitions, everywhere)
+        self._racks: Mapping[str, str] = racks if self.matter else {}
+
+    def of(self, member: str) -> str | None:
+        return self._racks.get(member)
+
+    def mismatch(self, member: str, partition: TopicPartition) -> bool:
+        """Whether a member has a rack, and the partition no replica in it."""
+        rack = self._racks.get(member)
+        return rack is not None and rack not in self._topics.racks_of(partition)
+
+    def of_partition(self, partition: TopicPartition) -> frozenset[str]:
+        return self._topics.racks_of(partition) if self.matter else frozenset()
+
+    def rarest_first(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Those first that have few members near to them."""
+        if not self._members_in_rack:
+            return partitions
+        near = self._members_in_rack
+        return sorted(partitions, key=lambda one: sum(near[rack] for rack in self._topics.racks_of(one)))
+
+    def next_near(self, partition: TopicPartition, members: Sequence[str], first: int) -> int:
+        """The place of the next member, from `first` on and around, that is near a partition; -1 if none."""
+        racks = self._topics.racks_of(partition)
+        for step in range(len(members)):
+            place = (first + step) % len(members)
+            if self._racks.get(members[place]) in racks:
+                return place
+        return -1

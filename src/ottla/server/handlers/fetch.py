@@ -71,6 +71,7 @@ class _Fetch:
         "_answer",
         "_broker",
         "_context",
+        "_is_due",
         "_replica_epoch",
         "_replica_id",
         "_request",
@@ -86,6 +87,7 @@ class _Fetch:
         self._session = session
         self._context = context
         self._answer = Answer(self._stop_watching)
+        self._is_due = False
         self._tickets: list[tuple[WatchList, int]] = []
         # A broker that follows; negative for a consumer.
         if context.version >= REPLICA_STATE_VERSION:
@@ -150,6 +152,8 @@ class _Fetch:
                 and log.high_watermark == fetched.told_high_watermark
                 and log.log_start_offset == fetched.told_log_start_offset
             ):
+                if not is_first:
+                    continue
                 progress = leadership.settled(
                     replica_id,
                     offset=fetched.fetch_offset,
@@ -157,8 +161,7 @@ class _Fetch:
                     broker_epoch=epoch,
                 )
                 if progress is not None:
-                    if is_first:
-                        progress.stay(now_ms)
+                    progress.stay(now_ms)
                     continue
             awake.append(fetched)
         return awake
@@ -292,6 +295,16 @@ class _Fetch:
         return self._answer
 
     def _on_growth(self) -> bool:
+        if self._replica_id < 0:
+            return self._answer_if_enough()
+        if not self._is_due:
+            # What else comes in this turn of the loop, to this partition or another, goes in the same answer.
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._answer_if_enough)
+        return self._answer.is_settled
+
+    def _answer_if_enough(self) -> bool:
+        self._is_due = False
         if not self._answer.is_settled:
             found = self.collect()
             if found is not None:

@@ -1,0 +1,182 @@
+"""The network between nodes, as proxies in this process: each direction between two nodes can be cut alone.
+
+All nodes learn the same address of a node, so who connects is found out by the process that holds the other
+end of the connection. What is sent over a cut link is neither refused nor lost for good: as on a network that
+drops packets it does not arrive, the connection stays open, and what the sender's system still has to send
+comes late, when the link is healed. The end of a connection is such news too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Self
+
+_CHUNK_BYTES = 65536
+
+
+class Links:
+    """Proxies before the ports of nodes, on an event loop of their own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._process_ids: dict[int, int] = {}
+        self._open: dict[tuple[int, int], asyncio.Event] = defaultdict(_set_event)
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[asyncio.Task[None]] = set()
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self._close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def listen(self, node_id: int, port: int) -> int:
+        """A port by which other nodes reach this port of a node."""
+        listening = socket.create_server(("127.0.0.1", 0))
+        own_port: int = listening.getsockname()[1]
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._connections.add(task)
+            try:
+                await self._connect(node_id, port, own_port, reader, writer)
+            finally:
+                writer.transport.abort()
+                self._connections.discard(task)
+
+        async def start() -> None:
+            self._servers.append(await asyncio.start_server(serve, sock=listening))
+
+        self._run(start)
+        return own_port
+
+    def know(self, node_id: int, process_id: int) -> None:
+        """A node was started."""
+        self._process_ids[node_id] = process_id
+
+    # Cutting
+
+    def cut(self, sources: Iterable[int], targets: Iterable[int]) -> None:
+        """Nothing that one of `sources` sends arrives at one of `targets`."""
+        self._switch(sources, targets, is_open=False)
+
+    def part(self, some: Iterable[int], others: Iterable[int]) -> None:
+        """Neither side hears the other."""
+        some, others = list(some), list(others)
+        self.cut(some, others)
+        self.cut(others, some)
+
+    def heal(self) -> None:
+        """Every link is whole."""
+
+        async def open_all() -> None:
+            for link in self._open.values():
+                link.set()
+
+        self._run(open_all)
+
+    def _switch(self, sources: Iterable[int], targets: Iterable[int], *, is_open: bool) -> None:
+        pairs = [(source, target) for source in sources for target in targets if source != target]
+
+        async def switch() -> None:
+            for pair in pairs:
+                if is_open:
+                    self._open[pair].set()
+                else:
+                    self._open[pair].clear()
+
+        self._run(switch)
+
+    # Passing on
+
+    async def _connect(
+        self,
+        target: int,
+        port: int,
+        own_port: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        source = self._node_at(writer.get_extra_info("peername")[1], own_port)
+        if source is None:  # it was gone before it was known
+            return
+        out, back = self._open[source, target], self._open[target, source]
+        await out.wait()
+        await back.wait()  # a connection comes about when both hear each other
+        try:
+            upstream = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return
+        ways = [
+            asyncio.ensure_future(_pass_on(reader, upstream[1], out)),
+            asyncio.ensure_future(_pass_on(upstream[0], writer, back)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            upstream[1].transport.abort()
+
+    def _node_at(self, port: int, own_port: int) -> int | None:
+        """The node whose process has a connection from `port` to us."""
+        inode = _inode_of(port, own_port)
+        if inode is None:
+            return None
+        wanted = f"socket:[{inode}]"
+        for node_id, process_id in self._process_ids.items():
+            directory = f"/proc/{process_id}/fd"
+            with contextlib.suppress(OSError):
+                for name in os.listdir(directory):
+                    with contextlib.suppress(OSError):
+                        if os.readlink(f"{directory}/{name}") == wanted:
+                            return node_id
+        return None
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _run(self, work: Callable[[], object]) -> None:
+        asyncio.run_coroutine_threadsafe(work(), self._loop).result(60)  # type: ignore[arg-type]
+
+
+def _set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: asyncio.Event) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(_CHUNK_BYTES):
+            await link.wait()
+            writer.write(data)
+            await writer.drain()
+    await link.wait()
+
+
+def _inode_of(port: int, remote_port: int) -> str | None:
+    ends = f":{port:04X}", f":{remote_port:04X}"
+    with open("/proc/net/tcp") as table:
+        for line in table:
+            fields = line.split()
+            if fields[1].endswith(ends[0]) and fields[2].endswith(ends[1]):
+                return fields[9]
+    return None

@@ -27,6 +27,7 @@ from ottla.client.errors import (
 )
 from ottla.client.lane import Lane, Ways
 from ottla.client.link import Link, Manner
+from ottla.client.security import manner_for
 from ottla.ports import Clock, Network, Random
 from ottla.wire.errors import ErrorCode, KafkaError, UnsupportedVersion, for_code
 from ottla.wire.message import Message
@@ -87,7 +88,7 @@ class Cluster:
         self._ways = Ways(
             clock=clock,
             network=network,
-            manner=manner or Manner(client_id=settings.client_id or None),
+            manner=manner or manner_for(settings, clock=clock, network=network, random=random),
             reconnect=Backoff.between(
                 settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, random
             ),

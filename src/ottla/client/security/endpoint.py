@@ -1,0 +1,220 @@
+"""Asks the token endpoint of an OAuth provider for a token: client credentials, or a JWT assertion.
+
+One small HTTP request for each token, over the Network port, with a bound on time and size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from ottla.client.config import CommonSettings
+from ottla.client.errors import AuthenticationFailed, ConfigError
+from ottla.client.security.tls import context_of
+from ottla.ports import Network
+
+_ANSWER_BYTES_MAX = 1024 * 1024
+_TIME_S = 30.0
+
+
+class Endpoint:
+    """One endpoint, and who asks it."""
+
+    def __init__(
+        self,
+        network: Network,
+        url: str,
+        headers: Mapping[str, str],
+        form: Mapping[str, str],
+        context: ssl.SSLContext | None,
+        *,
+        assertion_file: str | None = None,
+        connect_s: float = _TIME_S,
+        read_s: float = _TIME_S,
+    ) -> None:
+        self._network = network
+        self._url = url
+        self._parts = urlsplit(url)
+        self._headers = headers
+        self._form = form
+        self._context = context
+        self._assertion_file = assertion_file
+        self._connect_s = connect_s
+        self._read_s = read_s
+
+    @classmethod
+    def of(cls, settings: CommonSettings, options: Mapping[str, str], network: Network) -> Endpoint:
+        url = settings.sasl_oauthbearer_token_endpoint_url or ""
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            raise ConfigError(
+                f"sasl.oauthbearer.token.endpoint.url={url} is not an address with http or https."
+            )
+        scope = settings.sasl_oauthbearer_scope or options.get("scope")
+        form = {"scope": scope} if scope else {}
+        headers: dict[str, str] = {}
+        assertion = settings.sasl_oauthbearer_assertion_file
+        if assertion is None:
+            headers["Authorization"] = f"Basic {_credentials(settings, options)}"
+            form = {"grant_type": "client_credentials"} | form
+        else:
+            form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer"} | form
+        return cls(
+            network,
+            url,
+            headers,
+            form,
+            context_of(settings) if url.startswith("https") else None,
+            assertion_file=assertion,
+            connect_s=(settings.sasl_login_connect_timeout_ms or _TIME_S * 1000) / 1000,
+            read_s=(settings.sasl_login_read_timeout_ms or _TIME_S * 1000) / 1000,
+        )
+
+    async def token(self) -> str:
+        form = dict(self._form)
+        if self._assertion_file is not None:
+            form["assertion"] = (await asyncio.to_thread(Path(self._assertion_file).read_text)).strip()
+        body = urlencode(form).encode()
+        try:
+            status, answer = await self._post(body)
+        except (OSError, TimeoutError) as error:
+            raise AuthenticationFailed(
+                f"The token endpoint {self._url} cannot be asked: {error!r}."
+            ) from error
+        if status != 200:
+            raise AuthenticationFailed(f"The token endpoint {self._url} answered {status}: {_error(answer)}.")
+        found = _parsed(answer)
+        token = found.get("access_token") or found.get("id_token")
+        if not isinstance(token, str) or not token:
+            raise AuthenticationFailed(f"The answer of the token endpoint {self._url} has no access_token.")
+        return token
+
+    async def _post(self, body: bytes) -> tuple[int, bytes]:
+        parts = self._parts
+        port = parts.port or (443 if self._context is not None else 80)
+        host = parts.hostname or ""
+        async with asyncio.timeout(self._connect_s):
+            transport, protocol = await self._network.connect(_Answer, host, port, ssl=self._context)
+        assert isinstance(protocol, _Answer)
+        assert isinstance(transport, asyncio.Transport)
+        target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (
+            f"?{parts.query}" if parts.query else ""
+        )
+        headers = {
+            "Host": parts.netloc.rpartition("@")[2],
+            "Accept": "application/json",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+            **self._headers,
+        }
+        lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        transport.write("\r\n".join(lines).encode("latin-1") + body)
+        try:
+            async with asyncio.timeout(self._read_s):
+                return _read_http(await protocol.whole)
+        finally:
+            transport.close()
+
+
+class _Answer(asyncio.Protocol):
+    """Collects bytes until the server is done."""
+
+    def __init__(self) -> None:
+        self.whole: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._received = bytearray()
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if len(self._received) > _ANSWER_BYTES_MAX and not self.whole.done():
+            self.whole.set_exception(ConnectionError("its answer is too long"))
+        elif _is_whole(self._received) and not self.whole.done():
+            self.whole.set_result(bytes(self._received))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.whole.done():
+            return
+        if error is not None:
+            self.whole.set_exception(error)
+        else:
+            self.whole.set_result(bytes(self._received))
+
+
+def _is_whole(received: bytes | bytearray) -> bool:
+    """Whether an answer that tells its length is here; one that does not ends with the connection."""
+    head, blank, body = bytes(received).partition(b"\r\n\r\n")
+    headers = _headers(head)
+    if not blank:
+        return False
+    if "chunked" in headers.get("transfer-encoding", ""):
+        return body.endswith(b"0\r\n\r\n")
+    length = headers.get("content-length", "")
+    return length.isdigit() and len(body) >= int(length)
+
+
+def _headers(head: bytes) -> dict[str, str]:
+    lines = head.decode("latin-1").split("\r\n")[1:]
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip().lower(): value.strip().lower() for name, _, value in pairs}
+
+
+def _read_http(received: bytes) -> tuple[int, bytes]:
+    head, _, body = received.partition(b"\r\n\r\n")
+    words = head.split(b" ", 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        raise ConnectionError("it does not answer in HTTP")
+    if "chunked" in _headers(head).get("transfer-encoding", ""):
+        body = _joined(body)
+    return int(words[1]), body
+
+
+def _joined(body: bytes) -> bytes:
+    """The chunks of a body without their sizes."""
+    parts: list[bytes] = []
+    while body:
+        size_text, _, rest = body.partition(b"\r\n")
+        try:
+            size = int(size_text.partition(b";")[0], 16)
+        except ValueError as error:
+            raise ConnectionError("its answer is cut or damaged") from error
+        if size <= 0:
+            break
+        parts.append(rest[:size])
+        body = rest[size + 2 :]
+    return b"".join(parts)
+
+
+def _parsed(answer: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(answer)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _error(answer: bytes) -> str:
+    found = _parsed(answer)
+    told = [str(found[name]) for name in ("error", "error_description") if name in found]
+    return ": ".join(told) or "it does not say why"
+
+
+def _credentials(settings: CommonSettings, options: Mapping[str, str]) -> str:
+    name = settings.sasl_oauthbearer_client_credentials_client_id or options.get("clientId")
+    secret = settings.sasl_oauthbearer_client_credentials_client_secret or options.get("clientSecret")
+    if not name or secret is None:
+        raise ConfigError(
+            "sasl.oauthbearer.token.endpoint.url needs sasl.oauthbearer.client.credentials.client.id "
+            "and sasl.oauthbearer.client.credentials.client.secret."
+        )
+    if settings.sasl_oauthbearer_header_urlencode:
+        name, secret = quote(name, safe=""), quote(secret, safe="")
+    return base64.b64encode(f"{name}:{secret}".encode()).decode()

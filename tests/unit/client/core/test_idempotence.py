@@ -1,0 +1,150 @@
+"""Sequence numbers of an idempotent producer: what is sent again, in which order, and when an epoch ends."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from ottla.client.core.idempotence import EPOCH_MAX, Idempotence, PartitionSequences
+from ottla.wire.errors import ErrorCode
+
+
+def batch(count: int = 1) -> Any:
+    return SimpleNamespace(
+        count=count,
+        sequence=-1,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_offset=-1,
+        is_reset=False,
+        is_in_flight=False,
+    )
+
+
+def started(*, transactional: bool = False) -> tuple[Idempotence, PartitionSequences]:
+    idempotence = Idempotence(transactional=transactional)
+    idempotence.set_id(7, 0)
+    return idempotence, idempotence.sequences()
+
+
+def sent(sequences: PartitionSequences, *counts: int) -> list[Any]:
+    batches = [batch(count) for count in counts]
+    for one in batches:
+        sequences.give(one)
+        one.is_in_flight = True
+    return batches
+
+
+def test_batches_are_numbered_by_their_records() -> None:
+    _, sequences = started()
+    assert [one.sequence for one in sent(sequences, 3, 1, 5)] == [0, 3, 4]
+    assert sequences.next_sequence == 9
+
+
+def test_numbers_start_again_at_zero_after_the_largest() -> None:
+    _, sequences = started()
+    sequences.next_sequence = 2**31 - 2
+    first, second = sent(sequences, 3, 1)
+    assert (first.sequence, second.sequence) == (2**31 - 2, 1)
+
+
+def test_a_batch_to_be_tried_again_waits_until_it_is_the_first_and_nothing_new_overtakes_it() -> None:
+    idempotence, sequences = started()
+    first, second = sent(sequences, 1, 1)
+    first.is_in_flight = second.is_in_flight = False
+    assert idempotence.may_send(sequences, first)
+    assert not idempotence.may_send(sequences, second)
+    assert not idempotence.may_send(sequences, batch())
+    sequences.acknowledge(first)
+    assert idempotence.may_send(sequences, second)
+
+
+def test_out_of_order_is_retried_while_an_earlier_batch_is_still_to_come() -> None:
+    idempotence, sequences = started()
+    first, second = sent(sequences, 1, 1)
+    assert idempotence.may_retry(sequences, second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert not idempotence.epoch_bump_wanted
+    sequences.acknowledge(first)
+    second.is_in_flight = False
+    assert idempotence.may_retry(sequences, second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert idempotence.epoch_bump_wanted, "it is the next one, so the broker has lost what was before it"
+
+
+def test_a_new_epoch_numbers_what_is_not_done_from_zero_once_nothing_of_it_is_on_the_wire() -> None:
+    idempotence, sequences = started()
+    first, second = sent(sequences, 2, 3)
+    idempotence.want_epoch(sequences)
+    assert not idempotence.may_bump
+    first.is_in_flight = second.is_in_flight = False
+    assert not idempotence.may_send(sequences, first)
+    assert idempotence.may_bump
+    assert idempotence.bump()
+    assert (idempotence.epoch, first.sequence, second.sequence) == (1, 0, 2)
+    assert (first.producer_epoch, first.is_reset) == (1, True)
+    assert idempotence.may_send(sequences, first)
+
+
+def test_another_partition_sends_under_the_new_epoch_when_its_own_batches_are_answered() -> None:
+    idempotence, sequences = started()
+    other = idempotence.sequences()
+    (under_way,) = sent(other, 4)
+    idempotence.want_epoch(sequences)
+    idempotence.bump()
+    assert not idempotence.may_send(other, batch())
+    other.acknowledge(under_way)
+    new = batch()
+    assert idempotence.may_send(other, new)
+    other.give(new)
+    assert (new.producer_epoch, new.sequence) == (1, 0)
+
+
+def test_after_the_last_epoch_another_producer_id_is_needed() -> None:
+    idempotence, sequences = started()
+    idempotence.set_id(7, EPOCH_MAX)
+    idempotence.want_epoch(sequences)
+    assert not idempotence.bump()
+    assert not idempotence.has_id
+
+
+def test_a_refused_batch_ends_the_epoch_and_within_a_transaction_closes_the_gap() -> None:
+    idempotence, sequences = started()
+    first, second = sent(sequences, 2, 2)
+    idempotence.failed(sequences, first, ErrorCode.INVALID_RECORD, was_refused=True)
+    assert idempotence.epoch_bump_wanted
+    idempotence, sequences = started(transactional=True)
+    first, second = sent(sequences, 2, 2)
+    idempotence.failed(sequences, first, ErrorCode.INVALID_RECORD, was_refused=True)
+    assert (second.sequence, sequences.next_sequence) == (0, 2)
+    assert not idempotence.epoch_bump_wanted
+
+
+def test_a_batch_that_was_given_up_in_doubt_holds_its_partition_until_that_is_resolved() -> None:
+    idempotence, sequences = started()
+    first, second = sent(sequences, 2, 2)
+    idempotence.failed(sequences, first, -1, was_refused=False)
+    assert not idempotence.may_send(sequences, batch())
+    idempotence.settle_unresolved()
+    assert not idempotence.epoch_bump_wanted, "the second batch is not answered yet"
+    sequences.acknowledge(second)
+    idempotence.settle_unresolved()
+    assert idempotence.epoch_bump_wanted
+
+
+def test_an_unknown_producer_after_retention_starts_again() -> None:
+    idempotence, sequences = started()
+    (one,) = sent(sequences, 1)
+    sequences.last_acked_offset = 10
+    assert idempotence.may_retry(sequences, one, ErrorCode.UNKNOWN_PRODUCER_ID, 50)
+    assert idempotence.epoch_bump_wanted
+    idempotence, sequences = started(transactional=True)
+    (one,) = sent(sequences, 1)
+    one.sequence = sequences.next_sequence = 40
+    assert idempotence.may_retry(sequences, one, ErrorCode.UNKNOWN_PRODUCER_ID, 50)
+    assert one.sequence == 0
+
+
+def test_other_errors_are_retried_if_they_are_retriable() -> None:
+    idempotence, sequences = started()
+    (one,) = sent(sequences, 1)
+    assert idempotence.may_retry(sequences, one, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert not idempotence.may_retry(sequences, one, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)

@@ -7,6 +7,7 @@ All clients are confluent-kafka (librdkafka) as its users write them: what may b
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -286,19 +287,23 @@ class Load:
 
     def wait_for_progress(self) -> None:
         """Until clients have got on, all of them, since now."""
-        before = self.progress()
+        before, began = self.progress(), time.monotonic()
         steps = {"records": 40, "transactions": 2}
+        seconds: dict[str, float] = {}  # when each had
 
         def got_on() -> bool:
             for worker in self.workers:
                 worker.raise_problem()
-            now = self.progress()
-            return all(now[name] >= before[name] + steps.get(name, 1) for name in now)
+            for name, count in self.progress().items():
+                if count >= before[name] + steps.get(name, 1):
+                    seconds.setdefault(name, round(time.monotonic() - began, 1))
+            return len(seconds) == len(before)
 
         try:
             peers.wait_until(got_on, SECONDS_MAX, "the load to get on", 0.05)
         except AssertionError as error:
             raise AssertionError(f"{error}: {before} -> {self.progress()}") from None
+        print(f"got on after (seconds) {seconds}")
 
     def check_committed(self) -> None:
         """No acknowledged offset of a group has gone back."""

@@ -29,6 +29,7 @@ SETTINGS = {
     "controller.quorum.fetch.timeout.ms": "1500",
     "replica.lag.time.max.ms": "3000",
     "replica.fetch.wait.max.ms": "200",
+    "request.timeout.ms": "5000",  # how long a coordinator that is cut off keeps a client waiting
     "offsets.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.replication.factor": "3",

@@ -1,0 +1,231 @@
+"""Nodes that do not hear each other, for a while, under a load that knows what must come of it.
+
+Whatever is cut: a partition has one leader in an epoch, nothing acknowledged is lost, doubled or reordered,
+readers never see less than they saw, and once the network is whole all replicas are in sync again and every
+client gets on. OTTLA_TEST_CUTS=30 adds so many cuts by chance to those with a name; a failure names the seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
+from tests.interop import peers
+from tests.interop.cluster.links import Links
+from tests.interop.cluster.load import PLAIN, TOPICS, Load, create_topics
+from tests.interop.cluster.nodes import BROKERS, CONTROLLERS, SECONDS_MAX, Five
+from tests.interop.cluster.watching import Watch, wait_until_equal
+from tests.unit.server.asking import Asking
+
+CUTS = int(os.environ.get("OTTLA_TEST_CUTS", "0"))
+SEED = int(os.environ.get("OTTLA_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
+FLAPS = 6
+
+
+@pytest.fixture
+def links() -> Iterator[Links]:
+    with Links() as made:
+        yield made
+
+
+class Cuts:
+    """Cuts in a running cluster. Each goes on until what it must cause is seen, and is healed then."""
+
+    def __init__(self, five: Five, links: Links, load: Load) -> None:
+        self.five, self.links, self.load = five, links, load
+        self.epochs: dict[int, int] = {}  # of the quorum, with their leaders
+
+    # What nodes say
+
+    def active_controllers(self) -> dict[int, int]:
+        """Who answers as the leader of the quorum, and in which epoch: one of them at most in one epoch."""
+        partition = DescribeQuorumRequest.PartitionData(partition_index=0)
+        topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+        found = {}
+        for node_id in CONTROLLERS:
+            with Asking(self.five.nodes[node_id].controller_port) as asking:
+                answer = asking.ask(DescribeQuorumRequest(topics=[topic]), 2)
+            if answer.error_code == 0 and answer.topics[0].partitions[0].error_code == 0:
+                epoch = found[node_id] = int(answer.topics[0].partitions[0].leader_epoch)
+                assert self.epochs.setdefault(epoch, node_id) == node_id, f"two lead in epoch {epoch}"
+        return found
+
+    def active(self) -> int:
+        """The active controller, once there is one alone."""
+        found: dict[int, int] = {}
+
+        def is_known() -> bool:
+            found.clear()
+            found.update(self.active_controllers())
+            return len(found) == 1
+
+        peers.wait_until(is_known, SECONDS_MAX, "an active controller", 0.1)
+        return next(iter(found))
+
+    def partition(self, at: int, number: int = 0) -> tuple[int, int, set[int]]:
+        """Leader, epoch and in-sync replicas of a partition, as a node says."""
+        one = self.five.partitions([PLAIN], at=at).get((PLAIN, number))
+        return (-1, -1, set()) if one is None else (one.leader_id, one.leader_epoch, set(one.isr_nodes))
+
+    # Cutting
+
+    def heal(self) -> None:
+        """Recovery: every replica in sync, and every client gets on."""
+        self.links.heal()
+        self.five.wait_until_whole(TOPICS)
+        self.load.wait_for_progress()
+        self.load.check_committed()
+
+    def leader_from_followers(self) -> None:
+        """The leader still speaks with the controllers, if they are not its followers: they leave its ISR."""
+        leader, epoch, isr = self.partition(at=1)
+        followers = isr - {leader}
+        self.links.part([leader], followers)
+        self._wait_until_alone(leader, epoch)
+
+    def active_controller_from_all(self) -> None:
+        """Nobody hears the active controller: another takes its place, and its broker's."""
+        active = self.active()
+        others = [node_id for node_id in BROKERS if node_id != active]
+        self.links.part([active], others)
+        self._wait_for_another(active)
+        self._wait_until_it_leads_nothing(active, via=others[0])
+        self.load.wait_for_progress()  # the others go on without it
+
+    def broker_from_controllers(self) -> None:
+        """A broker that clients and brokers reach, but no controller: it is fenced, and leads nothing."""
+        broker = 4
+        self.links.part([broker], CONTROLLERS)
+        self._wait_until_it_leads_nothing(broker, via=1)
+        self.load.wait_for_progress()
+
+    def active_controller_is_heard_by_nobody(self) -> None:
+        """One way: it hears all, and what it says vanishes."""
+        active = self.active()
+        others = [node_id for node_id in BROKERS if node_id != active]
+        self.links.cut([active], others)
+        self._wait_for_another(active)
+        self._wait_until_it_leads_nothing(active, via=others[0])
+        self.load.wait_for_progress()
+
+    def active_controller_hears_nobody(self) -> None:
+        """One way: what others say to it vanishes."""
+        active = self.active()
+        others = [node_id for node_id in BROKERS if node_id != active]
+        self.links.cut(others, [active])
+        self._wait_for_another(active)
+        self._wait_until_it_leads_nothing(active, via=others[0])
+        self.load.wait_for_progress()
+
+    def followers_are_not_heard(self) -> None:
+        """One way: the leader gets none of its followers' requests, and they hear it."""
+        leader, epoch, isr = self.partition(at=1)
+        followers = isr - {leader}
+        self.links.cut(followers, [leader])
+        self._wait_until_alone(leader, epoch)
+
+    def flapping_link(self) -> None:
+        """A leader's link to the others comes and goes, each time long enough to be missed or too short."""
+        leader, _, _ = self.partition(at=1)
+        others = [node_id for node_id in BROKERS if node_id != leader]
+        for number in range(FLAPS):
+            self.links.part([leader], others)
+            time.sleep(0.3 * (number + 1))  # what happens meanwhile is the test
+            self.links.heal()
+            time.sleep(0.3)
+
+    def by_chance(self, chance: random.Random) -> str:
+        """Some do not hear some, for a while; or do, but are not heard."""
+        nodes = list(BROKERS)
+        chance.shuffle(nodes)
+        size = chance.randint(1, 2)
+        some, others = nodes[:size], nodes[size:]
+        if chance.random() < 0.3:
+            others = others[: chance.randint(1, len(others))]
+        how = chance.choice(["part", "cut", "heard"])
+        if how == "part":
+            self.links.part(some, others)
+        elif how == "cut":
+            self.links.cut(some, others)
+        else:
+            self.links.cut(others, some)
+        seconds = chance.choice([0.5, 2.0, 5.0, 8.0])
+        time.sleep(seconds)  # what happens meanwhile is the test
+        return f"{how} {some} {others} for {seconds} s"
+
+    def _wait_for_another(self, controller: int) -> None:
+        peers.wait_until(
+            lambda: set(self.active_controllers()) - {controller},
+            SECONDS_MAX,
+            f"another active controller than {controller}",
+            0.1,
+        )
+
+    def _wait_until_alone(self, leader: int, epoch: int) -> None:
+        """Until somebody knows that its followers left it, or that there is another leader."""
+
+        def is_alone() -> bool:
+            known = [self.partition(node_id) for node_id in BROKERS]
+            return any(isr == {leader} or later > epoch for _, later, isr in known)
+
+        peers.wait_until(is_alone, SECONDS_MAX, f"the followers of {leader} to leave it", 0.1)
+
+    def _wait_until_it_leads_nothing(self, broker: int, via: int) -> None:
+        def leads_nothing() -> bool:
+            found = self.five.partitions(TOPICS, at=via)
+            return bool(found) and all(one.leader_id not in (broker, -1) for one in found.values())
+
+        peers.wait_until(leads_nothing, SECONDS_MAX, f"other leaders than {broker}", 0.1)
+
+
+NAMED: dict[str, Callable[[Cuts], None]] = {
+    "leader from followers": Cuts.leader_from_followers,
+    "active controller from all": Cuts.active_controller_from_all,
+    "broker from controllers": Cuts.broker_from_controllers,
+    "active controller is heard by nobody": Cuts.active_controller_is_heard_by_nobody,
+    "active controller hears nobody": Cuts.active_controller_hears_nobody,
+    "followers are not heard": Cuts.followers_are_not_heard,
+    "flapping link": Cuts.flapping_link,
+}
+
+
+def test_no_cut_loses_doubles_or_reorders_anything_and_all_is_whole_after_healing(
+    links: Links, tmp_path: Path
+) -> None:
+    print(f"seed {SEED}: OTTLA_TEST_SEED={SEED} draws the same cuts")
+    chance = random.Random(SEED)
+    with Five(tmp_path, links=links) as five:
+        create_topics(five.bootstrap)
+        five.wait_until_whole(TOPICS)
+        load, watch = Load(five.bootstrap), Watch(five, TOPICS)
+        done = []
+        with load, watch:
+            cuts = Cuts(five, links, load)
+            load.wait_for_progress()
+            for name, cut in NAMED.items():
+                began = time.monotonic()
+                done.append(name)
+                try:
+                    cut(cuts)
+                    caused = time.monotonic()
+                    cuts.heal()
+                except AssertionError as error:
+                    raise AssertionError(f"after {done}: {error}") from error
+                print(f"{name}: {caused - began:.1f} s, healed in {time.monotonic() - caused:.1f} s")
+            for _ in range(CUTS):
+                done.append(cuts.by_chance(chance))
+                try:
+                    cuts.heal()
+                except AssertionError as error:
+                    raise AssertionError(f"seed {SEED}, after {done}: {error}") from error
+                print(done[-1])
+            load.finish()
+        print(load.check())
+        wait_until_equal(five, TOPICS)
+        print(f"{watch.check()} leader epochs seen")

@@ -76,6 +76,11 @@ def encode_record(record: Message, metadata_version: int) -> bytes:
 
 def decode_record(value: Buffer) -> Message:
     """The record that a value holds; MalformedMessage if it holds none that this version knows."""
+    return decode_versioned(value)[0]
+
+
+def decode_versioned(value: Buffer) -> tuple[Message, int]:
+    """The same, with the version in which it was written."""
     frame_version, position = _read_unsigned_varint(value, 0)
     if frame_version != FRAME_VERSION:
         raise MalformedMessage(f"A metadata record has frame version {frame_version}; only 1 is known.")
@@ -88,8 +93,7 @@ def decode_record(value: Buffer) -> Message:
         raise MalformedMessage(
             f"A {cls.NAME} has version {version}; this version knows {cls.VERSIONS[0]} to {cls.VERSIONS[-1]}."
         )
-    record: Message = codec.decode(cls, value, version, position)
-    return record
+    return codec.decode(cls, value, version, position), version
 
 
 def _unsigned_varint(value: int) -> bytes:

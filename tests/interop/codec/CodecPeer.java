@@ -23,7 +23,8 @@ import org.apache.kafka.common.protocol.ObjectSerializationCache;
  * <p>With the argument "list": a line for every generated message on the class path. With "exchange":
  * answers commands from standard input until it ends. A command is a letter, a class name and what it needs:
  * D the default instance; R version bytes: read and written again; G version seed count: random instances;
- * X version bytes other: read in one version and written in the other. An answer is a status (0 fine,
+ * X version bytes other: read in one version and written in the other; J version bytes: read, and the
+ * tools' JSON of it in place of the dump. An answer is a status (0 fine,
  * 1 refused) and then pairs of (bytes, dump of all values), or the reason.
  */
 public final class CodecPeer {
@@ -107,6 +108,7 @@ public final class CodecPeer {
                 case 'D' -> answer(create(type), null);
                 case 'R' -> readAndWrite(type, in.readShort(), bytes(), null);
                 case 'X' -> readAndWrite(type, in.readShort(), bytes(), in.readShort());
+                case 'J' -> json(type, in.readShort(), bytes());
                 case 'G' -> generate(type, in.readShort(), in.readLong(), in.readInt());
                 default -> throw new IOException("unknown command " + command);
             }
@@ -131,6 +133,14 @@ public final class CodecPeer {
         answer(message, written);
     }
 
+    private void json(Class<?> type, short version, byte[] bytes) throws Exception {
+        Message message = create(type);
+        message.read(new ByteBufferAccessor(ByteBuffer.wrap(bytes)), version);
+        Class<?> converter = Class.forName(type.getName() + "JsonConverter");
+        Object tree = converter.getMethod("write", type, short.class).invoke(null, message, version);
+        answer(tree.toString(), new byte[0]);
+    }
+
     private void generate(Class<?> type, short version, long seed, int count) throws Exception {
         RandomMessages random = new RandomMessages(seed);
         for (int index = 0; index < count; index++) {
@@ -140,11 +150,14 @@ public final class CodecPeer {
     }
 
     private void answer(Message message, byte[] written) throws Exception {
+        answer(ValueDump.of(message), written == null ? new byte[0] : written);
+    }
+
+    private void answer(String text, byte[] bytes) throws Exception {
         out.writeByte(0);
-        byte[] bytes = written == null ? new byte[0] : written;
         out.writeInt(bytes.length);
         out.write(bytes);
-        byte[] dump = ValueDump.of(message).getBytes("UTF-8");
+        byte[] dump = text.getBytes("UTF-8");
         out.writeInt(dump.length);
         out.write(dump);
     }

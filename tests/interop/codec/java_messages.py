@@ -76,6 +76,10 @@ class Commands:
             b"X", cls, struct.pack(">hi", version, len(encoded)) + encoded + struct.pack(">h", other), 1
         )
 
+    def json(self, cls: JavaClass, version: int, encoded: bytes) -> None:
+        """Read, and the JSON that Kafka's tools print of it."""
+        self._add(b"J", cls, struct.pack(">hi", version, len(encoded)) + encoded, 1)
+
     def generate(self, cls: JavaClass, version: int, seed: int, count: int) -> None:
         """Random instances."""
         self._add(b"G", cls, struct.pack(">hqi", version, seed, count), count)

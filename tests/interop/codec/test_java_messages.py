@@ -6,6 +6,7 @@ sets the number of random instances for each version of each message and each di
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 
@@ -13,6 +14,7 @@ import pytest
 
 from ottla.wire import codec
 from ottla.wire.errors import UnencodableMessage, UnsupportedVersion
+from ottla.wire.json_form import to_json
 from ottla.wire.message import Message
 from tests.interop.codec.java_messages import Answer, Commands, JavaClass, dump, java_classes
 from tests.unit.wire.instances import CLASS_VERSIONS, CLASSES, Instances
@@ -70,6 +72,23 @@ def test_we_read_javas_bytes_as_javas_values_and_write_the_same_bytes(java: dict
             assert codec.encode(message, version) == answer.written, (cls.NAME, version, message)
     assert next(answers, None) is None
     print(f"{commands.count} instances of Java's read and written by us: bytes and values are equal")
+
+
+def test_both_sides_show_the_same_json(java: dict[str, JavaClass]) -> None:
+    commands, sent = Commands(), []
+    for cls, version in CLASS_VERSIONS:
+        instances = Instances(("json", cls.NAME, version))
+        for message in (cls(), *(instances.message(cls, version) for _ in range(max(1, CASES // 4)))):
+            try:
+                commands.json(java[cls.NAME], version, codec.encode(message, version))
+            except (UnsupportedVersion, UnencodableMessage):
+                continue  # a message as it is made need not be a legal one
+            sent.append((cls.NAME, version, message))
+    for (name, version, message), answer in zip(sent, commands.run(), strict=True):
+        shown = json.loads(json.dumps(to_json(message, version)))
+        assert shown == json.loads(answer.dump), (name, version)
+        assert list(shown) == list(json.loads(answer.dump)), (name, version)
+    print(f"{len(sent)} instances: the same JSON")
 
 
 def test_both_sides_refuse_the_same_values_in_other_versions(java: dict[str, JavaClass]) -> None:

@@ -1,0 +1,1 @@
+"""Kafka's tools and ours, run side by side."""

@@ -1,14 +1,19 @@
 """One instance of a read-process-write application, as its users write it with confluent-kafka.
 
-Arguments: bootstrap, group, transactional id, topic to read, topic to write. It reads records, writes each to
-the partition that it came from in the other topic, and commits both with its offsets in one transaction. It
-ends when its standard input is closed, or when the client says that it must.
+Arguments: bootstrap, group, transactional id, topic to read, topic to write, a file. It reads records, writes
+each to the partition that it came from in the other topic, and commits both with its offsets in one
+transaction. It ends when its standard input is closed, or when the client says that it must. It touches the
+file to show that it is alive, and on SIGUSR1 it says where it is.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import select
+import signal
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -16,7 +21,8 @@ BATCH = 200
 ENDED_BY_FENCING = 3
 
 
-def main(bootstrap: str, group: str, transactional_id: str, source: str, sink: str) -> int:
+def main(bootstrap: str, group: str, transactional_id: str, source: str, sink: str, alive: str) -> int:
+    faulthandler.register(signal.SIGUSR1, all_threads=False)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -43,6 +49,7 @@ def main(bootstrap: str, group: str, transactional_id: str, source: str, sink: s
         producer.init_transactions(60)
         consumer.subscribe([source])
         while not _is_told_to_end():
+            Path(alive).touch()
             _move(consumer, producer, sink)
     except KafkaException as error:
         print(f"ended: {error}", file=sys.stderr, flush=True)
@@ -64,7 +71,7 @@ def _move(consumer: Consumer, producer: Producer, sink: str) -> None:
         for message in messages:
             ends[message.topic(), message.partition()] = message.offset() + 1
         offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in ends.items()]
-        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        _send_offsets(consumer, producer, offsets)
         _commit(producer)
     except KafkaException as error:
         reason = error.args[0]
@@ -73,6 +80,10 @@ def _move(consumer: Consumer, producer: Producer, sink: str) -> None:
         print(f"aborted: {reason}", file=sys.stderr, flush=True)
         _abort(producer)
         _rewind(consumer)
+
+
+def _send_offsets(consumer: Consumer, producer: Producer, offsets: Sequence[TopicPartition]) -> None:
+    producer.send_offsets_to_transaction(list(offsets), consumer.consumer_group_metadata(), 30)
 
 
 def _commit(producer: Producer) -> None:

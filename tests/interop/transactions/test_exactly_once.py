@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -36,6 +37,7 @@ PROPERTIES = {
     "transaction.state.log.num.partitions": "3",
     "transaction.state.log.min.isr": "1",
 }
+HANGS_AFTER_S = 80.0  # more than the client's own timeouts together
 MOVER = Path(__file__).parent / "mover.py"
 
 
@@ -85,27 +87,63 @@ class Writing(threading.Thread):
 
 
 class Instances:
-    """The instances of the application: one that ends is started again."""
+    """The instances of the application: one that ends, or hangs, is started again.
+
+    librdkafka may wait for ever in send_offsets_to_transaction when the answer to a Produce was lost, with
+    any broker. One that hangs anywhere else is a failure.
+    """
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self._bootstrap = bootstrap
         self._directory = directory
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self.exits: Counter[int] = Counter()
+        self.hangs = 0
 
     def keep(self) -> None:
         for number in range(INSTANCES):
             process = self._processes.get(number)
+            if process is not None and process.poll() is None and self._hangs(number):
+                self._check_hang(number, process)
+                self.hangs += 1
+                self.kill(number)
             if process is not None and process.poll() is not None:
                 self.exits[process.returncode] += 1
                 process = None
             if process is None:
                 self._processes[number] = self._start(number)
 
+    def _hangs(self, number: int) -> bool:
+        return time.time() - self._alive(number).stat().st_mtime > HANGS_AFTER_S
+
+    def _check_hang(self, number: int, process: subprocess.Popen[bytes]) -> None:
+        log = self._log(number)
+        size = len(log.read_text())
+        process.send_signal(signal.SIGUSR1)
+        peers.wait_until(lambda: "in main" in log.read_text()[size:], 60, "a hung instance's stack")
+        assert "in _send_offsets" in log.read_text()[size:], f"{number} hangs:\n{log.read_text()[-2000:]}"
+
+    def _alive(self, number: int) -> Path:
+        return self._directory / f"mover-{number}.alive"
+
+    def _log(self, number: int) -> Path:
+        return self._directory / f"mover-{number}.log"
+
     def _start(self, number: int) -> subprocess.Popen[bytes]:
-        with (self._directory / f"mover-{number}.log").open("ab") as log:
+        alive = self._alive(number)
+        alive.touch()
+        with self._log(number).open("ab") as log:
             return peers.start_process(
-                [sys.executable, str(MOVER), self._bootstrap, "app", f"app-{number}", "in", "out"],
+                [
+                    sys.executable,
+                    str(MOVER),
+                    self._bootstrap,
+                    "app",
+                    f"app-{number}",
+                    "in",
+                    "out",
+                    str(alive),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -155,7 +193,8 @@ def test_what_comes_out_is_what_went_in_each_record_once(kind: str, tmp_path: Pa
     assert not (lost := expected - moved), f"{len(lost)} lost, for instance {list(lost)[:5]} {kills}"
     assert not (doubled := moved - expected), f"{len(doubled)} doubled: {list(doubled)[:5]} {kills}"
     assert _sums(found) == _sums(writing.written)
-    print(f"{len(found)} records moved once each; killed: {dict(kills)}; instances ended: {instances.exits}")
+    ended = f"instances ended: {instances.exits}, hung: {instances.hangs}"
+    print(f"{len(found)} records moved once each; killed: {dict(kills)}; {ended}")
 
 
 def _sums(records: list[tuple[bytes, bytes]]) -> dict[bytes, int]:
@@ -178,7 +217,7 @@ def _read(bootstrap: str, topic: str, count: int, instances: Instances) -> list[
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     found: list[tuple[bytes, bytes]] = []
     quiet = 0
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline and quiet < 4:
         instances.keep()
         messages = [one for one in consumer.consume(5_000, timeout=0.5) if one.error() is None]

@@ -16,6 +16,7 @@ from ottla.client.consuming import Engine
 from ottla.client.core.buffering import Piece, Reader
 from ottla.client.core.membership import Change
 from ottla.client.errors import Closed, WokenUp
+from ottla.client.serializers import Deserialize, deserializer_of
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.records.consumed import ConsumerRecord
 from ottla.records.reader import records_of
@@ -331,16 +332,8 @@ class ConsumerBase(Generic[K, V]):
         return snapshot
 
 
-def _deserializer(setting: Any) -> Any:
-    """What the reader calls with a topic, bytes and headers. A plain callable gets the bytes alone."""
-    made = setting() if isinstance(setting, type) else setting
-    if made is None:
-        return None
-    method = getattr(made, "deserialize", None)
-    if method is not None:
-        return method
-    return lambda topic, data, headers: made(data)
-
-
-def _deserializers(settings: ConsumerSettings) -> tuple[Any, Any]:
-    return _deserializer(settings.key_deserializer), _deserializer(settings.value_deserializer)
+def _deserializers(settings: ConsumerSettings) -> tuple[Deserialize | None, Deserialize | None]:
+    return (
+        deserializer_of(settings.key_deserializer, "key.deserializer"),
+        deserializer_of(settings.value_deserializer, "value.deserializer"),
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.version import __version__
 
 if TYPE_CHECKING:
+    from ottla.client.admin import Admin
     from ottla.client.consumer import Consumer
     from ottla.client.core.accumulator import Delivery, DeliveryReport
     from ottla.client.producer import Producer, ProducerRecord, Transaction
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.records.consumed import ConsumerRecord
 
 _HOMES = {
+    "Admin": "ottla.client.admin",
     "Consumer": "ottla.client.consumer",
     "ConsumerRecord": "ottla.records.consumed",
     "Delivery": "ottla.client.core.accumulator",
@@ -32,6 +34,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Admin",
     "Consumer",
     "ConsumerRecord",
     "Delivery",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.client.admin import AsyncAdmin as Admin
 from ottla.client.consumer import AsyncConsumer as Consumer
 from ottla.client.core.accumulator import Delivery, DeliveryReport
 from ottla.client.producer import AsyncProducer as Producer
@@ -11,6 +12,7 @@ from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicP
 from ottla.records.consumed import ConsumerRecord
 
 __all__ = [
+    "Admin",
     "Consumer",
     "ConsumerRecord",
     "Delivery",

@@ -105,6 +105,19 @@ class Cluster:
 
         wait_until(is_in_sync, _TIMEOUT_S, f"{topic} to be in sync on {self.name}")
 
+    def wait_for_files(self, topic: str, partitions: int) -> None:
+        """Wait until every node has a log of every partition, which it may make after it is told of it."""
+
+        def has_all(data: Path) -> bool:
+            return sum(name.startswith(f"{topic}-") for name in os.listdir(data)) == partitions
+
+        wait_until(
+            lambda: all(has_all(node.data) for node in self.nodes.values()),
+            _TIMEOUT_S,
+            f"the logs of {topic} on {self.name}",
+            pause_s=0.05,
+        )
+
     def delete_topic(self, topic: str) -> None:
         """Delete a topic and wait until its files are gone everywhere."""
         admin = self.admin()

@@ -97,6 +97,7 @@ def _live_through(cluster: Cluster, partitions: int) -> _Story:
         probes = [Probe(node) for node in cluster.nodes.values()]
         before, started = cluster.cpu_s(), time.monotonic()
         cluster.create_topic(TOPIC, partitions)
+        cluster.wait_for_files(TOPIC, partitions)
         figures[CREATE], used[CREATE] = time.monotonic() - started, cluster.cpu_s() - before
         time.sleep(_SETTLE_S)
         stalls = _close(probes)

@@ -136,11 +136,11 @@ def check_caught_up(leader: Leader, key: ReplicaKey, now_ms: int) -> None:
         )
 
 
-def check_new(voters: VoterSet, voter_id: int) -> None:
-    if voters.get(voter_id) is not None:
+def check_new(voters: VoterSet, key: ReplicaKey) -> None:
+    if voters.get(key.id) is not None:
         raise VoterChangeRefused(
             ErrorCode.DUPLICATE_VOTER,
-            f"The voter id for {voter_id} is already part of the voters {voters.ids}.",
+            f"The voter id for {key} is already part of the set of voters [{voters.keys_text}].",
         )
 
 
@@ -148,6 +148,7 @@ def without(voters: VoterSet, key: ReplicaKey) -> VoterSet:
     remaining = voters.removed(key)
     if remaining is None:
         raise VoterChangeRefused(
-            ErrorCode.VOTER_NOT_FOUND, f"Cannot remove voter {key.id} from the voters {voters.ids}."
+            ErrorCode.VOTER_NOT_FOUND,
+            f"Cannot remove voter {key} from the set of voters [{voters.keys_text}]",
         )
     return remaining

@@ -499,13 +499,13 @@ class Replica:
         """VoterChangeRefused unless the voters may change now. `what`: "adding" or "removing"."""
         leading.check_change(self._leader(), self.kraft_version.last, self.voters, what)
 
-    def check_new_voter(self, voter_id: int) -> None:
+    def check_new_voter(self, key: ReplicaKey) -> None:
         self.check_voter_change("adding")
-        leading.check_new(self.voters.last, voter_id)
+        leading.check_new(self.voters.last, key)
 
     def with_voter(self, voter: Voter, now_ms: int) -> VoterSet:
         """The voters to write to the log when an observer becomes one of them."""
-        self.check_new_voter(voter.key.id)
+        self.check_new_voter(voter.key)
         level = self.kraft_version.last
         if not voter.kraft_versions[0] <= level <= voter.kraft_versions[1]:
             raise VoterChangeRefused(

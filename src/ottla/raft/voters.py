@@ -23,6 +23,11 @@ class ReplicaKey:
     id: int
     directory_id: bytes = uuid.ZERO
 
+    def __str__(self) -> str:
+        """As Kafka's messages name a replica."""
+        directory = "<undefined>" if self.directory_id == uuid.ZERO else uuid.to_text(self.directory_id)
+        return f"ReplicaKey(id={self.id}, directoryId={directory})"
+
     def matches(self, other: ReplicaKey) -> bool:
         """Whether both may be the same: an unknown directory matches every other."""
         if self.id != other.id:
@@ -110,6 +115,10 @@ class VoterSet:
 
     def __len__(self) -> int:
         return len(self._voters)
+
+    @property
+    def keys_text(self) -> str:
+        return ", ".join(str(voter.key) for voter in self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VoterSet) and self._voters == other._voters

@@ -51,7 +51,7 @@ class VoterChanges:
         replica = self._driver.replica
         async with self._turn():
             self._check_leader()
-            replica.check_new_voter(voter.key.id)
+            replica.check_new_voter(voter.key)
             levels = await self._supported_levels(voter)
             self._check_leader()
             voters = replica.with_voter(Voter(voter.key, voter.endpoints, levels), self._now_ms())

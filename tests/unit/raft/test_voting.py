@@ -263,6 +263,9 @@ class TestVoterChanges:
         with pytest.raises(VoterChangeRefused) as refused:
             machine.without_voter(ReplicaKey(2, b"x" * 16))
         assert refused.value.code is ErrorCode.VOTER_NOT_FOUND
+        assert refused.value.message.startswith(
+            "Cannot remove voter ReplicaKey(id=2, directoryId=eHh4eHh4eHh4eHh4eHh4eA) from the set of voters "
+        )
         machine.fetched_by(ReplicaKey(2, b"x" * 16), 11, 1100)
         assert machine.role.progress[2].last_fetch_ms == 1000  # type: ignore[union-attr]
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.raft.messages import VoterChangeRefused
-from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint
+from ottla.raft.voters import Voter, VoterEndpoint
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.raft_common import is_of_this_cluster, voter_changes
-from ottla.wire import uuid
-from ottla.wire.errors import ErrorCode
+from ottla.server.handlers.raft_common import change_asked_for
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
 if TYPE_CHECKING:
@@ -27,22 +25,9 @@ KEY = 80
 async def handle(
     broker: Broker, request: AddRaftVoterRequest, context: RequestContext
 ) -> AddRaftVoterResponse:
-    if not is_of_this_cluster(broker, request.cluster_id):
-        return AddRaftVoterResponse(
-            error_code=ErrorCode.INCONSISTENT_CLUSTER_ID,
-            error_message=f'The given id "{request.cluster_id}" doesn\'t match the cluster id '
-            f'"{broker.cluster_id}"',
-        )
     try:
-        changes = voter_changes(broker)
-        if request.voter_id < 0 or request.voter_directory_id == uuid.ZERO:
-            raise VoterChangeRefused(
-                ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
-            )
-        voter = Voter(
-            ReplicaKey(request.voter_id, request.voter_directory_id),
-            tuple(VoterEndpoint(one.name, one.host, one.port) for one in request.listeners),
-        )
+        changes, key = change_asked_for(broker, request, "Add")
+        voter = Voter(key, tuple(VoterEndpoint(one.name, one.host, one.port) for one in request.listeners))
         wants_commit = request.ack_when_committed if context.version >= 1 else True
         await changes.add(voter, wants_commit=wants_commit, timeout_ms=request.timeout_ms)
     except VoterChangeRefused as refused:

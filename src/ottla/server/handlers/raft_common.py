@@ -9,6 +9,7 @@ from ottla.raft.journal import TOPIC
 from ottla.raft.messages import VoterChangeRefused
 from ottla.raft.replica import Replica
 from ottla.raft.voters import ReplicaKey
+from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -72,6 +73,29 @@ def voter_changes(broker: Broker) -> VoterChanges:
     if changes is None:
         raise VoterChangeRefused(ErrorCode.REQUEST_TIMED_OUT, "The active controller did not answer in time.")
     return changes
+
+
+class VoterRequest(Protocol):
+    """A request to add or to remove a voter."""
+
+    cluster_id: str | None
+    voter_id: int
+    voter_directory_id: bytes
+
+
+def change_asked_for(broker: Broker, request: VoterRequest, verb: str) -> tuple[VoterChanges, ReplicaKey]:
+    """Who makes a change, and whom it is about; VoterChangeRefused where the request cannot be right."""
+    if not is_of_this_cluster(broker, request.cluster_id):
+        raise VoterChangeRefused(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{broker.cluster_id}"',
+        )
+    changes = voter_changes(broker)
+    if request.voter_id < 0 or request.voter_directory_id == uuid.ZERO:
+        raise VoterChangeRefused(
+            ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter"
+        )
+    return changes, ReplicaKey(request.voter_id, request.voter_directory_id)
 
 
 def replica_of(broker: Broker) -> Replica:

@@ -10,11 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.raft.messages import VoterChangeRefused
-from ottla.raft.voters import ReplicaKey
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.raft_common import is_of_this_cluster, voter_changes
-from ottla.wire import uuid
-from ottla.wire.errors import ErrorCode
+from ottla.server.handlers.raft_common import change_asked_for
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
 if TYPE_CHECKING:
@@ -26,19 +23,9 @@ KEY = 81
 async def handle(
     broker: Broker, request: RemoveRaftVoterRequest, context: RequestContext
 ) -> RemoveRaftVoterResponse:
-    if not is_of_this_cluster(broker, request.cluster_id):
-        return RemoveRaftVoterResponse(
-            error_code=ErrorCode.INCONSISTENT_CLUSTER_ID,
-            error_message=f'The given id "{request.cluster_id}" doesn\'t match the cluster id '
-            f'"{broker.cluster_id}"',
-        )
     try:
-        changes = voter_changes(broker)
-        if request.voter_id < 0 or request.voter_directory_id == uuid.ZERO:
-            raise VoterChangeRefused(
-                ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter"
-            )
-        await changes.remove(ReplicaKey(request.voter_id, request.voter_directory_id))
+        changes, key = change_asked_for(broker, request, "Remove")
+        await changes.remove(key)
     except VoterChangeRefused as refused:
         return RemoveRaftVoterResponse(error_code=refused.code, error_message=refused.message)
     return RemoveRaftVoterResponse(error_message=None)

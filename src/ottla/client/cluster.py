@@ -237,7 +237,8 @@ class Cluster:
                 await asyncio.sleep(self.backoff.delay_ms(self._attempts) / 1000)
             self._wake.clear()
             self._wanted = False
-            needs = self._needs = [need for need in self._needs if not need.future.done()]
+            needs = [need for need in self._needs if not need.future.done()]
+            self._needs = list(needs)  # those who come while it is asked are not among those it is asked for
             try:
                 await self._refresh_once(needs)
             except Disconnected as error:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from ottla.client.errors import ClientError
 from ottla.tools.arguments import OptionParser, Options, UsageError
 from ottla.version import __version__
 from ottla.wire.errors import KafkaError
@@ -23,14 +24,25 @@ class Failure(Exception):
 
 def run(parser: OptionParser, work: Callable[[Options], int], arguments: Sequence[str] | None = None) -> int:
     """Read the command line, do the work, and end as tools do; the exit code."""
-    try:
+
+    def read_and_work() -> int:
         options = parser.parse(sys.argv[1:] if arguments is None else arguments)
         if options.has("version"):
             print(__version__)
             return 0
-        code = work(options)
+        return work(options)
+
+    return finish(read_and_work)
+
+
+def finish(work: Callable[[], int]) -> int:
+    """Do the work of a tool and end as tools do; the exit code."""
+    try:
+        code = work()
         sys.stdout.flush()
         return code
+    except SystemExit as end:
+        return int(end.code or 0)
     except UsageError as error:
         print(error, file=sys.stderr)
         if error.help_text:
@@ -42,7 +54,7 @@ def run(parser: OptionParser, work: Callable[[Options], int], arguments: Sequenc
         return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except (Failure, KafkaError) as error:
+    except (Failure, KafkaError, ClientError) as error:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.tools import dump_log
 from tests.interop import peers
 from tests.interop.groups_tool.runner import Ran, Tools
+from tests.interop.tools_same.conftest import ours
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -29,12 +27,6 @@ DATA = [
     ["--offsets-decoder"],
 ]
 INDEXES = [[], ["--verify-index-only"], ["--index-sanity-check"], ["--max-message-size", "100000"]]
-
-
-@pytest.fixture(scope="module")
-def tools() -> Iterator[Tools]:
-    with Tools() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -107,13 +99,6 @@ def _transact(bootstrap: str) -> None:
             producer.commit_transaction(60)
 
 
-def ours(arguments: list[str]) -> Ran:
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        code = dump_log.main(arguments)
-    return Ran(code, out.getvalue(), err.getvalue())
-
-
 def files_of(data: Path, topic: str, suffix: str) -> list[Path]:
     found = sorted(
         path
@@ -128,7 +113,7 @@ def files_of(data: Path, topic: str, suffix: str) -> list[Path]:
 
 def check(tools: Tools, files: list[Path], *options: str) -> Ran:
     arguments = [*options, "--files", ",".join(map(str, files))]
-    theirs, mine = tools.run(DUMP, *arguments), ours(arguments)
+    theirs, mine = tools.run(DUMP, *arguments), ours(dump_log.main, arguments)
     assert mine.out.splitlines() == theirs.out.splitlines()
     assert sorted(mine.err.splitlines()) == sorted(theirs.err.splitlines())
     assert mine.exit == theirs.exit
@@ -219,7 +204,7 @@ def test_messages_of_the_old_formats(tools: Tools, tmp_path: Path, magic: int, c
     ids=" ".join,
 )
 def test_bad_use_ends_alike(tools: Tools, arguments: list[str]) -> None:
-    theirs, mine = tools.run(DUMP, *arguments), ours(arguments)
+    theirs, mine = tools.run(DUMP, *arguments), ours(dump_log.main, arguments)
     assert mine.exit == theirs.exit
     assert bool(mine.err) == bool(theirs.err)
     assert "Traceback" not in mine.err

@@ -1,0 +1,27 @@
+"""How tools reach a cluster: `--bootstrap-server` or `--bootstrap-controller`, and `--command-config`."""
+
+from __future__ import annotations
+
+from ottla.client.admin import Admin
+from ottla.client.config import AdminSettings
+from ottla.tools.running import Failure
+
+
+def open_admin(
+    *, servers: str | None = None, controllers: str | None = None, config: str | None = None
+) -> Admin:
+    """An admin client of the cluster; what the file says is weaker than the addresses that are given."""
+    if servers is not None and controllers is not None:
+        raise Failure("Give --bootstrap-server or --bootstrap-controller, not both.")
+    overrides: dict[str, object] = {}
+    if servers is not None:
+        overrides["bootstrap.servers"] = servers
+    if controllers is not None:
+        overrides["bootstrap.controllers"] = controllers
+    text = "" if config is None else read_text(config)
+    return Admin(AdminSettings.from_properties(text, overrides, origin=config or "the command line"))
+
+
+def read_text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()

@@ -26,6 +26,7 @@ _locked: set[str] = set()
 class HostClock:
     """Time of this machine."""
 
+    now_ns = staticmethod(time.time_ns)
     now_ms = staticmethod(lambda: time.time_ns() // 1_000_000)
     monotonic = staticmethod(time.monotonic)
 

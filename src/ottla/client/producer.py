@@ -12,18 +12,22 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 from ottla.client.background import Background
 from ottla.client.config import ProducerSettings
-from ottla.client.core.accumulator import NEEDS_TOPIC, Delivery, DeliveryReport
+from ottla.client.core.accumulator import NEEDS_TOPIC, Batch, Delivery, DeliveryReport
 from ottla.client.core.partitioners import partitioner_of
 from ottla.client.core.transactions import Handle
 from ottla.client.errors import AbortableError, BufferExhausted, ConfigError, SerializationError, TimedOut
 from ottla.client.producing import Engine
+from ottla.client.serializers import Serialize, serializer_of
 from ottla.client.transacting import TransactionRunner
 from ottla.client.values import GroupMetadata, OffsetAndMetadata
 from ottla.host import HostClock, HostNetwork, HostRandom
+
+if TYPE_CHECKING:
+    from ottla.client.arrow import TableDelivery
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +65,8 @@ class _Chain:
     """What a record passes on its way to the accumulator."""
 
     def __init__(self, settings: ProducerSettings, random: Any) -> None:
-        self.key_serializer = settings.key_serializer
-        self.value_serializer = settings.value_serializer
+        self.key_serializer = serializer_of(settings.key_serializer, "key.serializer")
+        self.value_serializer = serializer_of(settings.value_serializer, "value.serializer")
         self.partitioner = partitioner_of(settings.partitioner_class, random)
         self.interceptors = [one() if isinstance(one, type) else one for one in settings.interceptor_classes]
 
@@ -109,21 +113,21 @@ class _Chain:
         return tell
 
     def close(self) -> None:
-        for one in (*self.interceptors, self.key_serializer, self.value_serializer, self.partitioner):
+        for one in (*self.interceptors, self.partitioner):
             close = getattr(one, "close", None)
             if callable(close):
                 with contextlib.suppress(Exception):
                     close()
 
 
-def _bytes_of(part: str, topic: str, given: Any, serializer: Any) -> bytes | None:
-    if serializer is not None:
+def _bytes_of(part: str, topic: str, given: Any, serializer: Serialize | None) -> bytes | None:
+    if serializer is not None and given is not None:
         try:
-            given = serializer(given)
+            given = serializer(topic, given)
+        except SerializationError:
+            raise
         except Exception as error:
-            raise SerializationError(
-                f"The {part} for {topic} cannot be serialized by {serializer!r}: {error}"
-            ) from error
+            raise SerializationError(f"The {part} for {topic} cannot be serialized: {error!r}") from error
     if given is None or type(given) is bytes:
         return given
     if isinstance(given, str):
@@ -299,6 +303,61 @@ class Producer(_ProducerBase):
                 self._room.wait(min(left, _ROOM_WAIT_SECONDS))
                 self._check()
 
+    def send_arrow(
+        self,
+        topic: str,
+        table: Any,
+        *,
+        key: str | None = None,
+        value: str | None = "value",
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+    ) -> TableDelivery:
+        """Send the rows of a pyarrow Table or RecordBatch; the names say which column is what.
+
+        Rows go by the hash of their key, as single records do, or where `partition` says; those without
+        either stay together in batches. It waits as `send` does, for each batch. Serializers and interceptors
+        are not called: keys and values are binary or text columns.
+        """
+        from ottla.client.arrow import TableDelivery, built_batches, check_chain
+
+        loop = self._background.loop  # says so if this is a forked child
+        self._check()
+        check_chain(self._chain.partitioner, partition)
+        accumulator = self._engine.accumulator
+        queues = self._background.run(self._engine.topic(topic, -1, self._settings.max_block_ms))
+        delivery = TableDelivery(topic, self._wait_batch, self._engine.batch_done, self._clock.monotonic)
+        for queue, builder in built_batches(
+            accumulator,
+            queues,
+            table,
+            key=key,
+            value=value,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+            now_ms=self._clock.now_ms(),
+        ):
+            deadline = self._clock.monotonic() + self._settings.max_block_ms / 1000
+            while (batch := accumulator.add(queue, builder)) is None:
+                left = deadline - self._clock.monotonic()
+                if left <= 0 or self._background.is_inside:
+                    raise self._no_room()
+                self._room.clear()
+                loop.call_soon_threadsafe(self._engine.want_room, self._room.set)
+                self._room.wait(min(left, _ROOM_WAIT_SECONDS))
+                self._check()
+            delivery.batches.append(batch)
+        return delivery
+
+    def _wait_batch(self, batch: Batch, timeout: float | None) -> bool:
+        if self._background.is_inside:
+            raise RuntimeError("A callback of the producer cannot wait for a table: nothing would send it.")
+        done = threading.Event()
+        batch.on_done(done.set)
+        return done.wait(timeout)
+
     def _block(self, delivery: Delivery, timeout: float | None) -> None:
         if self._background.is_inside:
             raise RuntimeError("A callback of the producer cannot wait for a delivery: nobody would send it.")
@@ -392,6 +451,10 @@ class Producer(_ProducerBase):
             self.close()
         else:
             self.close(timeout=0)  # Ctrl-C and the like: at once
+
+
+def _refuse_to_wait(batch: Batch, timeout: float | None) -> bool:
+    raise RuntimeError("With the async producer a delivery is awaited: `report = await delivery`.")
 
 
 def _joined_failure(engine: Engine) -> AbortableError | None:
@@ -489,6 +552,51 @@ class AsyncProducer(_ProducerBase):
                     async with asyncio.timeout(min(left, _ROOM_WAIT_SECONDS)):
                         await room.wait()
                 self._check()
+
+    async def send_arrow(
+        self,
+        topic: str,
+        table: Any,
+        *,
+        key: str | None = None,
+        value: str | None = "value",
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+    ) -> TableDelivery:
+        """As `Producer.send_arrow`; `await` the delivery for the brokers' answers."""
+        from ottla.client.arrow import TableDelivery, built_batches, check_chain
+
+        self._check()
+        check_chain(self._chain.partitioner, partition)
+        accumulator = self._engine.accumulator
+        queues = await self._engine.topic(topic, -1, self._settings.max_block_ms)
+        delivery = TableDelivery(topic, _refuse_to_wait, self._engine.batch_done, self._clock.monotonic)
+        for queue, builder in built_batches(
+            accumulator,
+            queues,
+            table,
+            key=key,
+            value=value,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+            now_ms=self._clock.now_ms(),
+        ):
+            deadline = self._clock.monotonic() + self._settings.max_block_ms / 1000
+            while (batch := accumulator.add(queue, builder)) is None:
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    raise self._no_room()
+                room = asyncio.Event()
+                self._engine.want_room(room.set)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, _ROOM_WAIT_SECONDS)):
+                        await room.wait()
+                self._check()
+            delivery.batches.append(batch)
+            await asyncio.sleep(0)  # others have their turn between batches
+        return delivery
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything that was handed over so far, and wait until the brokers have answered."""

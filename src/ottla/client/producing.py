@@ -2,8 +2,8 @@
 
 It lives on one event loop. A turn looks at every partition that has batches, and sends what is ready: full,
 or older than `linger.ms`, or wanted by a flush. A request holds one batch of each partition that its node
-leads. What comes back decides in `_judge`: done, again, split or failed. Only turns and answers change
-batches, so nothing here needs a lock; users' threads only add batches at the end of the queues.
+leads; `settling.py` decides on the answers. Only turns and answers change batches, so nothing here needs a
+lock; users' threads only add batches at the end of the queues.
 """
 
 from __future__ import annotations
@@ -19,52 +19,28 @@ from ottla.client.cluster import Cluster
 from ottla.client.config import ProducerSettings
 from ottla.client.core.accumulator import Accumulator, Batch, Delivery, PartitionQueue, TopicQueues
 from ottla.client.core.idempotence import Idempotence, PartitionSequences
-from ottla.client.core.metadata import ClusterView, Node, TopicView
+from ottla.client.core.metadata import ClusterView, TopicView
 from ottla.client.core.partitioners import BrokerDelays, Sticky
 from ottla.client.core.transactions import PRODUCE_VERSION_MAX_V1
 from ottla.client.errors import (
-    AbortableError,
     ClientError,
     Closed,
-    ConnectionRefused,
-    ConnectTimedOut,
     Disconnected,
     FatalError,
-    NameNotResolved,
-    NodeUnknown,
     TimedOut,
 )
+from ottla.client.settling import Settling
 from ottla.client.transacting import TransactionRunner
-from ottla.client.values import Status
 from ottla.ports import Clock, Network, Random
 from ottla.records.batch import Codec
-from ottla.records.builder import BatchBuilder
-from ottla.records.record import read_batch
-from ottla.wire.errors import ErrorCode, InvalidRecord, KafkaError, UnsupportedVersion, for_code
+from ottla.wire.errors import ErrorCode, KafkaError, UnsupportedVersion, for_code
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
-from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
+from ottla.wire.messages.produce import ProduceRequest
 
 log = logging.getLogger(__name__)
 
 LANE = "produce"
 
-_MOVED = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.LISTENER_NOT_FOUND,
-        ErrorCode.NETWORK_EXCEPTION,
-    }
-)
-_PERHAPS_WRITTEN = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-_NEVER_SENT = (ConnectionRefused, ConnectTimedOut, NameNotResolved, NodeUnknown)
 _HOPELESS_TOPIC = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 _WEIGH_SECONDS = 0.02
 _LEVELS = {
@@ -85,7 +61,7 @@ class _NodeState:
         self.connecting: asyncio.Task[None] | None = None
 
 
-class Engine:
+class Engine(Settling):
     """One producer's work on the network."""
 
     def __init__(
@@ -100,7 +76,7 @@ class Engine:
         block: Callable[[Delivery, float | None], object],
         lock: AbstractContextManager[Any],
     ) -> None:
-        self.settings = settings
+        super().__init__(settings, clock)
         self.cluster = Cluster(settings, clock=clock, network=network, random=random)
         codec = Codec.from_name(settings.compression_type)
         level_name = _LEVELS.get(settings.compression_type)
@@ -112,7 +88,7 @@ class Engine:
             max_request_size=settings.max_request_size,
             ignores_keys=settings.partitioner_ignore_keys,
             random=random,
-            now_ms=clock.now_ms,
+            now_ns=getattr(clock, "now_ns", lambda: clock.now_ms() * 1_000_000),
             monotonic=clock.monotonic,
             wake=self.wake,
             fallback=fallback,
@@ -125,18 +101,9 @@ class Engine:
             if settings.enable_idempotence
             else None
         )
-        self.transactions: TransactionRunner | None = None
         if settings.transactional_id is not None:
             assert self.idempotence is not None
             self.transactions = TransactionRunner(self, settings, self.idempotence)
-        self.fatal: Exception | None = None
-        self.is_closed = False
-        self.counts = {"records_sent": 0, "records_failed": 0, "requests": 0, "retries": 0, "splits": 0}
-        self.may_be_fast = False
-        """Whether records need no call of Python code on their way: the producer's class knows."""
-        self.room_wanted: list[Callable[[], object]] = []
-        """Called when memory has become free."""
-        self._clock = clock
         self._random = random
         self._schedule = schedule
         self._is_scheduled = False
@@ -144,9 +111,7 @@ class Engine:
         self._nodes: dict[int, _NodeState] = {}
         self._sequences: dict[tuple[str, int], PartitionSequences] = {}
         self._flushes = 0
-        self._is_leaving = False
         self._linger = settings.linger_ms / 1000
-        self._delivery_seconds = settings.delivery_timeout_ms / 1000
         self._delays = BrokerDelays(settings.partitioner_availability_timeout_ms)
         self._weighed_at = 0.0
         self._id_task: asyncio.Task[None] | None = None
@@ -164,10 +129,11 @@ class Engine:
     async def wait_for(self, delivery: Delivery) -> Any:
         """What `await delivery` does."""
         while not delivery.done():
-            await self._batch_done(delivery.batch)
+            await self.batch_done(delivery.batch)
         return delivery.result()
 
-    async def _batch_done(self, batch: Batch) -> None:
+    async def batch_done(self, batch: Batch) -> None:
+        """Wait until a batch is done or split."""
         done = asyncio.Event()
         batch.on_done(done.set)
         await done.wait()
@@ -183,7 +149,7 @@ class Engine:
 
     async def topic(self, name: str, partition: int, timeout_ms: float) -> TopicQueues:
         """The queues of a topic, once metadata has it with this partition."""
-        deadline = self._clock.monotonic() + timeout_ms / 1000
+        deadline = self.clock.monotonic() + timeout_ms / 1000
         self.cluster.follow([name])
         attempt = 0
         while True:
@@ -193,17 +159,19 @@ class Engine:
                 raise for_code(int(view.error or 0))(f"The topic {name} cannot be written to.")
             if view is not None and view.error is None and len(view.partitions) > max(partition, 0):
                 return self._queues(name, view)
-            left_ms = (deadline - self._clock.monotonic()) * 1000
+            left_ms = (deadline - self.clock.monotonic()) * 1000
             if left_ms <= 0:
                 raise self._no_topic(name, partition, view, timeout_ms)
             if attempt:
                 wait_ms = min(self.cluster.backoff.delay_ms(attempt - 1), left_ms)
                 await asyncio.sleep(wait_ms / 1000)
-                left_ms = max((deadline - self._clock.monotonic()) * 1000, 1.0)
+                left_ms = max((deadline - self.clock.monotonic()) * 1000, 1.0)
             attempt += 1
             try:
                 await self.cluster.refresh(topics=[name], allow_auto_topic_creation=True, timeout_ms=left_ms)
             except (Disconnected, TimedOut) as error:
+                if view is not None and isinstance(error, TimedOut):
+                    raise self._no_topic(name, partition, view, timeout_ms) from error
                 raise TimedOut(
                     f"No metadata of {name} came within max.block.ms ({timeout_ms:g} ms): {error}"
                 ) from error
@@ -224,14 +192,14 @@ class Engine:
                 self.accumulator, name, view, Sticky(self.accumulator.batch_size, self._random)
             )
             found.grow(view)
-            found.last_used = self._clock.monotonic()
+            found.last_used = self.clock.monotonic()
             self.accumulator.topics[name] = found
         elif found.view is not view:
             found.grow(view)
         return found
 
     def _view_changed(self, view: ClusterView) -> None:
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         idle_max = self.settings.metadata_max_idle_ms / 1000
         for name, queues in list(self.accumulator.topics.items()):
             seen = view.topics.get(name)
@@ -248,12 +216,12 @@ class Engine:
         self._is_scheduled = False
         if self.is_closed:
             return
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         if self.idempotence is not None:
             self._tend_identity()
         if self.transactions is not None and self.transactions.drops_unsent:
             self.fail_unsent(self.transactions.reason)
-        next_at = self._expire(now)
+        next_at = self.expire(now)
         by_node: dict[int, list[PartitionQueue]] = {}
         accumulator = self.accumulator
         everything = bool(self._flushes or self.room_wanted)
@@ -336,7 +304,7 @@ class Engine:
 
     def cluster_unreachable(self, node_id: int) -> None:
         """A node refused the connection: what is for it waits a little."""
-        until = self._clock.monotonic() + self.settings.retry_backoff_ms / 1000
+        until = self.clock.monotonic() + self.settings.retry_backoff_ms / 1000
         for queue in list(self.accumulator.active):
             if self.cluster.view.leader(queue.topic.name, queue.index) == node_id:
                 queue.blocked_until = max(queue.blocked_until, until)
@@ -350,7 +318,7 @@ class Engine:
             if not queue.batches or (keeps_order and queue.in_flight):
                 continue
             batch: Batch = queue.batches[0]
-            if (batch.attempts or batch.is_split) and queue.blocked_until > self._clock.monotonic():
+            if (batch.attempts or batch.is_split) and queue.blocked_until > self.clock.monotonic():
                 continue
             if not self._may_send(queue, batch):
                 continue
@@ -433,266 +401,14 @@ class Engine:
             return
         error = Closed("The request was cancelled.") if future.cancelled() else future.exception()
         if error is not None:
-            self._lost(batches, error)
+            self.lost(batches, error)
         elif self.settings.acks == 0:
             for batch in batches:
                 batch.is_doubtful = True
-                self._finish(batch, -1, -1)
+                self.finish(batch, -1, -1)
         else:
-            self._sort_answers(batches, future.result())
+            self.sort_answers(batches, future.result())
         self.wake()
-
-    def _lost(self, batches: list[Batch], error: BaseException) -> None:
-        is_retriable = isinstance(error, Disconnected)
-        if is_retriable:
-            self.cluster.request_refresh()
-        for batch in batches:
-            if batch.is_done:
-                continue
-            if not isinstance(error, _NEVER_SENT):
-                batch.is_doubtful = True
-            if is_retriable and self._has_tries(batch):
-                self._again(batch, wait=True)
-            else:
-                self._fail(batch, error if isinstance(error, Exception) else Closed(str(error)))
-
-    def _sort_answers(self, batches: list[Batch], answer: ProduceResponse) -> None:
-        by_place = {(batch.queue.topic.name, batch.queue.index): batch for batch in batches}
-        names = self.cluster.view.topic_names
-        for topic in answer.responses:
-            name = topic.name or names.get(topic.topic_id)
-            if name is None:  # a topic of this name was made anew meanwhile
-                same = [one for one in batches if one.queue.topic.view.topic_id == topic.topic_id]
-                name = same[0].queue.topic.name if same else ""
-            for told in topic.partition_responses:
-                batch = by_place.pop((name, told.index), None)
-                if batch is not None and not batch.is_done:
-                    self._judge(batch, told, answer)
-        if by_place:
-            missing = Disconnected("The broker's answer says nothing of some of the batches sent.")
-            self._lost(list(by_place.values()), missing)
-
-    def _judge(
-        self, batch: Batch, told: ProduceResponse.PartitionProduceResponse, answer: ProduceResponse
-    ) -> None:
-        code = told.error_code
-        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._finish(batch, told.base_offset, told.log_append_time_ms)
-            return
-        if code in _PERHAPS_WRITTEN:
-            batch.is_doubtful = True
-        has_hint = code in _MOVED and self._follow_hint(batch, told, answer)
-        if code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
-            self._split(batch)
-        elif self._has_tries(batch) and self._may_retry(batch, code, told.log_start_offset):
-            self._again(batch, wait=not has_hint)
-        else:
-            error: KafkaError = for_code(code)(told.error_message)
-            if told.record_errors:
-                batch.record_errors = {
-                    one.batch_index: InvalidRecord(one.batch_index_error_message or told.error_message)
-                    for one in told.record_errors
-                }
-                error = InvalidRecord(
-                    told.error_message or "Other records of the same batch were refused, so all of it was."
-                )
-            self._fail(batch, error)
-
-    def _follow_hint(
-        self, batch: Batch, told: ProduceResponse.PartitionProduceResponse, answer: ProduceResponse
-    ) -> bool:
-        leader = told.current_leader
-        if leader is not None and leader.leader_id >= 0:
-            endpoint = next((one for one in answer.node_endpoints if one.node_id == leader.leader_id), None)
-            node = None if endpoint is None else Node(endpoint.node_id, endpoint.host, endpoint.port)
-            queue = batch.queue
-            if self.cluster.update_leader(
-                queue.topic.name, queue.index, leader.leader_id, leader.leader_epoch, node
-            ):
-                return True
-        self.cluster.request_refresh()
-        return False
-
-    def _has_tries(self, batch: Batch) -> bool:
-        if self.transactions is not None and self.transactions.drops_unsent:
-            return False
-        age = self._clock.monotonic() - batch.created
-        return batch.attempts <= self.settings.retries and age < self._delivery_seconds
-
-    def _may_retry(self, batch: Batch, code: int, log_start_offset: int) -> bool:
-        if self.idempotence is None or batch.sequence < 0:
-            return for_code(code).retriable
-        return self.idempotence.may_retry(batch.queue.sequences, batch, code, log_start_offset)
-
-    def _again(self, batch: Batch, *, wait: bool) -> None:
-        """Put a batch back where it was: in front, and among others that are tried again in their order."""
-        self.counts["retries"] += 1
-        queue = batch.queue
-        position = 0
-        if batch.sequence >= 0:
-            for position, other in enumerate(queue.batches):  # noqa: B007
-                if other.sequence < 0 or other.sequence > batch.sequence:
-                    break
-            else:
-                position = len(queue.batches)
-        queue.batches.insert(position, batch)
-        self.accumulator.active[queue] = None
-        if wait:
-            delay_ms = self.cluster.backoff.delay_ms(batch.attempts - 1)
-            queue.blocked_until = self._clock.monotonic() + delay_ms / 1000
-        else:
-            queue.blocked_until = 0.0
-
-    def _split(self, batch: Batch) -> None:
-        """A batch that the broker finds too large becomes several, of half the size at most."""
-        self.counts["splits"] += 1
-        queue, accumulator = batch.queue, self.accumulator
-        records = read_batch(batch.builder.build(), 0)
-        size_max = max(1, min(accumulator.batch_size, batch.builder.bytes_estimate // 2))
-        if batch.is_split or batch.count == 2:
-            size_max = max(1, batch.builder.bytes_estimate // 2)
-        pieces: list[Batch] = []
-        builder: BatchBuilder | None = None
-        for record in records:
-            if builder is None or not builder.append(
-                record.timestamp, record.key, record.value, record.headers
-            ):
-                builder = BatchBuilder(codec=accumulator.codec, level=accumulator.level, batch_size=size_max)
-                builder.append(record.timestamp, record.key, record.value, record.headers)
-                piece = Batch(queue, builder, batch.created, 0)
-                piece.is_split, piece.is_open = True, False
-                piece.is_doubtful = batch.is_doubtful
-                pieces.append(piece)
-            pieces[-1].count += 1
-        if accumulator.codec:
-            queue.topic.ratio = 1.0
-        pieces[0].reserved, batch.reserved = batch.reserved, 0
-        self._number_pieces(batch, pieces)
-        for piece in pieces:
-            accumulator.incomplete[piece] = None
-        accumulator.incomplete.pop(batch, None)
-        queue.batches.extendleft(reversed(pieces))
-        accumulator.active[queue] = None
-        queue.blocked_until = 0.0
-        batch.hand_over(pieces)
-
-    def _number_pieces(self, batch: Batch, pieces: list[Batch]) -> None:
-        if self.idempotence is None or batch.sequence < 0:
-            return
-        sequences: PartitionSequences = batch.queue.sequences
-        sequences.remove(batch)
-        sequence = batch.sequence
-        for piece in pieces:
-            piece.producer_id, piece.producer_epoch = batch.producer_id, batch.producer_epoch
-            piece.sequence = sequence
-            sequence += piece.count
-            sequences.add(piece)
-
-    # Ends
-
-    def _finish(self, batch: Batch, base_offset: int, log_append_time: int) -> None:
-        batch.base_offset = base_offset
-        batch.log_append_time = log_append_time
-        batch.status = Status.POSSIBLY_PERSISTED if self.settings.acks == 0 else Status.PERSISTED
-        if self.idempotence is not None:
-            batch.queue.sequences.acknowledge(batch)
-        self._end(batch)
-
-    def _fail(self, batch: Batch, error: Exception) -> None:
-        """Give a batch up."""
-        batch.error = error
-        batch.status = Status.POSSIBLY_PERSISTED if batch.is_doubtful else Status.NOT_PERSISTED
-        code = int(error.code) if isinstance(error, KafkaError) else -1
-        if self.idempotence is not None and batch.queue.sequences is not None:
-            was_refused = not batch.is_doubtful and not batch.is_in_flight
-            self.idempotence.failed(batch.queue.sequences, batch, code, was_refused=was_refused)
-        if self.transactions is not None:
-            self.transactions.batch_failed(error)
-        elif code in (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.PRODUCER_FENCED):
-            self.fatal = self.fatal or error
-        if self.accumulator.is_fast:
-            self.update_fast()
-        self._end(batch)
-
-    def _end(self, batch: Batch) -> None:
-        batch.is_done = True
-        self.counts["records_sent" if batch.error is None else "records_failed"] += batch.count
-        self.accumulator.release(batch)
-        if batch.watched:
-            for callback, report in batch.reports():
-                try:
-                    callback(report)
-                except Exception:
-                    log.exception("A delivery callback failed.")
-            batch.watched = []
-        batch.tell()
-        if self.room_wanted and self.accumulator.used <= self.accumulator.buffer_memory // 2:
-            self.tell_room()
-
-    def want_room(self, notify: Callable[[], object]) -> None:
-        """Have `notify` called once there is memory again: soon, since everything is sent until then."""
-        if notify not in self.room_wanted:
-            self.room_wanted.append(notify)
-        if self.accumulator.used <= self.accumulator.buffer_memory // 2:
-            self.tell_room()
-        else:
-            self.wake()
-
-    def tell_room(self) -> None:
-        """Wake those who wait for memory."""
-        waiting, self.room_wanted = self.room_wanted, []
-        for notify in waiting:
-            notify()
-
-    def _expire(self, now: float) -> float:
-        """Give up batches that are too old; when the next one will be."""
-        with self.accumulator.lock:
-            oldest = next(iter(self.accumulator.incomplete), None)
-        if oldest is None:
-            return float("inf")
-        if oldest.created + self._delivery_seconds > now:
-            return oldest.created + self._delivery_seconds
-        for batch in list(self.accumulator.incomplete):
-            if batch.created + self._delivery_seconds <= now and not batch.is_done:
-                self._give_up(batch)
-        return now + 0.1
-
-    def _give_up(self, batch: Batch) -> None:
-        queue = batch.queue
-        reason = f" ({self.cluster.last_error})" if self.cluster.last_error is not None else ""
-        late = TimedOut(
-            f"{batch.count} records for {queue} were not acknowledged within delivery.timeout.ms "
-            f"({self.settings.delivery_timeout_ms} ms){reason}."
-        )
-        if batch.is_in_flight:
-            batch.is_doubtful = True
-        elif batch in queue.batches:
-            self.accumulator.seal(queue, batch)
-            queue.batches.remove(batch)
-        self._fail(batch, late)
-
-    def fail_unsent(self, error: Exception) -> None:
-        """Give up everything that is not on the wire."""
-        for queue in list(self.accumulator.active):
-            while queue.batches:
-                batch = queue.batches.popleft()
-                self.accumulator.seal(queue, batch)
-                self._fail(batch, error)
-
-    def fail_everything(self, error: Exception) -> None:
-        """Nothing can be sent any more."""
-        if not isinstance(error, AbortableError):
-            self.fatal = self.fatal or error
-        self.update_fast()
-        for batch in list(self.accumulator.incomplete):
-            if not batch.is_done:
-                if batch.is_in_flight:
-                    batch.is_doubtful = True
-                elif batch in batch.queue.batches:
-                    self.accumulator.seal(batch.queue, batch)
-                    batch.queue.batches.remove(batch)
-                self._fail(batch, error)
-        self.tell_room()
 
     # Identity
 
@@ -753,14 +469,8 @@ class Engine:
 
     # What users ask for
 
-    def update_fast(self) -> None:
-        """Whether `send` may take the short way, after anything that it depends on has changed."""
-        is_taking = self.transactions is None or self.transactions.is_taking
-        is_usable = self.fatal is None and not self.is_closed and not self._is_leaving
-        self.accumulator.is_fast = self.may_be_fast and is_taking and is_usable
-
     def check_open(self) -> None:
-        if self.is_closed or self._is_leaving:
+        if self.is_closed or self.is_leaving:
             raise Closed("The producer is closed.")
         if self.fatal is not None:
             raise FatalError(f"The producer cannot go on: {self.fatal} Make another.") from self.fatal
@@ -778,7 +488,7 @@ class Engine:
                     batches.extend(batch.pieces)
                 elif not batch.is_done:
                     batches.append(batch)
-                    await self._batch_done(batch)
+                    await self.batch_done(batch)
         finally:
             self._flushes -= 1
 
@@ -786,7 +496,7 @@ class Engine:
         """Flush for up to `timeout` seconds, give up what is left, and leave."""
         if self.is_closed:
             return
-        self._is_leaving = True
+        self.is_leaving = True
         self.update_fast()
         if self.transactions is not None:
             self.transactions.leave()

@@ -40,6 +40,7 @@ _BINARIES = (
     pa.types.is_binary_view,
     pa.types.is_null,
 )
+_COLUMN_BYTES_MAX = 1 << 30
 _ROWS_MAX = 0x7FFF_FFF0
 
 
@@ -53,6 +54,13 @@ class Collector:
     @property
     def rows(self) -> int:
         return self._columns.rows
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a column comes near the 2 GiB that it may have."""
+        columns = self._columns
+        binaries = (columns.keys, columns.values, columns.header_names, columns.header_values)
+        return any(column.used > _COLUMN_BYTES_MAX for column in binaries)
 
     def add(self, reader: RecordReader, rows_max: int) -> int:
         """Take up to `rows_max` records of a reader; how many were taken."""
@@ -70,7 +78,7 @@ class Collector:
             columns.header_names.count,
             [None],
             children=[
-                _binaries(columns.header_names, pa.string()),
+                _texts(_binaries(columns.header_names, pa.binary())),
                 _binaries(columns.header_values, pa.binary()),
             ],
         )
@@ -91,6 +99,14 @@ class Collector:
 
 def _numbers(store: Any, kind: pa.DataType, count: int) -> pa.Array:
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(store)])
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    """Names as text. Bytes that are no UTF-8 are replaced, as they are in single records."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([name.decode("utf-8", "replace") for name in column.to_pylist()], pa.string())
 
 
 def _binaries(column: Binaries, kind: pa.DataType) -> pa.Array:

@@ -72,6 +72,8 @@ cdef class BatchBuilder:
     @cython.locals(sealed=bytearray)
     cpdef close(self)
 
+    cpdef release(self)
+
 @cython.locals(out=bytearray, count=Py_ssize_t, encoded=bytes, data=bytes)
 cdef tuple _pack_headers(headers)
 

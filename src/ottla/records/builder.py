@@ -268,6 +268,10 @@ class BatchBuilder:
         self._sealed = sealed
         self._data = bytearray()
 
+    def release(self) -> None:
+        """Let go of the bytes: the batch will not be built again."""
+        self._sealed = self._data = bytearray()
+
     def build(
         self,
         *,

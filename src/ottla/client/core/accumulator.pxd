@@ -2,6 +2,8 @@
 
 cimport cython
 
+from ottla.records.builder cimport BatchBuilder as Builder
+
 cdef int _NEEDS_TOPIC, _NEEDS_ROOM
 
 @cython.final
@@ -14,6 +16,7 @@ cdef class DeliveryReport:
     cdef readonly object error
 
 @cython.final
+@cython.freelist(256)
 cdef class Delivery:
     cdef readonly long long timestamp
     cdef readonly object callback
@@ -25,7 +28,7 @@ cdef class Delivery:
 @cython.final
 cdef class Batch:
     cdef readonly PartitionQueue queue
-    cdef readonly object builder
+    cdef readonly Builder builder
     cdef readonly double created
     cdef public Py_ssize_t reserved
     cdef public Py_ssize_t count
@@ -88,7 +91,7 @@ cdef class Accumulator:
     cdef public object block
     cdef public object wait
     cdef public object lock
-    cdef object _now_ms
+    cdef object _now_ns
     cdef object _monotonic
     cdef object _wake
     cdef object _fallback

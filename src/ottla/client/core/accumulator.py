@@ -263,7 +263,7 @@ class Accumulator:
         max_request_size: int,
         ignores_keys: bool,
         random: Random,
-        now_ms: Callable[[], int],
+        now_ns: Callable[[], int],
         monotonic: Callable[[], float],
         wake: Callable[[], object],
         fallback: Callable[..., Any],
@@ -288,7 +288,7 @@ class Accumulator:
         self.block = block
         self.wait = wait
         self.lock = lock
-        self._now_ms = now_ms
+        self._now_ns = now_ns
         self._monotonic = monotonic
         self._wake = wake
         self._fallback = fallback
@@ -355,8 +355,13 @@ class Accumulator:
         if queues is None:
             return _NEEDS_TOPIC
         if timestamp < 0:
-            timestamp = self._now_ms()
-        delivery = Delivery(timestamp, callback)
+            timestamp = self._now_ns() // 1_000_000
+        if cython.compiled:
+            delivery = Delivery.__new__(Delivery)  # `Delivery(timestamp, callback)` without the call
+            delivery.timestamp = timestamp
+            delivery.callback = callback
+        else:
+            delivery = Delivery(timestamp, callback)
         sticky = False
         if partition >= 0:
             if partition >= len(queues.queues):
@@ -449,6 +454,29 @@ class Accumulator:
         self._wake()
         return batch
 
+    def add(self, queue: PartitionQueue, builder: BatchBuilder) -> Batch | None:
+        """Put a batch that is sealed already behind those of a partition; None where memory is used up."""
+        size = builder.bytes_estimate
+        if size > self.max_request_size or size > self.buffer_memory:
+            limit = "max.request.size" if size > self.max_request_size else "buffer.memory"
+            raise RecordTooLarge(
+                f"A batch of {size} bytes for {queue.topic.name} is larger than {limit} allows "
+                f"({min(self.max_request_size, self.buffer_memory)})."
+            )
+        with self.lock:
+            if self.used + size > self.buffer_memory and self.used > 0:
+                return None
+            batch = Batch(queue, builder, self._monotonic(), size)
+            batch.count = builder.count
+            batch.is_open = False
+            self.used += size
+            self.incomplete[batch] = None
+            queue.batches.append(batch)
+            self.active[queue] = None
+            queue.open = None  # what is sent after it goes behind it
+        self._wake()
+        return batch
+
     # The loop's thread
 
     def seal(self, queue: PartitionQueue, batch: Batch) -> None:
@@ -468,6 +496,7 @@ class Accumulator:
             self.used -= batch.reserved
             batch.reserved = 0
         self.incomplete.pop(batch, None)
+        batch.builder.release()  # a delivery that is kept does not keep the bytes
 
 
 def _murmur2(data: bytes) -> int:

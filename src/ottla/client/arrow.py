@@ -1,0 +1,212 @@
+"""Arrow on top of the consumer and the producer: `consumer.arrow()`, `producer.send_arrow()`; needs pyarrow.
+
+The rule: no Python object for each record. What a consumer has fetched goes through the kernel into the
+buffers of an Arrow record batch; rows of a table go through it into whole batches, which stand in the
+producer's queues like all others. Serializers, interceptors and own partitioners have no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.errors import ConfigError, TimedOut
+from ottla.client.values import Status
+from ottla.records.builder import BatchBuilder, next_ratio
+
+try:
+    import pyarrow as pa
+except ImportError as missing:
+    raise ImportError("Arrow needs pyarrow: install it with `pip install 'ottla[arrow]'`.") from missing
+
+from ottla.records.arrow import Collector, rows_of
+
+if TYPE_CHECKING:
+    from ottla.client.consumer_base import ConsumerBase
+    from ottla.client.core.accumulator import Accumulator, Batch, PartitionQueue, TopicQueues
+    from ottla.records.rows import Rows
+
+BATCH_BYTES = 512 << 10
+"""How large batches of a table are where `batch.size` is less: all is there, so nothing waits for more."""
+
+
+def take(consumer: ConsumerBase[Any, Any], rows_max: int) -> Any:
+    """What was fetched, up to `rows_max` rows, as an Arrow record batch; None: nothing is here."""
+    engine = consumer._engine
+    buffer = engine.buffer
+    collector = Collector()
+    while buffer.ready and collector.rows < rows_max and not collector.is_full:
+        try:
+            took = buffer.take(rows_max - collector.rows, collect=collector.add)
+        except Exception:
+            if not collector.rows:
+                raise
+            break  # the rows before it first; it is raised by the next poll
+        if took is None:
+            break
+        reader = took[0].reader
+        if reader is not None and reader.exhausted:
+            consumer._wake_engine()
+    if not collector.rows:
+        consumer._wake_engine()  # what was passed over may have made room
+        return None
+    engine.counters["records"] += collector.rows
+    return collector.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class PartReport:
+    """What became of rows that travelled together: they have `rows` offsets from `offset` on."""
+
+    partition: int
+    offset: int
+    rows: int
+    status: Status
+    error: Exception | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What became of a table: its parts in the order in which they were handed over."""
+
+    topic: str
+    rows: int
+    parts: tuple[PartReport, ...]
+
+    @property
+    def error(self) -> Exception | None:
+        """The first error, if there was one."""
+        return next((part.error for part in self.parts if part.error is not None), None)
+
+
+class TableDelivery:
+    """A table on its way. `result` waits for its report; so does `await`, with the async producer."""
+
+    def __init__(
+        self,
+        topic: str,
+        wait: Callable[[Batch, float | None], bool],
+        wait_async: Callable[[Batch], Any],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.topic = topic
+        self.batches: list[Batch] = []
+        self._wait = wait
+        self._wait_async = wait_async
+        self._monotonic = monotonic
+
+    def _pending(self) -> Batch | None:
+        """A batch of which nothing is known yet. Batches that became several are replaced by these."""
+        index = 0
+        while index < len(self.batches):
+            batch = self.batches[index]
+            if batch.pieces is not None:
+                self.batches[index : index + 1] = batch.pieces
+            elif not batch.is_done:
+                return batch
+            else:
+                index += 1
+        return None
+
+    def done(self) -> bool:
+        """Whether it is known what became of every row."""
+        return self._pending() is None
+
+    def report(self, timeout: float | None = None) -> TableReport:
+        """Wait for the report, at most `timeout` seconds; it may tell of errors."""
+        deadline = None if timeout is None else self._monotonic() + timeout
+        while (batch := self._pending()) is not None:
+            left = None if deadline is None else max(deadline - self._monotonic(), 0.0)
+            if not self._wait(batch, left) and not batch.is_done and batch.pieces is None:
+                raise TimedOut(f"The table was not acknowledged within {timeout:g} s.")
+        return self._report()
+
+    def result(self, timeout: float | None = None) -> TableReport:
+        """Wait for the report, at most `timeout` seconds; an error, if there was one, is raised."""
+        report = self.report(timeout)
+        if report.error is not None:
+            raise report.error
+        return report
+
+    def __await__(self) -> Generator[Any, None, TableReport]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> TableReport:
+        while (batch := self._pending()) is not None:
+            await self._wait_async(batch)
+        report = self._report()
+        if report.error is not None:
+            raise report.error
+        return report
+
+    def _report(self) -> TableReport:
+        parts = tuple(
+            PartReport(batch.queue.index, batch.base_offset, batch.count, batch.status, batch.error)
+            for batch in self.batches
+        )
+        return TableReport(self.topic, sum(part.rows for part in parts), parts)
+
+
+def check_chain(partitioner: object, partition: str | None) -> None:
+    """An own partitioner is asked for single records: with a table the partitions must be a column."""
+    if partitioner is not None and partition is None:
+        raise ConfigError(
+            "send_arrow does not ask partitioner.class: put the partitions into a column and name it."
+        )
+
+
+def built_batches(
+    accumulator: Accumulator,
+    queues: TopicQueues,
+    table: Any,
+    *,
+    key: str | None,
+    value: str | None,
+    headers: str | None,
+    partition: str | None,
+    timestamp: str | None,
+    now_ms: int,
+) -> Iterator[tuple[PartitionQueue, BatchBuilder]]:
+    """The rows of a table or record batch as sealed batches, with the partitions that they go to."""
+    parts = [table] if isinstance(table, pa.RecordBatch) else table.to_batches()
+    for part in parts:
+        rows = rows_of(
+            part,
+            key=key,
+            value=value,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+            now_ms=now_ms,
+        )
+        if rows.count:
+            yield from _built(accumulator, queues, rows)
+
+
+def _built(
+    accumulator: Accumulator, queues: TopicQueues, rows: Rows
+) -> Iterator[tuple[PartitionQueue, BatchBuilder]]:
+    """One batch of each partition in turn, so that a request has something for all of them."""
+    starts = rows.arrange(len(queues.queues), ignore_keys=accumulator.ignores_keys)
+    size = min(max(accumulator.batch_size, BATCH_BYTES), accumulator.max_request_size)
+    left = {place: starts[place] for place in range(len(starts) - 1) if starts[place] < starts[place + 1]}
+    while left:
+        for place, position in list(left.items()):
+            builder = BatchBuilder(
+                codec=accumulator.codec, level=accumulator.level, batch_size=size, ratio=queues.ratio
+            )
+            position = builder.append_rows(rows, position, starts[place + 1])
+            builder.close()
+            if accumulator.codec:
+                queues.ratio = next_ratio(queues.ratio, builder.ratio)
+            if place:
+                queue = queues.queues[place - 1]
+            else:  # rows without a place: a batch stays together, the next one may go elsewhere
+                queue = queues.queues[queues.sticky.current(queues.view)]
+                queues.sticky.appended(builder.bytes_estimate, queues.view)
+            yield queue, builder
+            if position < starts[place + 1]:
+                left[place] = position
+            else:
+                del left[place]

@@ -1,0 +1,212 @@
+"""The producer's open batches: where records go, what a delivery tells, when memory is used up."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.client.core import accumulator as loaded
+from ottla.client.core.metadata import PartitionView, TopicView
+from ottla.client.core.partitioners import Sticky, murmur2
+from ottla.client.errors import RecordTooLarge
+from ottla.client.values import Status
+from ottla.host import HostRandom
+
+
+class Made:
+    """An accumulator with one topic of three partitions."""
+
+    def __init__(self, **more: Any) -> None:
+        self.woken = 0
+        self.fallen_back: list[tuple[Any, ...]] = []
+        settings: dict[str, Any] = {
+            "batch_size": 500,
+            "codec": 0,
+            "level": None,
+            "buffer_memory": 100_000,
+            "max_request_size": 10_000,
+            "ignores_keys": False,
+            **more,
+        }
+        self.accumulator = loaded.Accumulator(
+            random=HostRandom(),
+            now_ns=lambda: 7_000_000,
+            monotonic=lambda: 1.0,
+            wake=self.wake,
+            fallback=lambda *arguments: self.fallen_back.append(arguments),
+            block=lambda delivery, timeout: None,
+            wait=lambda delivery: None,
+            lock=threading.Lock(),
+            **settings,
+        )
+        partitions = tuple(PartitionView(index, 1, 0, (1,), (1,), ()) for index in range(3))
+        view = TopicView("t", b"t" * 16, None, False, partitions)
+        self.topic = loaded.TopicQueues(self.accumulator, "t", view, Sticky(500, HostRandom()))
+        self.topic.grow(view)
+        self.accumulator.topics["t"] = self.topic
+        self.accumulator.is_fast = True
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def batches(self, partition: int) -> list[Any]:
+        return list(self.topic.queues[partition].batches)
+
+
+def test_records_fill_a_batch_and_then_the_next_and_each_new_one_wakes_the_sender() -> None:
+    made = Made()
+    for _ in range(10):
+        made.accumulator.send("t", b"x" * 100, partition=1)
+    counts = [batch.count for batch in made.batches(1)]
+    assert sum(counts) == 10
+    assert len(counts) > 1
+    assert made.woken == len(counts)
+    assert made.accumulator.used == 500 * len(counts)
+
+
+def test_keys_go_by_their_hash_and_records_without_one_stay_together() -> None:
+    made = Made(batch_size=100_000, max_request_size=200_000, buffer_memory=10**7)
+    for number in range(50):
+        key = b"key %d" % number
+        delivery = made.accumulator.send("t", b"x", key=key)
+        assert delivery.partition == (murmur2(key) & 0x7FFF_FFFF) % 3
+    assert len({made.accumulator.send("t", b"x").partition for _ in range(50)}) == 1
+
+
+def test_the_sticky_partition_changes_after_about_a_batch() -> None:
+    made = Made(buffer_memory=10**7)
+    partitions = [made.accumulator.send("t", b"x" * 90).partition for _ in range(600)]
+    assert set(partitions) == {0, 1, 2}
+    changes = sum(first != second for first, second in pairwise(partitions))
+    assert changes < 200
+
+
+def test_what_it_cannot_take_by_itself_goes_to_the_fallback() -> None:
+    made = Made()
+    send = made.accumulator.send
+    send("t", "text")
+    send("t", b"x", headers={"a": b"1"})
+    send("t", b"x", timestamp=5)
+    send("t", b"x", partition=-1)
+    send("t", b"x", partition=3)
+    send("unknown", b"x")
+    made.accumulator.is_fast = False
+    send("t", b"x")
+    assert len(made.fallen_back) == 7
+    assert not made.accumulator.incomplete
+
+
+def test_memory_that_is_used_up_is_said_and_comes_back() -> None:
+    made = Made(buffer_memory=1200)
+    accumulator = made.accumulator
+    while isinstance(found := accumulator.append("t", None, b"x" * 200, None, 0, 1, None), loaded.Delivery):
+        continue
+    assert found == loaded.NEEDS_ROOM
+    batch = made.batches(0)[0]
+    accumulator.seal(batch.queue, batch)
+    batch.is_done = True
+    accumulator.release(batch)
+    made.topic.queues[0].batches.popleft()
+    assert isinstance(accumulator.append("t", None, b"x" * 200, None, 0, 1, None), loaded.Delivery)
+
+
+def test_a_record_that_fits_nowhere_is_refused() -> None:
+    with pytest.raises(RecordTooLarge, match=r"max\.request\.size"):
+        Made().accumulator.send("t", b"x" * 20_000)
+    with pytest.raises(RecordTooLarge, match=r"buffer\.memory"):
+        Made(buffer_memory=1000).accumulator.send("t", b"x" * 2_000)
+
+
+def test_a_sealed_batch_takes_no_more_and_the_next_record_opens_another() -> None:
+    made = Made()
+    first = made.accumulator.send("t", b"1", partition=0)
+    made.accumulator.seal(made.topic.queues[0], made.batches(0)[0])
+    second = made.accumulator.send("t", b"2", partition=0)
+    assert first.batch is not second.batch
+    assert [batch.count for batch in made.batches(0)] == [1, 1]
+
+
+def test_a_delivery_reports_its_own_offset_and_timestamp() -> None:
+    made = Made()
+    deliveries = [made.accumulator.send("t", b"x", partition=2) for _ in range(3)]
+    (batch,) = made.batches(2)
+    assert not deliveries[0].done()
+    batch.base_offset, batch.status, batch.is_done = 40, Status.PERSISTED, True
+    assert [delivery.result().offset for delivery in deliveries] == [40, 41, 42]
+    assert deliveries[1].report() == loaded.DeliveryReport("t", 2, 41, 7, Status.PERSISTED)
+    batch.log_append_time = 99
+    assert deliveries[1].report().timestamp == 99
+
+
+def test_errors_of_single_records_are_theirs_and_the_batch_has_one_for_the_others() -> None:
+    made = Made()
+    deliveries = [made.accumulator.send("t", b"x", partition=0) for _ in range(2)]
+    (batch,) = made.batches(0)
+    batch.error, batch.record_errors, batch.is_done = ValueError("all"), {1: KeyError("own")}, True
+    assert isinstance(deliveries[0].exception(), ValueError)
+    with pytest.raises(KeyError):
+        deliveries[1].result()
+
+
+def test_a_delivery_finds_its_record_in_the_piece_that_has_it_now() -> None:
+    made = Made(batch_size=5000)
+    heard: list[Any] = []
+    deliveries = [
+        made.accumulator.send("t", b"%d" % number, partition=0, on_delivery=heard.append)
+        for number in range(5)
+    ]
+    (batch,) = made.batches(0)
+    told: list[int] = []
+    batch.on_done(lambda: told.append(1))
+    pieces = []
+    for base, count in ((100, 2), (200, 3)):
+        piece = loaded.Batch(batch.queue, batch.builder, 1.0, 0)
+        piece.count, piece.base_offset, piece.is_done = count, base, True
+        pieces.append(piece)
+    batch.hand_over(pieces)
+    assert told == [1]
+    assert [delivery.report().offset for delivery in deliveries] == [100, 101, 200, 201, 202]
+    assert [report.offset for _, report in pieces[1].reports()] == [200, 201, 202]
+
+
+def test_who_asks_late_is_told_at_once() -> None:
+    made = Made()
+    made.accumulator.send("t", b"x", partition=0)
+    (batch,) = made.batches(0)
+    batch.is_done = True
+    told: list[int] = []
+    batch.on_done(lambda: told.append(1))
+    assert told == [1]
+
+
+def test_threads_that_send_at_once_lose_nothing_and_keep_their_order() -> None:
+    made = Made(buffer_memory=10**9, batch_size=2000)
+    found: dict[int, list[Any]] = {}
+
+    def work(name: int) -> None:
+        found[name] = [made.accumulator.send("t", b"x" * 20, partition=0) for _ in range(5000)]
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    base = 0
+    for batch in made.batches(0):
+        batch.base_offset, batch.is_done = base, True
+        assert batch.count == batch.builder.count
+        base += batch.count
+    assert base == 20_000
+    offsets = {name: [one.report().offset for one in own] for name, own in found.items()}
+    assert all(own == sorted(own) for own in offsets.values())
+    assert len({offset for own in offsets.values() for offset in own}) == 20_000
+
+
+@given(st.binary(max_size=40))
+def test_the_hash_is_the_one_of_the_partitioners(data: bytes) -> None:
+    assert loaded.murmur2(data) == murmur2(data)

@@ -7,7 +7,7 @@ client to one of ours, and back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from ottla.client.values import TopicPartition
@@ -33,17 +33,28 @@ def in_hash_order(keys: Iterable[T], hashed: Callable[[T], int], table: int = _S
     `table` is the size that the table has had already: it never shrinks.
     """
     listed = list(keys)
-    mask = table_size(len(listed), table) - 1
+    return _by_bucket(listed, hashed, table_size(len(listed), table))
 
+
+def _by_bucket(keys: Iterable[T], hashed: Callable[[T], int], table: int) -> list[T]:
     def bucket(key: T) -> int:
         value = hashed(key) & 0xFFFF_FFFF
-        return (value ^ (value >> 16)) & mask
+        return (value ^ (value >> 16)) & (table - 1)
 
-    return sorted(listed, key=bucket)
+    return sorted(keys, key=bucket)
 
 
 def texts_in_hash_order(texts: Iterable[str]) -> list[str]:
     return in_hash_order(dict.fromkeys(texts), text_hash)
+
+
+def texts_computed(calls: Sequence[str]) -> list[str]:
+    """The same for a map that was filled by these calls of `computeIfAbsent`.
+
+    That puts a new key first into its bucket, and lets the table grow with the next call.
+    """
+    before_last = len(set(calls[:-1]))
+    return _by_bucket(reversed(list(dict.fromkeys(calls))), text_hash, table_size(before_last))
 
 
 def table_size(count: int, table: int = _SMALLEST_TABLE) -> int:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from ottla.client.core.assignors.constrained import Constrained
 from ottla.client.core.assignors.face import Assigned, Topics, in_order
 from ottla.client.core.assignors.general import General
-from ottla.client.core.assignors.order import texts_in_hash_order
+from ottla.client.core.assignors.order import texts_computed
 from ottla.client.core.assignors.racks import Racks
 from ottla.client.core.membership.subscription import MemberSubscription
 from ottla.client.core.metadata import ClusterView
@@ -177,10 +177,11 @@ def _changing_hands(
 
 def encode_claim(partitions: Iterable[TopicPartition], generation: int) -> bytes:
     by_topic: dict[str, list[int]] = {}
-    for partition in partitions:
+    listed = list(partitions)
+    for partition in listed:
         by_topic.setdefault(partition.topic, []).append(partition.partition)
     parts = [struct.pack(">i", len(by_topic))]
-    for topic in texts_in_hash_order(by_topic):
+    for topic in texts_computed([partition.topic for partition in listed]):
         name, indexes = topic.encode(), by_topic[topic]
         parts.append(struct.pack(">h", len(name)) + name)
         parts.append(struct.pack(f">{len(indexes) + 1}i", len(indexes), *indexes))

@@ -4,22 +4,23 @@
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
   $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 BIN := .venv/bin
-CODE := src tests bench setup.py
+CODE := src tests bench docs/examples setup.py
 COMPILED := $(wildcard src/ottla/*/*.pxd src/ottla/*/*/*.pxd)
 KERNEL := $(COMPILED) $(wildcard $(COMPILED:.pxd=.py))
 STAMP := .venv/.set-up
 BENCH_STAMP := .venv/.set-up-bench
 
-.PHONY: help setup run test unit check format bench clean
+.PHONY: help setup run test unit check format bench bench-library clean
 
 help:
 	@echo "make setup    a virtual environment in .venv with Ottla and everything its tests use"
 	@echo "make run      a broker on localhost:9092 that keeps its data in ./data"
-	@echo "make test     all tests, those with real peers too (Java and Maven, Go, kcat)"
+	@echo "make test     all tests, those with real peers too (Java and Maven, Go, kcat, PostgreSQL)"
 	@echo "make unit     the tests that need Python alone"
 	@echo "make check    style, types, layers and generated files"
 	@echo "make format   put the style right"
 	@echo "make bench    Kafka and Ottla side by side (ARGS=--quick for the short one)"
+	@echo "make bench-library    client libraries for Python side by side, on one Ottla node"
 
 setup: $(STAMP)
 
@@ -48,7 +49,7 @@ check: setup
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
-	$(BIN)/mypy tests/interop bench
+	$(BIN)/mypy tests/interop bench docs/examples
 	$(BIN)/lint-imports
 	$(BIN)/python -m ottla.wire.generate --check
 	$(BIN)/python -m ottla.config.generate --check
@@ -60,6 +61,9 @@ format: setup
 
 bench: $(BENCH_STAMP)
 	$(BIN)/python -m bench $(ARGS)
+
+bench-library: $(BENCH_STAMP)
+	$(BIN)/python -m bench.library $(ARGS)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info $(COMPILED:.pxd=.c) $(COMPILED:.pxd=*.so)

@@ -29,7 +29,7 @@ class Links:
         self._process_ids: dict[int, int] = {}
         self._open: dict[tuple[int, int], asyncio.Event] = defaultdict(_set_event)
         self._servers: list[asyncio.Server] = []
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], tuple[int, int] | None] = {}  # with their ends
         self._thread.start()
 
     def __enter__(self) -> Self:
@@ -49,12 +49,12 @@ class Links:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
-            self._connections.add(task)
+            self._connections[task] = None
             try:
                 await self._connect(node_id, port, own_port, reader, writer)
             finally:
                 writer.transport.abort()
-                self._connections.discard(task)
+                del self._connections[task]
 
         async def start() -> None:
             self._servers.append(await asyncio.start_server(serve, sock=listening))
@@ -70,7 +70,14 @@ class Links:
 
     def cut(self, sources: Iterable[int], targets: Iterable[int]) -> None:
         """Nothing that one of `sources` sends arrives at one of `targets`."""
-        self._switch(sources, targets, is_open=False)
+        targets = list(targets)
+        pairs = [(source, target) for source in sources for target in targets if source != target]
+
+        async def close() -> None:
+            for pair in pairs:
+                self._open[pair].clear()
+
+        self._run(close)
 
     def part(self, some: Iterable[int], others: Iterable[int]) -> None:
         """Neither side hears the other."""
@@ -78,26 +85,18 @@ class Links:
         self.cut(some, others)
         self.cut(others, some)
 
-    def heal(self) -> None:
-        """Every link is whole."""
+    def heal(self, *, resets: bool = False) -> None:
+        """Every link is whole. `resets`: connections over cut links have ended, as when a cut lasts long."""
 
         async def open_all() -> None:
+            cut = {pair for pair, link in self._open.items() if not link.is_set()}
+            for task, pair in self._connections.items():
+                if resets and pair is not None and (pair in cut or pair[::-1] in cut):
+                    task.cancel()
             for link in self._open.values():
                 link.set()
 
         self._run(open_all)
-
-    def _switch(self, sources: Iterable[int], targets: Iterable[int], *, is_open: bool) -> None:
-        pairs = [(source, target) for source in sources for target in targets if source != target]
-
-        async def switch() -> None:
-            for pair in pairs:
-                if is_open:
-                    self._open[pair].set()
-                else:
-                    self._open[pair].clear()
-
-        self._run(switch)
 
     # Passing on
 
@@ -112,6 +111,9 @@ class Links:
         source = self._node_at(writer.get_extra_info("peername")[1], own_port)
         if source is None:  # it was gone before it was known
             return
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections[task] = source, target
         out, back = self._open[source, target], self._open[target, source]
         await out.wait()
         await back.wait()  # a connection comes about when both hear each other

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from ottla.client.core.accumulator import murmur2 as compiled_murmur2
 from ottla.client.core.metadata import PartitionView, TopicView
 from ottla.client.core.partitioners import RoundRobin, Sticky, murmur2, partition_for_key
 from tests.interop import peers
@@ -57,6 +58,7 @@ def test_a_key_has_the_same_hash_and_partition() -> None:
     for key, count, answer in zip(keys, counts, answers, strict=True):
         theirs = answer.split()
         assert (murmur2(key), partition_for_key(key, count)) == (int(theirs[0]) % 2**32, int(theirs[1])), key
+        assert compiled_murmur2(key) == murmur2(key), key
 
 
 def test_round_robin_goes_the_same_way() -> None:

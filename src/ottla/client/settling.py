@@ -270,12 +270,8 @@ class Settling:
         self.counts["records_sent" if batch.error is None else "records_failed"] += batch.count
         self.accumulator.release(batch)
         if batch.watched:
-            for callback, report in batch.reports():
-                try:
-                    callback(report)
-                except Exception:
-                    log.exception("A delivery callback failed.")
-            batch.watched = []
+            for failure in batch.call_back():
+                log.error("A delivery callback failed.", exc_info=failure)
         batch.tell()
         if self.room_wanted and self.accumulator.used <= self.accumulator.buffer_memory // 2:
             self.tell_room()

@@ -7,10 +7,11 @@ and reads the buffers (`columns.py`, `rows.py`); here they only change hands.
 
 from __future__ import annotations
 
+from array import array
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ottla.records.columns import Binaries, Columns
 from ottla.records.reader import RecordReader
@@ -72,7 +73,7 @@ class Collector:
         columns, self._columns = self._columns, Columns()
         topics, self._topics = self._topics, {}
         count = columns.rows
-        names = pa.array(list(topics), pa.string())
+        names = _names([topic.encode() for topic in topics])
         headers = pa.StructArray.from_buffers(
             HEADERS.value_type,
             columns.header_names.count,
@@ -95,6 +96,12 @@ class Collector:
             ),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _names(encoded: list[bytes]) -> pa.Array:
+    """A few texts as a column. `pa.array` would do, but it imports pandas where that is installed."""
+    ends = array("i", accumulate((len(one) for one in encoded), initial=0))
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
 
 def _numbers(store: Any, kind: pa.DataType, count: int) -> pa.Array:
@@ -164,7 +171,7 @@ def _timestamps(column: pa.Array) -> memoryview:
 
 def _whole(column: pa.Array, missing: int) -> memoryview:
     """The numbers of a column, with one in the place of null."""
-    filled = pc.fill_null(column, missing) if column.null_count else column
+    filled = column.fill_null(missing) if column.null_count else column
     width = filled.type.bit_width // 8
     view = memoryview(filled.buffers()[1] or b"")
     return view[filled.offset * width : (filled.offset + len(filled)) * width]

@@ -110,6 +110,15 @@ def test_several_readers_share_one_batch_and_their_topics_are_told_apart(kernel:
     assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [NOW + 5] * 3
 
 
+def test_a_header_name_that_is_no_text_is_replaced_as_in_single_records(kernel: Any) -> None:
+    data = build_batch([Record(0, NOW, None, None, (("né", b"v"),))])
+    at = data.index("é".encode())
+    data[at] = 0xFF
+    batch = collected(kernel, data, check_crcs=False)
+    (record,) = kernel.reader.records_of("t", 0, memoryview(data), from_offset=0, check_crcs=False).take(1)
+    assert batch.column("headers").to_pylist() == [[{"key": record.headers[0][0], "value": b"v"}]]
+
+
 def test_nothing_collected_is_an_empty_batch(kernel: Any) -> None:
     assert collected(kernel, b"").num_rows == 0
 

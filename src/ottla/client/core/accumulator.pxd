@@ -7,6 +7,7 @@ from ottla.records.builder cimport BatchBuilder as Builder
 cdef int _NEEDS_TOPIC, _NEEDS_ROOM
 
 @cython.final
+@cython.freelist(64)
 cdef class DeliveryReport:
     cdef readonly object topic
     cdef readonly int partition
@@ -15,14 +16,17 @@ cdef class DeliveryReport:
     cdef readonly object status
     cdef readonly object error
 
+# Without garbage collection: a delivery is in a cycle only until its batch has called it back.
 @cython.final
 @cython.freelist(256)
+@cython.no_gc
 cdef class Delivery:
     cdef readonly long long timestamp
     cdef readonly object callback
     cdef Batch _batch
     cdef Py_ssize_t _index
 
+    @cython.locals(batch=Batch, offset=cython.longlong, timestamp=cython.longlong, report=DeliveryReport)
     cpdef DeliveryReport _report(self)
 
 @cython.final
@@ -50,6 +54,9 @@ cdef class Batch:
     cdef public long long producer_id
     cdef public int producer_epoch
     cdef public int sequence
+
+    @cython.locals(delivery=Delivery, watched=list, failures=list)
+    cpdef list call_back(self)
 
 @cython.final
 cdef class PartitionQueue:

@@ -14,6 +14,7 @@ The rules that keep it right:
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -127,7 +128,8 @@ class Delivery:
         """Wait for the report, at most `timeout` seconds; the error, if there was one, is raised."""
         report = self.report(timeout)
         if report.error is not None:
-            raise report.error
+            # A copy: the batch keeps the error, and must not keep the frames that it is raised through.
+            raise copy(report.error)
         return report
 
     def exception(self, timeout: float | None = None) -> Exception | None:
@@ -141,15 +143,27 @@ class Delivery:
         return waiting
 
     def _report(self) -> DeliveryReport:
-        batch = self.batch
+        batch = self._batch
+        assert batch is not None
+        if batch.pieces is not None:
+            batch = self.batch
         offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
         timestamp = batch.log_append_time if batch.log_append_time >= 0 else self.timestamp
         error = batch.error
         if batch.record_errors is not None:
             error = batch.record_errors.get(self._index, error)
-        return DeliveryReport(
-            batch.queue.topic.name, batch.queue.index, offset, timestamp, batch.status, error
-        )
+        if not cython.compiled:
+            return DeliveryReport(
+                batch.queue.topic.name, batch.queue.index, offset, timestamp, batch.status, error
+            )
+        report = DeliveryReport.__new__(DeliveryReport)  # the same without the call
+        report.topic = batch.queue.topic.name
+        report.partition = batch.queue.index
+        report.offset = offset
+        report.timestamp = timestamp
+        report.status = batch.status
+        report.error = error
+        return report
 
 
 class Batch:
@@ -195,12 +209,18 @@ class Batch:
                 return
             listener()
 
-    def reports(self) -> list[tuple[Callable[[DeliveryReport], object], DeliveryReport]]:
-        """The callbacks, with what they are to be told, in the order of the records."""
-        out = []
-        for delivery in self.watched:
-            out.append((delivery.callback, delivery._report()))
-        return out  # type: ignore[return-value]
+    def call_back(self) -> list[Exception]:
+        """Call the callbacks with their reports, in the order of the records; what they raised."""
+        watched, self.watched = self.watched, []
+        failures: list[Exception] = []
+        for delivery in watched:
+            callback: Any = delivery.callback
+            delivery.callback = None
+            try:
+                callback(delivery._report())
+            except Exception as failure:  # noqa: BLE001 - who called this logs it
+                failures.append(failure)
+        return failures
 
     def hand_over(self, pieces: list[Batch]) -> None:
         """This batch was too large: others have its records now."""

@@ -73,7 +73,11 @@ class Consumer(ConsumerBase[K, V]):
         self._wake_engine = self._kick_engine
         self._engine = self._background.run(self._start())
         if topics is not None or pattern is not None:
-            self.subscribe(topics, pattern=pattern)
+            try:
+                self.subscribe(topics, pattern=pattern)
+            except BaseException:
+                self.close()
+                raise
 
     async def _start(self) -> Engine:
         engine = _engine(self, self._settings, self._bell.set)
@@ -177,11 +181,14 @@ class Consumer(ConsumerBase[K, V]):
                 self._background.soon(engine.commit_soon, offsets, self._interceptors.committed)
 
     def _tell(self, call: Call) -> None:
+        change = self._engine.change_of(call)
+        self._telling = call.partitions
         try:
-            if call.change is Change.REVOKED:
+            if change is Change.REVOKED:
                 self._commit_quietly()
-            self._callbacks.call(call.change, call.partitions)
+            self._callbacks.call(change, call.partitions)
         finally:
+            self._telling = frozenset()
             self._call(self._engine.finished, call)
 
     def _commit_quietly(self, seconds: float | None = None) -> None:
@@ -224,6 +231,20 @@ class Consumer(ConsumerBase[K, V]):
             if not records:
                 return
             yield records
+
+    def arrow(self, max_rows: int = 65_536, idle_timeout: float | None = None) -> Iterator[Any]:
+        """Arrow record batches of what was fetched, each of up to `max_rows` records; needs pyarrow.
+
+        Keys and values are bytes: nothing is deserialized, and interceptors are not called.
+        """
+        from ottla.client.arrow import take
+
+        while True:
+            with self._use():
+                batch = self._await(lambda: take(self, max_rows), idle_timeout)
+            if batch is None:
+                return
+            yield batch
 
     def fetched(self, timeout: float | None = 1.0) -> Fetched | None:
         """The next fetched bytes of a partition, as they came from the broker; None after `timeout`."""
@@ -455,6 +476,8 @@ class AsyncConsumer(ConsumerBase[K, V]):
         self._bell = asyncio.Event()
         self._engine = _engine(self, self._settings, self._bell.set)
         self._wake_engine = self._engine.kick
+        if topics is not None or pattern is not None:
+            self._engine.require_group("subscribe")
         self._engine.start()
         if topics is not None or pattern is not None:
             self._subscribe(topics, pattern)
@@ -533,11 +556,14 @@ class AsyncConsumer(ConsumerBase[K, V]):
                 engine.commit_soon(engine.positions.consumed(), self._interceptors.committed)
 
     async def _tell(self, call: Call) -> None:
+        change = self._engine.change_of(call)
+        self._telling = call.partitions
         try:
-            if call.change is Change.REVOKED:
+            if change is Change.REVOKED:
                 await self._commit_quietly()
-            await _maybe(self._callbacks.call(call.change, call.partitions))
+            await _maybe(self._callbacks.call(change, call.partitions))
         finally:
+            self._telling = frozenset()
             self._engine.finished(call)
 
     async def _commit_quietly(self, seconds: float | None = None) -> None:
@@ -580,6 +606,17 @@ class AsyncConsumer(ConsumerBase[K, V]):
             if not records:
                 return
             yield records
+
+    async def arrow(self, max_rows: int = 65_536, idle_timeout: float | None = None) -> AsyncIterator[Any]:
+        """As `Consumer.arrow`."""
+        from ottla.client.arrow import take
+
+        while True:
+            self._use()
+            batch = await self._await(lambda: take(self, max_rows), idle_timeout)
+            if batch is None:
+                return
+            yield batch
 
     async def fetched(self, timeout: float | None = 1.0) -> Fetched | None:
         """The next fetched bytes of a partition, as they came from the broker; None after `timeout`."""

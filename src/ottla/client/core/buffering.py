@@ -94,10 +94,13 @@ class Buffer:
         self.bytes_arrived += piece.size
         self.ready.append(piece)
 
-    def take(self, count: int, *, hold: bool = False) -> tuple[Piece, list[Any]] | None:
+    def take(
+        self, count: int, *, hold: bool = False, collect: Callable[[Any, int], Any] | None = None
+    ) -> tuple[Piece, Any] | None:
         """Up to `count` records of one partition, whose position moves behind them; None: nothing is here.
 
-        With `hold` the records count as buffered until `release` or `give_back`.
+        With `hold` the records count as buffered until `release` or `give_back`. `collect` takes them from
+        the reader in a way of its own, and returns how many there were.
         """
         ready = self.ready
         while ready:
@@ -113,7 +116,7 @@ class Buffer:
             reader = piece.reader
             if reader is None:
                 reader = piece.reader = self._open(piece, state.position)
-            records = reader.take(count)
+            records = reader.take(count) if collect is None else collect(reader, count)
             if reader.last_leader_epoch is not None:
                 state.position_epoch = reader.last_leader_epoch
             if not reader.exhausted:

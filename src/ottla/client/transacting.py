@@ -24,6 +24,7 @@ from ottla.client.core.transactions import (
     meaning_of,
 )
 from ottla.client.errors import AbortableError, Disconnected, FatalError, TimedOut, TransactionStateError
+from ottla.client.link import Link
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.wire.errors import (
     ErrorCode,
@@ -31,6 +32,7 @@ from ottla.wire.errors import (
     InvalidProducerIdMapping,
     KafkaError,
     ProducerFenced,
+    UnsupportedVersion,
     for_code,
 )
 from ottla.wire.message import Message
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 LANE = "coordinator"
 _ADD_PARTITIONS_VERSION_MAX = 3  # those above are for brokers
+_INIT_VERSION_2PC = 6
 _CONCURRENT_WAIT_SECONDS = 0.02
 
 
@@ -222,8 +225,10 @@ class TransactionRunner:
             transaction_timeout_ms=self._settings.transaction_timeout_ms,
             producer_id=identity.producer_id,
             producer_epoch=identity.epoch,
+            enable2_pc=self._settings.transaction_two_phase_commit_enable,
         )
-        answer = await self._ask(request)
+        version = _INIT_VERSION_2PC if request.enable2_pc else None
+        answer = await self._ask(request, version=version)
         identity.set_id(answer.producer_id, answer.producer_epoch)
 
     async def _commit(self) -> None:
@@ -344,6 +349,7 @@ class TransactionRunner:
         request: Message,
         *,
         coordinator: tuple[int, str] | None = None,
+        version: int | None = None,
         version_max: int | None = None,
         codes: Callable[[Any], list[int]] = lambda answer: [answer.error_code],
     ) -> Any:
@@ -357,7 +363,11 @@ class TransactionRunner:
         while True:
             try:
                 node_id = await cluster.coordinator(kind, key)
-                answer = await cluster.ask(node_id, request, lane=LANE, version_max=version_max)
+                if version is not None:
+                    _check_version(await cluster.connect(node_id, LANE), request, version)
+                answer = await cluster.ask(
+                    node_id, request, lane=LANE, version=version, version_max=version_max
+                )
             except Disconnected as error:
                 cluster.last_error = error
                 cluster.forget_coordinator(kind, key)
@@ -395,6 +405,15 @@ class TransactionRunner:
         self.transactions.fail(error, fatal=meaning is not Meaning.ABORTABLE)
         self._engine.update_fast()
         self._engine.wake()
+
+
+def _check_version(link: Link, request: Message, version: int) -> None:
+    assert request.API_KEY is not None
+    if version not in (link.versions(request.API_KEY) or ()):
+        raise UnsupportedVersion(
+            f"{link.name} has no version {version} of {request.NAME.removesuffix('Request')}, which "
+            "transaction.two.phase.commit.enable needs."
+        )
 
 
 def _worst(codes: list[int]) -> tuple[Meaning | None, int]:

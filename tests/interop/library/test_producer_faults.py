@@ -9,6 +9,8 @@ import pytest
 
 import ottla
 from tests.interop.library.proxies import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
     CUT,
     END_TXN,
     FIND_COORDINATOR,
@@ -66,10 +68,16 @@ def test_answers_that_come_after_the_request_timed_out_lose_and_double_nothing(
     assert values_of(cluster, topic) == [b"%d" % number for number in range(200)]
 
 
+@pytest.mark.parametrize("protocol", [1, 2])
 @pytest.mark.parametrize("stage", ["request", "answer"])
-def test_a_transaction_survives_a_cut_at_each_of_its_steps(cluster: LibraryCluster, stage: str) -> None:
+def test_a_transaction_survives_a_cut_at_each_of_its_steps(
+    cluster: LibraryCluster, stage: str, protocol: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic, group = make_topic(cluster, f"steps-{stage}", 2), unique("group")
-    keys = (METADATA, INIT_PRODUCER_ID, FIND_COORDINATOR, PRODUCE, TXN_OFFSET_COMMIT, END_TXN)
+    keys = [METADATA, INIT_PRODUCER_ID, FIND_COORDINATOR, PRODUCE, TXN_OFFSET_COMMIT, END_TXN]
+    if protocol == 1:
+        monkeypatch.setattr("ottla.client.transacting.FEATURE", "a feature that no cluster has")
+        keys += [ADD_PARTITIONS, ADD_OFFSETS]
     with Proxies(cluster.bootstrap, count_cuts(*((key, stage) for key in keys))) as proxies:
         with ottla.Producer(
             proxies.bootstrap, transactional_id=unique("tx"), retry_backoff_ms=10

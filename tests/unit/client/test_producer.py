@@ -15,7 +15,14 @@ from tests.unit.client.proxy import CUT, END_TXN, HOLD, INIT_PRODUCER_ID, PASS, 
 
 import ottla
 import ottla.aio
-from ottla.client.errors import BufferExhausted, Closed, ConfigError, SerializationError, TimedOut
+from ottla.client.errors import (
+    AbortableError,
+    BufferExhausted,
+    Closed,
+    ConfigError,
+    SerializationError,
+    TimedOut,
+)
 from ottla.testing import Broker
 
 WAIT = 60.0
@@ -222,3 +229,50 @@ def test_retries_that_are_not_allowed_fail_the_record_at_once(proxied: tuple[Bro
         assert report.error is not None
         assert report.status is ottla.Status.POSSIBLY_PERSISTED
         assert producer.send("once", b"x").result(WAIT).offset == 2
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_transactions_of_both_protocols_commit_abort_and_carry_offsets(
+    broker: Broker, protocol: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if protocol == 1:
+        monkeypatch.setattr("ottla.client.transacting.FEATURE", "a feature that no cluster has")
+    topic = f"protocol-{protocol}"
+    with ottla.Producer(broker.bootstrap_servers, transactional_id=topic) as producer:
+        for turn in range(3):
+            with producer.transaction() as transaction:
+                own = transaction.send(topic, b"kept", partition=0)
+                transaction.send_offsets(
+                    {ottla.TopicPartition(topic, 0): ottla.OffsetAndMetadata(turn)}, topic
+                )
+            assert own.result(0).offset == 4 * turn
+            producer.begin_transaction()
+            assert producer.send(topic, b"dropped", partition=0).result(WAIT).offset == 4 * turn + 2
+            producer.abort_transaction()
+        assert producer._runner.protocol == protocol
+
+
+def test_an_empty_transaction_asks_nobody_to_end_it(broker: Broker) -> None:
+    with ottla.Producer(broker.bootstrap_servers, transactional_id="empty") as producer:
+        for _ in range(3):
+            with producer.transaction():
+                pass
+        with producer.transaction() as transaction:
+            assert transaction.send("empty", b"x", partition=0) is not None
+
+
+def test_a_record_that_is_refused_aborts_its_transaction_and_the_next_one_works() -> None:
+    def too_large(producer: ottla.Producer) -> None:
+        with producer.transaction() as transaction:
+            transaction.send("refusing", b"x" * 900_000, partition=0)
+
+    settings = {"num.partitions": "1", "message.max.bytes": "10000"}
+    with (
+        Broker(settings) as small,
+        ottla.Producer(small.bootstrap_servers, transactional_id="refused") as producer,
+    ):
+        with pytest.raises(AbortableError, match="aborted"):
+            too_large(producer)
+        with producer.transaction() as transaction:
+            delivery = transaction.send("refusing", b"small", partition=0)
+        assert delivery.result(0).error is None

@@ -1,0 +1,70 @@
+"""What the table of the client libraries says, from measurements that are made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench.library.results import Measurement, Results, markdown, plot
+from bench.library.rows import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, OTTLA, PLAIN, ROWS
+
+
+def results(**values: dict[str, list[float]]) -> Results:
+    found = [
+        Measurement(row=row.replace("_", "-"), client=client, round=number, value=value)
+        for row, clients in values.items()
+        for client, numbers in clients.items()
+        for number, value in enumerate(numbers)
+    ]
+    return Results({"processor": "one"}, {"rounds": 3, "begun": "now"}, found)
+
+
+def test_a_row_is_judged_by_medians_against_every_client_that_it_names() -> None:
+    others = {CONFLUENT: [100.0, 1.0, 100.0], AIOKAFKA: [20.0], KAFKA_PYTHON: [1.0]}
+    (line,) = results(send_100={OTTLA: [80.0, 1000.0, 70.0], **others}).lines()
+    assert line.ours == 80.0
+    assert line.is_met
+    assert line.wanted == "≥ 0.8x confluent-kafka, ≥ 3x aiokafka"
+    (line,) = results(send_100={OTTLA: [79.0], **others}).lines()
+    assert not line.is_met
+    (line,) = results(send_100={OTTLA: [200.0], **others, AIOKAFKA: [100.0]}).lines()
+    assert not line.is_met
+
+
+def test_times_are_better_when_they_are_less() -> None:
+    (line,) = results(latency={OTTLA: [2.0], CONFLUENT: [2.0]}).lines()
+    assert line.is_met
+    (line,) = results(latency={OTTLA: [2.1], CONFLUENT: [2.0]}).lines()
+    assert not line.is_met
+
+
+def test_a_bound_holds_where_only_ours_has_a_figure() -> None:
+    assert results(memory={OTTLA: [19.0]}).lines()[0].is_met
+    assert not results(memory={OTTLA: [21.0]}).lines()[0].is_met
+
+
+def test_a_row_that_lacks_whom_it_is_measured_against_is_left_out() -> None:
+    assert results(send_100={OTTLA: [1.0]}, plain_send={KAFKA_PYTHON: [1.0]}).lines() == []
+
+
+def test_results_are_kept_shown_and_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    kept = results(
+        iterate_100={OTTLA: [300.0], CONFLUENT: [100.0], AIOKAFKA: [10.0], KAFKA_PYTHON: [1.0]},
+        plain_send={PLAIN: [3.0], KAFKA_PYTHON: [4.0]},
+    )
+    kept.write(tmp_path / "run.json")
+    read = Results.read(tmp_path / "run.json")
+    assert read.measurements == kept.measurements
+    page = markdown(read, "plot.png")
+    assert "| iterate, 100 B | rec/s | 300 |" in page
+    assert "≥ 1x kafka-python: **short**" in page
+    plot(read, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").stat().st_size > 1000
+
+
+def test_every_row_has_ours_first_and_says_what_is_wanted() -> None:
+    for row in ROWS:
+        assert row.clients[0] in (OTTLA, PLAIN)
+        assert set(row.wanted) < set(row.clients)
+        assert row.wanted or row.most is not None

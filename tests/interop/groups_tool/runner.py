@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import select
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tests.interop import peers
 
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 GROUPS = "org.apache.kafka.tools.GroupsCommand"
+SECONDS_MAX = 150.0
 _LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d[.,]\d+ |^\[\d{4}-|^\[main\]|^SLF4J|^log4j")
 
 
@@ -63,6 +65,8 @@ class Tools:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([main_class, *arguments]).encode() + b"\n")
         self._process.stdin.flush()
+        readable, _, _ = select.select([self._process.stdout], [], [], SECONDS_MAX)
+        assert readable, f"{main_class} {arguments} did not end in {SECONDS_MAX:.0f} s"
         line = self._process.stdout.readline()
         assert line, f"the tools' JVM ended while it ran {main_class} {arguments}"
         return Ran(**json.loads(line))

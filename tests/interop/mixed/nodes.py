@@ -87,12 +87,15 @@ class MixedCluster:
         self.controller = kind(directory / "controller", properties=properties)
         self.brokers: list[BrokerOnly] = []
 
-    def add_broker(self, kind: str) -> BrokerOnly:
+    def add_broker(self, kind: str, *, wait: bool = True, **settings: str) -> BrokerOnly:
+        """`settings`: of server.properties, with underscores for dots."""
         node_id = len(self.brokers) + 1
         made = KafkaData if kind == "kafka" else OttlaData
-        broker = made(self._directory / f"broker-{node_id}").follow(node_id, self.controller)
+        properties = {name.replace("_", "."): value for name, value in settings.items()}
+        broker = made(self._directory / f"broker-{node_id}", properties=properties)
+        broker.follow(node_id, self.controller)
         self.brokers.append(broker)
-        broker.start()
+        broker.start(wait=wait)
         return broker
 
     def __enter__(self) -> Self:

@@ -1,0 +1,1 @@
+"""Partitions that move between brokers and disks by Kafka's own tool, while they are written."""

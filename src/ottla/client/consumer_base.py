@@ -133,6 +133,7 @@ class ConsumerBase(Generic[K, V]):
         self._interceptors = Interceptors(settings.interceptor_classes)
         self._iteration: _Iteration | None = None
         self._is_subscribed = False
+        self._telling: frozenset[TopicPartition] = frozenset()  # what a listener hears of just now
         self._is_closed = False
         self._is_woken = False
         self._commits_itself = settings.enable_auto_commit and settings.group_id is not None
@@ -309,8 +310,9 @@ class ConsumerBase(Generic[K, V]):
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that this consumer reads now."""
+        states = list(self._engine.positions.states.items())
         return frozenset(
-            partition for partition, state in list(self._engine.positions.states.items()) if not state.pending
+            partition for partition, state in states if not state.pending or partition in self._telling
         )
 
     @property

@@ -35,6 +35,22 @@ from ottla.wire.uuid import to_text
 
 log = logging.getLogger(__name__)
 
+COUNTERS = (
+    "records",
+    "fetches",
+    "fetched_bytes",
+    "failed_fetches",
+    "commits",
+    "failed_commits",
+    "rebalance_calls",
+    "assigned_partitions",
+    "revoked_partitions",
+    "lost_partitions",
+    "heartbeat_requests",
+    "join_requests",
+    "sync_requests",
+    "poll_interval_exceeded",
+)
 _FETCH_LANE = "fetch"
 _UNKNOWN_TOPIC_SECONDS = 1.0  # how often to look again for a topic that is not there
 
@@ -52,7 +68,7 @@ class Engine:
     ) -> None:
         self.settings = settings
         self.cluster = cluster
-        self.counters: Counter[str] = Counter()
+        self.counters: Counter[str] = Counter(dict.fromkeys(COUNTERS, 0))
         self.is_alert = False
         self.is_polling = False
         self.polled_at = cluster.clock.monotonic()
@@ -348,7 +364,7 @@ class Engine:
             self._pattern = re.compile(pattern) if isinstance(pattern, str) else pattern
         self.cluster.follow_all(pattern is not None)
         self._follow(topics)
-        if group.membership is None:
+        if group.membership is None or group.membership.is_over:
             self.positions.remove(list(self.positions.states))
             self.buffer.drop_stale()
             group.join(self._membership(), lambda added: self.positions.add(added, pending=True))
@@ -399,6 +415,13 @@ class Engine:
         self._pattern = None
         self.cluster.follow_all(False)
         self._follow(())
+
+    def change_of(self, call: Call) -> Change:
+        """What to tell the user: partitions to be given back may have been lost before there was a poll."""
+        membership = None if self.group is None else self.group.membership
+        if call.change is Change.REVOKED and membership is not None and membership.is_outside:
+            return Change.LOST
+        return call.change
 
     def finished(self, call: Call) -> None:
         """The user has heard of a change: carry it out."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -55,7 +55,7 @@ class GroupMember:
         *,
         is_stable_required: bool,
         alert: Callable[[], None],
-        counters: dict[str, int],
+        counters: Counter[str],
     ) -> None:
         self._cluster = cluster
         self.group_id = group_id
@@ -91,6 +91,8 @@ class GroupMember:
 
     def join(self, membership: Membership, announce: Callable[[frozenset[TopicPartition]], None]) -> None:
         """Be a member. `announce` hears of new partitions before the user does."""
+        if self._runner is not None:
+            self._runner.cancel()  # of a membership that has come to an end
         self.membership = membership
         self._unannounced = announce
         self._runner = asyncio.get_running_loop().create_task(self._run(membership))
@@ -160,7 +162,7 @@ class GroupMember:
             membership.unanswered(send, self.now_ms)
             self.fail(_plain(error, send))
         else:
-            self._counters[f"{send.kind}_requests"] = self._counters.get(f"{send.kind}_requests", 0) + 1
+            self._counters[f"{send.kind}_requests"] += 1
             membership.answered(send, answer, self.now_ms)
         self.kick()
 
@@ -253,8 +255,8 @@ class GroupMember:
         """None, or an error after which it may be tried again; others are raised."""
         node = await self._cluster.coordinator(GROUP, self.group_id)
         member = self.metadata
-        if self.membership is not None and not member.member_id:
-            raise CommitFailed("The consumer is not in its group now: poll first, so that it joins.")
+        if self.membership is not None and self.membership.is_outside:
+            raise CommitFailed("The consumer is not in its group now: poll, so that it joins, and go on.")
         topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
         for partition, offset in offsets.items():
             topic = topics.setdefault(

@@ -366,6 +366,6 @@ class Positions:
         """What can be committed: the position of each partition that has one."""
         return {
             partition: OffsetAndMetadata(state.position, state.position_epoch)
-            for partition, state in self.states.items()
+            for partition, state in list(self.states.items())  # the loop may add some meanwhile
             if state.position >= 0
         }

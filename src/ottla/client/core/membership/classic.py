@@ -83,6 +83,7 @@ class ClassicMembership:
         self._members: dict[str, MemberSubscription] = {}
         self._group_topics: frozenset[str] = frozenset()
         self._learning = False
+        self._keeps = False  # it leads, and the group has its assignment already
         self._led_counts: dict[str, int] | None = None
         self._sync: SyncGroupRequest | None = None
         self._stale = False
@@ -93,6 +94,14 @@ class ClassicMembership:
     @property
     def is_stable(self) -> bool:
         return self._state is _State.STABLE and not self._rejoin
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
+    @property
+    def is_outside(self) -> bool:
+        return self.generation < 0
 
     @property
     def group_topics(self) -> frozenset[str]:
@@ -275,7 +284,8 @@ class ClassicMembership:
         self._learning = False
         self._led_counts = None
         self._group_topics = frozenset()
-        if answer.leader == answer.member_id and not answer.skip_assignment:
+        if answer.leader == answer.member_id:
+            self._keeps = answer.skip_assignment
             self._members = {
                 member.member_id: decode_subscription(member.metadata, member.group_instance_id)
                 for member in answer.members
@@ -288,6 +298,10 @@ class ClassicMembership:
     def learned(self, view: ClusterView, now_ms: int) -> None:
         """Metadata of the group's topics are here: assign for all."""
         if self._state is not _State.ASSIGNING:
+            return
+        if self._keeps:
+            self._led_counts = self._counts(view)
+            self._make_sync({})
             return
         try:
             assigned = self._assignors[self._protocol].assign(view, self._members)

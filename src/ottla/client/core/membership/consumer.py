@@ -67,6 +67,14 @@ class ConsumerMembership:
             and self._resolved() == self.owned == self._acknowledged
         )
 
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
+    @property
+    def is_outside(self) -> bool:
+        return self.generation <= 0 or self._stale
+
     def subscribe(self, topics: Collection[str], pattern: str | None = None) -> None:
         self._topics = frozenset(topics)
         self._pattern = pattern

@@ -83,6 +83,14 @@ class Membership(Protocol):
     def is_stable(self) -> bool:
         """Whether the group has nothing more to ask of this member for now."""
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether the group goes on without this member: what it owns others may have already."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has left, or failed: it does nothing more."""
+
     def subscribe(self, topics: Collection[str], pattern: str | None = None) -> None: ...
 
     def effects(self, now_ms: int) -> list[Effect]:

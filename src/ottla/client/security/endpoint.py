@@ -37,6 +37,8 @@ class Endpoint:
         assertion_file: str | None = None,
         connect_s: float = _TIME_S,
         read_s: float = _TIME_S,
+        pause_s: float = 0.1,
+        pause_s_max: float = 10.0,
     ) -> None:
         self._network = network
         self._url = url
@@ -47,6 +49,8 @@ class Endpoint:
         self._assertion_file = assertion_file
         self._connect_s = connect_s
         self._read_s = read_s
+        self._pause_s = pause_s
+        self._pause_s_max = pause_s_max
 
     @classmethod
     def of(cls, settings: CommonSettings, options: Mapping[str, str], network: Network) -> Endpoint:
@@ -73,6 +77,8 @@ class Endpoint:
             assertion_file=assertion,
             connect_s=(settings.sasl_login_connect_timeout_ms or _TIME_S * 1000) / 1000,
             read_s=(settings.sasl_login_read_timeout_ms or _TIME_S * 1000) / 1000,
+            pause_s=settings.sasl_login_retry_backoff_ms / 1000,
+            pause_s_max=settings.sasl_login_retry_backoff_max_ms / 1000,
         )
 
     async def token(self) -> str:
@@ -80,12 +86,7 @@ class Endpoint:
         if self._assertion_file is not None:
             form["assertion"] = (await asyncio.to_thread(Path(self._assertion_file).read_text)).strip()
         body = urlencode(form).encode()
-        try:
-            status, answer = await self._post(body)
-        except (OSError, TimeoutError) as error:
-            raise AuthenticationFailed(
-                f"The token endpoint {self._url} cannot be asked: {error!r}."
-            ) from error
+        status, answer = await self._post_patiently(body)
         if status != 200:
             raise AuthenticationFailed(f"The token endpoint {self._url} answered {status}: {_error(answer)}.")
         found = _parsed(answer)
@@ -93,6 +94,26 @@ class Endpoint:
         if not isinstance(token, str) or not token:
             raise AuthenticationFailed(f"The answer of the token endpoint {self._url} has no access_token.")
         return token
+
+    async def _post_patiently(self, body: bytes) -> tuple[int, bytes]:
+        """Ask again after a failure that may pass, as long as all pauses together are not too long."""
+        pause_s, waited_s = max(self._pause_s, 0.001), 0.0
+        while True:
+            fault: Exception | None = None
+            status, answer = 0, b""
+            try:
+                status, answer = await self._post(body)
+            except (OSError, TimeoutError) as error:
+                fault = error
+            is_last = waited_s + pause_s > self._pause_s_max
+            if fault is None and (status < 500 or is_last):
+                return status, answer
+            if is_last:
+                told = f"The token endpoint {self._url} cannot be asked: {fault!r}."
+                raise AuthenticationFailed(told) from fault
+            await asyncio.sleep(pause_s)
+            waited_s += pause_s
+            pause_s *= 2
 
     async def _post(self, body: bytes) -> tuple[int, bytes]:
         parts = self._parts

@@ -22,6 +22,7 @@ _VERSIONS = {
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
 _NEWEST_SUITES = ("TLS_AES_", "TLS_CHACHA20_")
+_KINDS = ("PEM", "PKCS12", "JKS")
 _JKS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 
 
@@ -99,7 +100,8 @@ def _trust(context: ssl.SSLContext, settings: CommonSettings) -> None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
         return
     name = "ssl.truststore.certificates" if inline else f"ssl.truststore.location={location}"
-    pem = inline or _pem_of(location or "", "ssl.truststore.location", settings.ssl_truststore_password)
+    kind, password = settings.ssl_truststore_type, settings.ssl_truststore_password
+    pem = inline or _pem_of(location or "", "ssl.truststore.location", kind, password)
     try:
         context.load_verify_locations(cadata=_unfolded(pem))
     except (ssl.SSLError, ValueError) as error:
@@ -123,7 +125,8 @@ def _identify(context: ssl.SSLContext, settings: CommonSettings) -> None:
     password = settings.ssl_key_password
     if location:
         name = f"ssl.keystore.location={location}"
-        pem = _pem_of(location, "ssl.keystore.location", settings.ssl_keystore_password)
+        kind = settings.ssl_keystore_type
+        pem = _pem_of(location, "ssl.keystore.location", kind, settings.ssl_keystore_password)
         password = password or settings.ssl_keystore_password
     else:
         name = "ssl.keystore.key"
@@ -159,14 +162,21 @@ def _unfolded(pem: str) -> str:
     return _BLOCK.sub(block, pem)
 
 
-def _pem_of(location: str, setting: str, password: str | None) -> str:
-    """The content of a file as PEM. Files of PKCS12 are turned into it where `cryptography` is installed."""
+def _pem_of(location: str, setting: str, kind: str, password: str | None) -> str:
+    """The content of a file as PEM, which is known by its looks whatever `kind` says.
+
+    Files of PKCS12 are turned into it where `cryptography` is installed.
+    """
+    if kind.upper() not in _KINDS:
+        raise ConfigError(f"{setting.replace('location', 'type')}={kind} is not one of {', '.join(_KINDS)}.")
     try:
         content = Path(location).read_bytes()
     except OSError as error:
         raise ConfigError(f"{setting}={location} cannot be read: {error.strerror}.") from error
     if b"-----BEGIN" in content:
         return content.decode("ascii", "replace")
+    if kind.upper() == "PEM":
+        raise ConfigError(f"{setting}={location} has no certificate or key in PEM.")
     if content[:4] in _JKS:
         raise ConfigError(
             f"{setting}={location} is a JKS file, which only a JVM reads: convert it to PEM with `keytool "

@@ -23,6 +23,10 @@ from ottla.client.security.login import jaas_options
 from ottla.ports import Clock, Network, Random
 
 _KAFKAS_HANDLER = "OAuthBearerLoginCallbackHandler"
+_KAFKAS_RETRIEVERS = tuple(
+    f"{kind}JwtRetriever" for kind in ("Default", "ClientCredentials", "File", "JwtBearer")
+)
+"""What they do follows from the other settings: an address, a file, an assertion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,14 @@ def token_source(settings: CommonSettings, clock: Clock, random: Random, network
     handler = settings.sasl_login_callback_handler_class
     if given is None and handler is not None and not _is_kafkas(handler):
         given = handler
+    retriever = settings.sasl_oauthbearer_jwt_retriever_class
+    if isinstance(retriever, str) and retriever.rpartition(".")[2] not in _KAFKAS_RETRIEVERS:
+        raise ConfigError(
+            f"sasl.oauthbearer.jwt.retriever.class={retriever} is a Java class: give a callable that returns "
+            "a token in sasl.oauthbearer.token."
+        )
+    if given is None and callable(retriever):
+        given = retriever
     if given is None:
         ask = _from_endpoint(settings, clock, network)
     elif isinstance(given, str | Token):

@@ -148,6 +148,9 @@ def test_a_token_endpoint_is_asked_with_client_credentials() -> None:
         % (body[:5], body[5:]),
         b'HTTP/1.0 401 No\r\n\r\n{"error":"invalid_client"}',
         b"HTTP/1.1 200 OK\r\n\r\nnot json",
+        b"HTTP/1.1 503 Later\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body),
+        b"SSH-2.0",
         b"SSH-2.0",
     ]
     asked: list[bytes] = []
@@ -161,13 +164,19 @@ def test_a_token_endpoint_is_asked_with_client_credentials() -> None:
             sasl_oauthbearer_client_credentials_client_id="me",
             sasl_oauthbearer_client_credentials_client_secret="s/",
             sasl_oauthbearer_scope="x y",
+            sasl_login_retry_backoff_ms=1,
+            sasl_login_retry_backoff_max_ms=2,
         )
         try:
             for _ in range(2):
                 assert (await source(settings).token()).value == "abc"
-            for told in ("401: invalid_client", "no access_token", "HTTP"):
+            for told in ("401: invalid_client", "no access_token"):
                 with pytest.raises(AuthenticationFailed, match=told):
                     await source(settings).token()
+            assert (await source(settings).token()).value == "abc"  # the second answer counts, after 503
+            with pytest.raises(AuthenticationFailed, match="HTTP"):
+                await source(settings).token()
+            assert answers == []
         finally:
             server.close()
             await server.wait_closed()

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> SubcommandParser:
     parser = SubcommandParser(prog="kafka-cluster", description="Shows a cluster and its nodes.")
-    commands = parser.add_subparsers(dest="command")
+    commands = parser.add_commands()
     cluster_id = commands.add_parser("cluster-id", help="Show the cluster's id.")
     unregister = commands.add_parser("unregister", help="Forget a broker.")
     endpoints = commands.add_parser("list-endpoints", help="Show where the nodes listen.")

@@ -46,7 +46,7 @@ def _parser() -> SubcommandParser:
         "--command-config",
         help="A file with settings of the client; for add-controller the new controller's own settings.",
     )
-    commands = parser.add_subparsers(dest="command")
+    commands = parser.add_commands()
     describe = commands.add_parser("describe", help="Show the quorum.")
     describe.add_argument("--status", action="store_true", help="Its leader, epoch and members.")
     describe.add_argument("--replication", action="store_true", help="How far every replica is.")

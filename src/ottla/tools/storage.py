@@ -9,59 +9,31 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
+
+from ottla.tools.running import Failure
+from ottla.tools.subcommands import SubcommandParser, run
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
 
 _COMMANDS = "{info,format,version-mapping,feature-dependencies,random-uuid}"
-_FEATURES = (
-    "kraft.version",
-    "transaction.version",
-    "group.version",
-    "eligible.leader.replicas.version",
-    "share.version",
-    "streams.version",
-)
 _RELEASES = "The oldest is 3.3-IV3, the default is 4.3-IV0."
-
-
-class Failure(Exception):
-    """The command ends with exit code 1 and this sentence."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Ends with exit code 1 on a bad command line, as Kafka's tools do."""
-
-    def error(self, message: str) -> NoReturn:
-        missing = "the following arguments are required: "
-        if message.startswith(missing):
-            message = f"argument {message.removeprefix(missing).split(', ')[-1]} is required"
-        self.print_usage(sys.stderr)
-        print(f"kafka-storage: error: {message.removeprefix(f'argument {_COMMANDS}: ')}", file=sys.stderr)
-        raise SystemExit(1)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool; the exit code."""
-    try:
-        options = _parse(sys.argv[1:] if arguments is None else arguments)
-        return _RUN[options.command](options)
-    except SystemExit as end:
-        return int(end.code or 0)
-    except Failure as error:
-        print(error, file=sys.stderr)
-        return 1
+    return run(_parser(), _RUN, arguments)
 
 
 # Command line -------------------------------------------------------------------------------------------
 
 
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(
+def _parser() -> SubcommandParser:
+    parser = SubcommandParser(
         prog="kafka-storage", description="Format and inspect log directories.", fromfile_prefix_chars="@"
     )
-    commands = parser.add_subparsers(dest="command", metavar=_COMMANDS)
+    commands = parser.add_commands(_COMMANDS)
     info = commands.add_parser("info", help="Show what the log directories of this node are.")
     _add_config(info)
     _add_format(commands.add_parser("format", help="Format the log directories of this node."))
@@ -78,13 +50,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="Feature to look up: feature=level; may be repeated.",
     )
     commands.add_parser("random-uuid", help="Print a random id, for example for a new cluster.")
-    options, rest = parser.parse_known_args(arguments)
-    chosen: argparse.ArgumentParser = commands.choices.get(options.command, parser)
-    if options.command is None:
-        parser.error("too few arguments")
-    if rest:
-        chosen.error(f"unrecognized arguments: '{' '.join(rest)}'")
-    return options
+    return parser
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -150,6 +116,7 @@ def _format(options: argparse.Namespace) -> int:
     from ottla.host import HostClock, HostDisk, HostRandom
     from ottla.log.properties import DirectoryError
     from ottla.server.formatting import FormatError, Request, format_directories
+    from ottla.tools.feature_text import feature_level
 
     config = _load(options.config)
     request = Request(
@@ -158,36 +125,17 @@ def _format(options: argparse.Namespace) -> int:
         initial_controllers=options.initial_controllers,
         no_initial_controllers=options.no_initial_controllers,
         release_version=options.release_version,
-        features=dict(map(_feature_level, options.feature or ())),
+        features=dict(map(feature_level, options.feature or ())),
         scram=options.add_scram,
         ignore_formatted=options.ignore_formatted,
     )
     try:
         format_directories(HostDisk(), HostClock(), HostRandom(), config, request, print)
     except (FormatError, DirectoryError) as error:
-        raise Failure(error) from error
+        raise Failure(str(error)) from error
     except OSError as error:
         raise Failure(f"Error while formatting: {error}") from error
     return 0
-
-
-def _feature_level(text: str) -> tuple[str, int]:
-    name, equals, level = text.partition("=")
-    if not equals:
-        raise Failure(f"Can't parse feature=level string {text}: equals sign not found.")
-    try:
-        return name.strip(), _short(level.strip())
-    except ValueError:
-        raise Failure(
-            f"Can't parse feature=level string {text}: unable to parse {level.strip()} as a short."
-        ) from None
-
-
-def _short(text: str) -> int:
-    number = int(text)
-    if not -(2**15) <= number < 2**15:
-        raise ValueError(text)
-    return number
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -246,25 +194,15 @@ def _print_block(one: str, several: str, lines: Sequence[str]) -> None:
 
 
 def _version_mapping(options: argparse.Namespace) -> int:
-    from ottla.controller.feature_levels import (
-        METADATA_VERSION_LATEST,
-        default_level,
-        metadata_version,
-        metadata_version_of_release,
-    )
+    from ottla.tools.feature_text import mapping_lines
 
-    release = options.release_version or metadata_version(METADATA_VERSION_LATEST).name
-    try:
-        version = metadata_version_of_release(release, unstable=True)
-    except ValueError as error:
-        raise Failure(error) from error
-    print(f"metadata.version={version.level} ({release})")
-    for name in _FEATURES:
-        print(f"{name}={default_level(name, version.level)}")
+    print(*mapping_lines(options.release_version), sep="\n")
     return 0
 
 
 def _feature_dependencies(options: argparse.Namespace) -> int:
+    from ottla.tools.feature_text import dependency_lines, short
+
     for argument in options.feature:
         name, equals, text = (part.strip() for part in argument.partition("="))
         if not equals:
@@ -273,32 +211,11 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
                 "(e.g. 'group.version=1')"
             )
         try:
-            level = _short(text)
+            level = short(text)
         except ValueError:
             raise Failure(f"Invalid version format: {text} for feature {name}") from None
-        _print_dependencies(name, level)
+        print(*dependency_lines(name, level), sep="\n")
     return 0
-
-
-def _print_dependencies(name: str, level: int) -> None:
-    from ottla.controller.feature_levels import SUPPORTED_FEATURES, dependencies, metadata_version
-
-    if name == "metadata.version":
-        try:
-            print(f"{name}={level} ({metadata_version(level).name}) has no dependencies.")
-        except ValueError:
-            raise Failure(f"Unknown metadata.version {level}") from None
-        return
-    if name not in SUPPORTED_FEATURES:
-        raise Failure(f"Unknown feature: {name}")
-    lowest, highest = SUPPORTED_FEATURES[name]
-    if not lowest <= level <= highest:
-        raise Failure(f"Feature level {level} is not supported for feature {name}")
-    needs = dependencies(name, level)
-    print(f"{name}={level} requires:" if needs else f"{name}={level} has no dependencies.")
-    for needed, needed_level in needs.items():
-        release = f" ({metadata_version(needed_level).name})" if needed == "metadata.version" else ""
-        print(f"    {needed}={needed_level}{release}")
 
 
 def _load(path: str) -> BrokerConfig:
@@ -308,7 +225,7 @@ def _load(path: str) -> BrokerConfig:
     try:
         return load_configuration(path, base_directory="")
     except ConfigError as error:
-        raise Failure(error) from error
+        raise Failure(str(error)) from error
     except OSError as error:
         raise Failure(f"The configuration file {path} cannot be read: {error.strerror}.") from error
 

@@ -6,6 +6,7 @@ A bad command line ends with the usage, one line and exit code 1, as with Kafka'
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
@@ -13,16 +14,33 @@ from typing import NoReturn
 from ottla.tools.running import finish
 
 _REQUIRED = "the following arguments are required: "
+_COMMAND = re.compile(r"^argument (command|\{.*?\}): ")
 
 
 class SubcommandParser(argparse.ArgumentParser):
     """A parser that ends with exit code 1."""
 
+    _commands: argparse._SubParsersAction[SubcommandParser] | None = None
+
+    def add_commands(self, shown_as: str | None = None) -> argparse._SubParsersAction[SubcommandParser]:
+        """Where the subcommands are added; `command` holds the name of the one that is asked for."""
+        self._commands = self.add_subparsers(dest="command", metavar=shown_as)
+        return self._commands
+
+    def parse_command(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Read a command line that must name a subcommand."""
+        options, rest = self.parse_known_args(arguments)
+        if options.command is None or self._commands is None:
+            self.error("too few arguments")
+        if rest:
+            self._commands.choices[options.command].error(f"unrecognized arguments: '{' '.join(rest)}'")
+        return options
+
     def error(self, message: str) -> NoReturn:
         if message.startswith(_REQUIRED):
             message = f"argument {message.removeprefix(_REQUIRED).split(', ')[-1]} is required"
         self.print_usage(sys.stderr)
-        print(f"{self.prog.split()[0]}: error: {message}", file=sys.stderr)
+        print(f"{self.prog.split()[0]}: error: {_COMMAND.sub('', message)}", file=sys.stderr)
         raise SystemExit(1)
 
 
@@ -31,12 +49,10 @@ def run(
     commands: Mapping[str, Callable[[argparse.Namespace], int]],
     arguments: Sequence[str] | None,
 ) -> int:
-    """Read the command line (`command` is the subcommand's name), do the work; the exit code."""
+    """Read the command line, do the work; the exit code."""
 
     def work() -> int:
-        options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
-        if options.command is None:
-            parser.error("too few arguments")
+        options = parser.parse_command(sys.argv[1:] if arguments is None else arguments)
         return commands[options.command](options)
 
     return finish(work)

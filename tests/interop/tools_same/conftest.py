@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop import peers
 from tests.interop.groups_tool.runner import Ran, Tools
@@ -24,6 +26,19 @@ def tools() -> Iterator[Tools]:
 def broker(request: pytest.FixtureRequest) -> Iterator[peers.BrokerProcess]:
     with peers.running(request.param) as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+def topics(broker: peers.BrokerProcess) -> None:
+    """Two topics with a few records in the first."""
+    bootstrap = {"bootstrap.servers": broker.bootstrap}
+    admin = AdminClient(bootstrap)
+    for done in admin.create_topics([NewTopic("words", 3, 1), NewTopic("sums", 1, 1)]).values():
+        done.result(60)
+    producer = Producer(bootstrap)
+    for number in range(30):
+        producer.produce("words", value=str(number), partition=number % 3)
+    assert producer.flush(60) == 0
 
 
 def ours(main: Main, arguments: Sequence[str]) -> Ran:

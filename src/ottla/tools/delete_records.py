@@ -1,0 +1,59 @@
+"""`kafka-delete-records.sh`: delete what lies before an offset, for the partitions that a JSON file names."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ottla.tools.arguments import OptionParser, Options
+from ottla.tools.connecting import open_admin
+from ottla.tools.partition_files import duplicates, entries_of, field, name_of, place_of, read_object
+from ottla.tools.running import Failure, run
+
+_WHAT = "The offset json file"
+_VERSION = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool; the exit code."""
+    return run(_parser(), _delete, arguments)
+
+
+def _parser() -> OptionParser:
+    parser = OptionParser("kafka-delete-records", "Deletes what lies before an offset.")
+    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to ask.")
+    parser.value(
+        "offset-json-file",
+        shown_as="file",
+        text='REQUIRED: {"partitions": [{"topic": "a", "partition": 0, "offset": 1}], "version": 1}; the'
+        " offset -1 stands for everything.",
+    )
+    parser.value("command-config", shown_as="file", text="A file with settings of the client.")
+    return parser
+
+
+def _delete(options: Options) -> int:
+    options.check_required("bootstrap-server", "offset-json-file")
+    content = read_object(options.value("offset-json-file"), _WHAT)
+    if content.get("version", _VERSION) != _VERSION:
+        raise Failure(f"Not supported version field value {content['version']}")
+    entries = entries_of(content, _WHAT)
+    if found := duplicates(map(place_of, entries)):
+        names = ",".join(map(name_of, found))
+        raise Failure(f"Offset json file contains duplicate topic partitions: {names}")
+    before = {place_of(entry): field(entry, "offset", int, _WHAT) for entry in entries}
+    config = options.value("command-config")
+    with open_admin(servers=options.value("bootstrap-server"), config=config) as admin:
+        print("Executing records delete operation")
+        results = admin.delete_records(before)
+        print("Records delete operation completed:")
+        for place, offset in results.succeeded.items():
+            print(f"partition: {name_of(place)}\tlow_watermark: {offset}")
+        for place, error in results.failed.items():
+            name = f"org.apache.kafka.common.errors.{type(error).__name__}Exception"
+            print(f"partition: {name_of(place)}\terror: {name}: {error}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

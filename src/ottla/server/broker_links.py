@@ -26,9 +26,17 @@ class BrokerUnknown(ConnectionError):
 class BrokerLinks:
     """Asks other brokers."""
 
-    def __init__(self, broker: Broker, network: Network, *, client_id: str | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        network: Network,
+        *,
+        client_id: str | None = None,
+        timeout_setting: str = "request.timeout.ms",
+    ) -> None:
         self._broker = broker
         self._network = network
+        self._timeout_setting = timeout_setting
         self._client_id = client_id or f"broker-{broker.node_id}-txn-marker-sender"
         self._channels: dict[int, tuple[_Address, Channel]] = {}
         self._opening: dict[int, asyncio.Lock] = {}
@@ -43,13 +51,16 @@ class BrokerLinks:
 
     async def ask(self, broker_id: int, request: Message) -> Any:
         """The answer of one broker. OSError (a timeout too) where there is none."""
+        timeout_ms = self._broker.config.int_of(self._timeout_setting)
         try:
-            async with asyncio.timeout(self._broker.config.int_of("request.timeout.ms") / 1000):
+            async with asyncio.timeout(timeout_ms / 1000):
                 channel = await self._channel(broker_id)
                 return await channel.ask(request)
         except TimeoutError:
             self._drop(broker_id)
-            raise
+            raise TimeoutError(
+                f"broker {broker_id} was silent for {timeout_ms} ms ({self._timeout_setting})"
+            ) from None
 
     def close(self) -> None:
         for broker_id in list(self._channels):

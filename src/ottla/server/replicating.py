@@ -233,7 +233,9 @@ class Replication:
         links = self._links.get(number)
         if links is None:
             client_id = f"broker-{broker.node_id}-fetcher-{number}"
-            links = self._links[number] = BrokerLinks(broker, broker.network, client_id=client_id)
+            links = self._links[number] = BrokerLinks(
+                broker, broker.network, client_id=client_id, timeout_setting="replica.socket.timeout.ms"
+            )
         return Fetcher(
             leader_id,
             broker.node_id,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias
 
 from ottla.client.config import ConsumerSettings
 from ottla.client.consuming import Engine
@@ -23,8 +23,16 @@ from ottla.records.reader import records_of
 
 log = logging.getLogger(__name__)
 
-K = TypeVar("K")
-V = TypeVar("V")
+if TYPE_CHECKING:  # a Consumer without [K, V] has keys and values of any type; Python has that from 3.13 on
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 Partitions: TypeAlias = Iterable[TopicPartition | tuple[str, int]]
 Offsets: TypeAlias = Mapping[Any, OffsetAndMetadata | int] | ConsumerRecord[Any, Any]

@@ -26,6 +26,9 @@ STEPS = [FETCH, LIST_OFFSETS, METADATA, COMMIT, OFFSET_FETCH, FIND_COORDINATOR, 
 PARTITIONS = 3
 
 
+SEVERAL = pytest.mark.parametrize("cluster", ["ottla-3", "kafka"], indirect=True)
+
+
 def consumer_of(bootstrap: str, group: str, protocol: str, **settings: Any) -> Consumer[Any, Any]:
     defaults: dict[str, Any] = {
         "auto_offset_reset": "earliest",
@@ -71,6 +74,7 @@ def process_all(consumer: Consumer[Any, Any], topic: str, count: int) -> list[in
     return sorted(done.values())
 
 
+@SEVERAL
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("stage", ["request", "answer"])
 def test_every_step_survives_a_cut_connection(cluster: LibraryCluster, protocol: str, stage: str) -> None:
@@ -87,6 +91,7 @@ def test_every_step_survives_a_cut_connection(cluster: LibraryCluster, protocol:
     assert {p.partition: o.offset for p, o in found.items() if o} == {0: 100, 1: 100, 2: 100}
 
 
+@SEVERAL
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_network_that_cuts_now_and_then_costs_no_record(cluster: LibraryCluster, protocol: str) -> None:
     topic = make_topic(cluster, "worse", PARTITIONS)
@@ -111,6 +116,7 @@ def every(count: int) -> Rule:
     return rule
 
 
+@SEVERAL
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_slow_broker_is_waited_for(cluster: LibraryCluster, protocol: str) -> None:
     topic = make_topic(cluster, "slow", PARTITIONS)
@@ -122,6 +128,7 @@ def test_a_slow_broker_is_waited_for(cluster: LibraryCluster, protocol: str) -> 
         assert process_all(consumer, topic, 60) == list(range(60))
 
 
+@SEVERAL
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_closing_ends_although_nobody_answers(cluster: LibraryCluster, protocol: str) -> None:
     topic = make_topic(cluster, "deaf")
@@ -134,6 +141,7 @@ def test_closing_ends_although_nobody_answers(cluster: LibraryCluster, protocol:
         consumer.close(timeout=2)
 
 
+@SEVERAL
 def test_a_log_that_was_cut_is_noticed(cluster: LibraryCluster) -> None:
     topic = make_topic(cluster, "truncated")
     fill(cluster.bootstrap, topic, range(10))

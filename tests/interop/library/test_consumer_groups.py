@@ -184,11 +184,11 @@ def test_heartbeats_go_on_while_user_code_works(cluster: LibraryCluster, protoco
     topic = make_topic(cluster, "busy", 2)
     settings = strategies(protocol)
     if protocol == "classic":
-        settings |= {"session_timeout_ms": 2000}
+        settings |= {"session_timeout_ms": 1000}
     with Member(cluster, unique("g"), topic, **settings) as member:
         read_until([member.consumer], lambda: len(member.owned) == 2, "its partitions")
         told = list(member.told)
-        until = member.consumer.metrics()["heartbeat_requests"] + 12  # longer than a session of two seconds
+        until = member.consumer.metrics()["heartbeat_requests"] + 6  # longer than a session of one second
         deadline = time.monotonic() + WAIT_SECONDS
         while member.consumer.metrics()["heartbeat_requests"] < until:
             assert time.monotonic() < deadline, "no heartbeats while the user does not poll"

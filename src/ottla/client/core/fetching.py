@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ottla.client.core.buffering import Buffer, Piece, whole_batches
 from ottla.client.core.fetch_session import FetchLimits, FetchSession, Wanted
 from ottla.client.core.metadata import ClusterView, Node
-from ottla.client.core.positions import PartitionState, Positions
+from ottla.client.core.positions import PartitionState, Phase, Positions
 from ottla.client.values import TopicPartition
 from ottla.wire.errors import ErrorCode, KafkaError, for_code
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
@@ -169,8 +169,8 @@ class Fetching:
                 state = self._positions.states.get(partition)
                 if asked is None or state is None or state.stamp != asked.stamp:
                     continue
-                if state.fetch_offset != asked.offset:
-                    continue
+                if state.fetch_offset != asked.offset or state.phase is not Phase.FETCH:
+                    continue  # sought, or to be validated first: it is asked for again then
                 if told.error_code:
                     self._refused(node, state, told, endpoints, outcome, now_ms)
                 else:

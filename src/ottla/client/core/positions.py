@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.client.errors import LogTruncated, NoOffset
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.wire.errors import OffsetOutOfRange
+from ottla.wire.uuid import ZERO
 
 if TYPE_CHECKING:
     from ottla.client.core.metadata import ClusterView
@@ -104,11 +105,13 @@ class PartitionState:
         "stamp",
         "taken",
         "topic",
+        "topic_id",
     )
 
     def __init__(self, partition: TopicPartition, *, pending: bool = False) -> None:
         self.partition = partition
         self.topic = partition.topic
+        self.topic_id = ZERO
         self.stamp = 0
         self.phase = Phase.COMMITTED
         self.position = -1
@@ -172,8 +175,8 @@ class PartitionState:
 class Leaders(Protocol):
     """The part of a cluster's view that positions need."""
 
-    def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
-        """(node id, leader epoch); -1 where it is not known."""
+    def leader_of(self, partition: TopicPartition) -> tuple[int, int, bytes]:
+        """(node id, leader epoch, topic id); -1 and zeros where it is not known."""
 
 
 class ViewLeaders:
@@ -184,12 +187,12 @@ class ViewLeaders:
     def __init__(self, view: ClusterView) -> None:
         self._view = view
 
-    def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
+    def leader_of(self, partition: TopicPartition) -> tuple[int, int, bytes]:
         topic = self._view.topics.get(partition.topic)
         if topic is None or not 0 <= partition.partition < len(topic.partitions):
-            return -1, -1
+            return -1, -1, ZERO
         found = topic.partitions[partition.partition]
-        return found.leader, found.leader_epoch
+        return found.leader, found.leader_epoch, topic.topic_id
 
 
 class Positions:
@@ -282,9 +285,13 @@ class Positions:
     def follow_leaders(self, leaders: Leaders) -> None:
         """Take note of new leaders: what was read under an older epoch is validated before going on."""
         for partition, state in self.states.items():
-            leader, epoch = leaders.leader_of(partition)
+            leader, epoch, topic_id = leaders.leader_of(partition)
             if leader < 0 and epoch < 0:
                 continue
+            if topic_id != state.topic_id:
+                if state.topic_id != ZERO:  # the topic was made anew: epochs of the old one mean nothing
+                    state.leader_epoch, state.fetch_epoch = -1, None
+                state.topic_id = topic_id
             if epoch >= 0 and epoch < state.leader_epoch:
                 continue  # a node that lags behind told us
             if epoch > state.leader_epoch and state.phase is Phase.FETCH and state.error is None:

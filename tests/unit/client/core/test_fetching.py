@@ -253,6 +253,14 @@ def test_an_answer_to_a_fetch_of_before_a_seek_is_dropped() -> None:
     assert consumer.positions.states[A0].fetch_offset == 5
 
 
+def test_an_answer_that_comes_while_the_position_is_validated_is_dropped() -> None:
+    consumer = Consumer()
+    consumer.ask()
+    consumer.positions.states[A0].phase = Phase.VALIDATE
+    consumer.answer(records=batch(0, 10))
+    assert (consumer.buffer.bytes_buffered, consumer.positions.states[A0].fetch_offset) == (0, 0)
+
+
 def test_what_is_buffered_of_a_paused_partition_waits_for_it() -> None:
     consumer = Consumer()
     consumer.ask()

@@ -146,6 +146,15 @@ def test_an_older_epoch_is_not_believed() -> None:
     assert (positions.states[T0].leader, positions.states[T0].leader_epoch) == (2, 6)
 
 
+def test_the_epochs_of_a_topic_that_was_made_anew_count_from_the_start() -> None:
+    positions = positions_at(leader=2, epoch=6)
+    positions.set_committed({T0: OffsetAndMetadata(42)})
+    state = positions.states[T0]
+    state.fetch_epoch = 6
+    positions.follow_leaders(ViewLeaders(view_of(leader=1, epoch=0, topic_id=b"n" * 16)))
+    assert (state.leader, state.leader_epoch, state.phase) == (1, 0, Phase.FETCH)
+
+
 def test_an_offset_out_of_range_waits_until_what_is_buffered_is_read() -> None:
     positions = positions_at("earliest")
     positions.set_committed({T0: OffsetAndMetadata(42)})

@@ -1,0 +1,265 @@
+"""What the producer makes of a broker's answers, with brokers that answer as a script says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.unit.client.support import Script, run
+
+import ottla.aio
+from ottla.client.errors import FatalError, TimedOut
+from ottla.records.batch import read_header
+from ottla.wire.errors import ErrorCode, InvalidRecord, TopicAuthorizationFailed
+from ottla.wire.messages.init_producer_id import InitProducerIdResponse
+from ottla.wire.messages.metadata import MetadataResponse
+from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
+
+TOPIC, TOPIC_ID = "t", b"t" * 16
+
+Told = ProduceResponse.PartitionProduceResponse
+
+
+class Brokers(Script):
+    """A broker of one topic. `answer(number, batch header)` tells what becomes of a batch."""
+
+    def __init__(self, answer: Callable[[int, Any], Any], node_id: int = 0) -> None:
+        super().__init__(lambda script, version, request: self._handle_request(request), node_id)
+        self._answer_batch = answer
+        self.produced: list[Any] = []
+        self.leader = node_id
+        self.epoch = 1
+        self.refreshes = 0
+
+    def _handle_request(self, request: Any) -> Any:
+        if request.NAME == "MetadataRequest":
+            self.refreshes += 1
+            answer = self.metadata()
+            partition = MetadataResponse.MetadataResponsePartition(
+                leader_id=self.leader, leader_epoch=self.epoch
+            )
+            answer.topics = [
+                MetadataResponse.MetadataResponseTopic(name=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
+            ]
+            return answer
+        if request.NAME == "InitProducerIdRequest":
+            return InitProducerIdResponse(producer_id=7, producer_epoch=0)
+        if request.NAME == "ProduceRequest":
+            return self._produce(request)
+        return None
+
+    def _produce(self, request: ProduceRequest) -> Any:
+        header = read_header(request.topic_data[0].partition_data[0].records)
+        self.produced.append(header)
+        told = self._answer_batch(len(self.produced) - 1, header)
+        if told is Script.CUT or told is None or isinstance(told, ProduceResponse):
+            return told if told is not None else ProduceResponse()
+        topic = ProduceResponse.TopicProduceResponse(
+            name=TOPIC, topic_id=TOPIC_ID, partition_responses=[told]
+        )
+        return ProduceResponse(responses=[topic])
+
+    @property
+    def sequences(self) -> list[tuple[int, int]]:
+        return [(header.producer_epoch, header.base_sequence) for header in self.produced]
+
+
+def codes(*given: ErrorCode, **more: Any) -> Callable[[int, Any], Any]:
+    """These error codes, one for each request, then success at the offset of the sequence."""
+
+    def answer(number: int, header: Any) -> Any:
+        if number < len(given):
+            return Told(error_code=given[number], base_offset=-1, **more)
+        return Told(base_offset=header.base_sequence)
+
+    return answer
+
+
+def producer_of(broker: Script, **more: Any) -> ottla.aio.Producer:
+    return ottla.aio.Producer(broker.address, linger_ms=0, retry_backoff_ms=1, **more)
+
+
+def test_retriable_codes_are_tried_again_with_the_same_sequence() -> None:
+    async def main() -> None:
+        async with Brokers(codes(ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR)) as broker:
+            async with producer_of(broker) as producer:
+                report = await (await producer.send(TOPIC, b"x"))
+                assert report.status is ottla.aio.Status.PERSISTED
+            assert broker.sequences == [(0, 0), (0, 0), (0, 0)]
+
+    run(main())
+
+
+def test_a_code_that_no_try_cures_fails_the_record_and_the_next_one_has_a_new_epoch() -> None:
+    async def main() -> None:
+        async with Brokers(codes(ErrorCode.TOPIC_AUTHORIZATION_FAILED)) as broker:
+            async with producer_of(broker) as producer:
+                delivery = await producer.send(TOPIC, b"x")
+                with pytest.raises(TopicAuthorizationFailed):
+                    await delivery
+                await (await producer.send(TOPIC, b"y"))
+            assert broker.sequences == [(0, 0), (1, 0)]
+
+    run(main())
+
+
+def test_a_duplicate_is_a_success() -> None:
+    async def main() -> None:
+        async with (
+            Brokers(codes(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)) as broker,
+            producer_of(broker) as producer,
+        ):
+            report = await (await producer.send(TOPIC, b"x"))
+            assert (report.offset, report.status) == (-1, ottla.aio.Status.PERSISTED)
+
+    run(main())
+
+
+def test_a_gap_that_the_broker_sees_and_we_do_not_ends_the_epoch_and_nothing_is_lost() -> None:
+    async def main() -> None:
+        async with Brokers(codes(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)) as broker:
+            async with producer_of(broker) as producer:
+                await (await producer.send(TOPIC, b"x"))
+            assert broker.sequences == [(0, 0), (1, 0)]
+
+    run(main())
+
+
+def test_a_hint_is_followed_without_asking_for_metadata() -> None:
+    async def main() -> None:
+        async with Brokers(codes(), node_id=1) as other:
+
+            def answer(number: int, header: Any) -> Any:
+                leader = ProduceResponse.LeaderIdAndEpoch(leader_id=1, leader_epoch=2)
+                told = Told(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=leader)
+                topic = ProduceResponse.TopicProduceResponse(
+                    name=TOPIC, topic_id=TOPIC_ID, partition_responses=[told]
+                )
+                endpoint = ProduceResponse.NodeEndpoint(node_id=1, host="127.0.0.1", port=other.port)
+                return ProduceResponse(responses=[topic], node_endpoints=[endpoint])
+
+            async with Brokers(answer) as broker, producer_of(broker) as producer:
+                await producer.partitions_for(TOPIC)
+                before = broker.refreshes
+                await (await producer.send(TOPIC, b"x"))
+                assert len(broker.produced) == 1
+                assert len(other.produced) == 1
+                assert broker.refreshes == before
+
+    run(main())
+
+
+def test_without_a_hint_metadata_tells_who_leads_now() -> None:
+    async def main() -> None:
+        async with (
+            Brokers(codes(), node_id=1) as other,
+            Brokers(codes(*[ErrorCode.NOT_LEADER_OR_FOLLOWER] * 1000)) as broker,
+            producer_of(broker) as producer,
+        ):
+            await producer.partitions_for(TOPIC)
+            broker.known = {0: broker.port, 1: other.port}
+            broker.leader, broker.epoch = 1, 2
+            await (await producer.send(TOPIC, b"x"))
+            assert len(other.produced) == 1
+
+    run(main())
+
+
+def test_records_that_are_refused_one_by_one_have_errors_of_their_own() -> None:
+    wrong = ProduceResponse.BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="no key")
+    answer = codes(ErrorCode.INVALID_RECORD, record_errors=[wrong], error_message="one is wrong")
+
+    async def main() -> None:
+        async with (
+            Brokers(answer) as broker,
+            ottla.aio.Producer(broker.address, linger_ms=60_000) as producer,
+        ):
+            first = await producer.send(TOPIC, b"1")
+            second = await producer.send(TOPIC, b"2")
+            await producer.flush()
+            with pytest.raises(InvalidRecord, match="one is wrong"):
+                await first
+            with pytest.raises(InvalidRecord, match="no key"):
+                await second
+
+    run(main())
+
+
+def test_an_answer_that_leaves_a_batch_out_counts_as_none() -> None:
+    answers = iter([None])
+
+    async def main() -> None:
+        async with Brokers(
+            lambda number, header: next(answers, Told(base_offset=header.base_sequence))
+        ) as broker:
+            async with producer_of(broker) as producer:
+                await (await producer.send(TOPIC, b"x"))
+            assert broker.sequences == [(0, 0), (0, 0)]
+
+    run(main())
+
+
+def test_batches_behind_one_that_is_tried_again_are_sent_again_behind_it() -> None:
+    written = 0
+
+    def answer(number: int, header: Any) -> Any:
+        nonlocal written
+        if number == 0:
+            return Told(error_code=ErrorCode.NOT_ENOUGH_REPLICAS)
+        if header.base_sequence != written:
+            return Told(error_code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        written += header.record_count
+        return Told(base_offset=header.base_sequence)
+
+    async def main() -> None:
+        async with Brokers(answer) as broker, producer_of(broker, batch_size=1) as producer:
+            deliveries = [await producer.send(TOPIC, b"%d" % number) for number in range(20)]
+            assert [(await delivery).offset for delivery in deliveries] == list(range(20))
+            assert {epoch for epoch, _ in broker.sequences} == {0}
+
+    run(main())
+
+
+def test_a_producer_that_may_not_have_an_id_cannot_go_on() -> None:
+    def refuse(script: Script, version: int, request: Any) -> Any:
+        if request.NAME == "InitProducerIdRequest":
+            return InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return None
+
+    async def main() -> None:
+        async with Brokers(codes()) as broker:
+            handle = broker._handle
+            assert handle is not None
+            broker._handle = lambda *given: refuse(*given) or handle(*given)
+            async with producer_of(broker) as producer:
+                delivery = await producer.send(TOPIC, b"x")
+                with pytest.raises(Exception, match="No producer id"):
+                    await delivery
+                with pytest.raises(FatalError):
+                    await producer.send(TOPIC, b"y")
+
+    run(main())
+
+
+def test_a_record_that_was_never_sent_is_not_persisted_when_its_time_is_over() -> None:
+    def deaf(script: Script, version: int, request: Any) -> Any:
+        return Script.SILENT if request.NAME == "InitProducerIdRequest" else None
+
+    async def main() -> None:
+        async with Brokers(codes()) as broker:
+            handle = broker._handle
+            assert handle is not None
+            broker._handle = lambda *given: deaf(*given) or handle(*given)
+            async with producer_of(
+                broker, request_timeout_ms=100_000, delivery_timeout_ms=100_500
+            ) as producer:
+                producer._engine._delivery_seconds = 0.2
+                report = None
+                delivery = await producer.send(TOPIC, b"x", on_delivery=lambda one: None)
+                with pytest.raises(TimedOut, match=r"delivery\.timeout\.ms"):
+                    report = await delivery
+                assert report is None
+                assert delivery.report().status is ottla.aio.Status.NOT_PERSISTED
+
+    run(main())

@@ -5,7 +5,8 @@ a replica is hosted, any other is not; leadership, epochs and settings are taken
 
 A change of many partitions is taken over in slices, so that heartbeats and requests go on meanwhile: what is
 left waits in a backlog, and is brought in line with the image as it is when its turn comes. `applied_offset`
-says how far that is. Deletions never wait, nor does what coordinators live on.
+says how far that is. What coordinators live on never waits, nor does the end of a partition: it is not hosted
+any more at once, and only its files leave by and by, or when a partition of the same name comes.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class Replicas:
         ] = {}  # (topic id, partition): whether its log is to be new
         self._applied_offset = -1
         self._job: Job | None = None
+        self._leaving: dict[tuple[str, int], None] = {}  # not hosted any more, files not renamed yet
+        self._leaving_job: Job | None = None
         self._when_drained: list[asyncio.Future[None]] = []
 
     @property
@@ -145,9 +148,12 @@ class Replicas:
         self._on_failure(error)
 
     def close(self) -> None:
-        """Take over nothing more."""
-        if self._job is not None:
-            self._job.cancel()
+        """Take over nothing more; what is to leave does so now."""
+        for job in (self._job, self._leaving_job):
+            if job is not None:
+                job.cancel()
+        self._take_out(list(self._leaving))
+        self._leaving.clear()
 
     def apply_broker_config(self) -> None:
         """The node's own settings changed, which are the defaults of every topic's."""
@@ -238,6 +244,9 @@ class Replicas:
         self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
     ) -> Partition:
         broker = self._broker
+        if (topic.name, index) in self._leaving:  # of a topic that had the name before
+            del self._leaving[topic.name, index]
+            self._take_out([(topic.name, index)])
         wanted = registration.directory_of(broker.node_id) if registration.directories else None
         log: Log | None
         try:
@@ -281,9 +290,34 @@ class Replicas:
             partition.leader_id = -1
             partition.notify_all()  # whoever waits on it gets its error now
             gone.append((partition.topic, partition.index))
+        if len(gone) <= AT_ONCE_MAX:
+            self._take_out(gone)
+            return
+        self._leaving.update(dict.fromkeys(gone))
+        if self._leaving_job is None:
+            self._leaving_job = self._broker.slices.start(
+                self._take_out_slowly(), self._on_taken_out, self._on_drain_failed
+            )
+
+    def _take_out(self, gone: list[tuple[str, int]]) -> None:
+        """Rename the files of partitions, which are deleted later."""
         if gone:
-            # At once: a topic of the same name may come in the same run of metadata.
-            touched = self._broker.directories.detach(gone)
-            task = asyncio.ensure_future(self._broker.directories.settle(touched))
-            self._deletions.add(task)
-            task.add_done_callback(self._deletions.discard)
+            self._settle_soon(self._broker.directories.detach(gone))
+
+    def _take_out_slowly(self) -> Generator[None, None, set[str]]:
+        touched: set[str] = set()
+        while self._leaving:
+            key = next(iter(self._leaving))
+            del self._leaving[key]
+            touched |= self._broker.directories.detach([key])
+            yield
+        return touched
+
+    def _on_taken_out(self, touched: set[str]) -> None:
+        self._leaving_job = None
+        self._settle_soon(touched)
+
+    def _settle_soon(self, touched: set[str]) -> None:
+        task = asyncio.ensure_future(self._broker.directories.settle(touched))
+        self._deletions.add(task)
+        task.add_done_callback(self._deletions.discard)

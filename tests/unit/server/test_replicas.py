@@ -16,15 +16,14 @@ from ottla.server.replicas import AT_ONCE_MAX
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 
-MANY = 3 * AT_ONCE_MAX
+MANY = AT_ONCE_MAX + 20
 
 
 class HeldSlices:
-    """Long work that goes on when a test says so."""
+    """Long work that goes on when a test says so: one job after the other."""
 
     def __init__(self) -> None:
-        self.steps: Generator[None, None, Any] | None = None
-        self.on_done: Callable[[Any], None] = lambda _outcome: None
+        self.jobs: list[Job] = []
 
     def start(
         self,
@@ -32,19 +31,16 @@ class HeldSlices:
         on_done: Callable[[Any], None],
         on_error: Callable[[Exception], None],
     ) -> Job:
-        assert self.steps is None, "there is one job at a time"
-        self.steps, self.on_done = steps, on_done
-        return Job(steps, on_done, on_error)
+        self.jobs.append(Job(steps, on_done, on_error))
+        return self.jobs[-1]
 
     def go_on(self, count: int) -> None:
-        """So many steps, or all that are left."""
-        assert self.steps is not None
+        """So many steps, or all that are left of the first job."""
         for _ in range(count):
             try:
-                next(self.steps)
-            except StopIteration:
-                self.steps = None
-                self.on_done(None)
+                next(self.jobs[0].steps)
+            except StopIteration as end:
+                self.jobs.pop(0).on_done(end.value)
                 return
 
 
@@ -81,6 +77,12 @@ def hold(node: Node) -> HeldSlices:
     held: Any = HeldSlices()
     node.broker._slices = held
     return held  # type: ignore[no-any-return]
+
+
+def files(directory: Path, topic: str) -> tuple[int, int]:
+    """How many directories a topic has: those that are served, and those that are to be deleted."""
+    names = [one.name for one in directory.iterdir() if one.name.startswith(f"{topic}-")]
+    return sum(not one.endswith("-delete") for one in names), sum(one.endswith("-delete") for one in names)
 
 
 def hosted(node: Node, topic: str) -> int:
@@ -142,6 +144,52 @@ def test_a_topic_deleted_while_it_is_made_leaves_nothing_and_can_come_again(tmp_
         }
 
     run(tmp_path, story)
+
+
+def test_the_files_of_a_large_topic_leave_by_and_by(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        held = hold(node)
+        await create(node, "large", MANY)
+        held.go_on(MANY + 1)
+        await delete(node, "large")
+        assert hosted(node, "large") == 0
+        assert files(tmp_path, "large") == (MANY, 0)
+        held.go_on(10)
+        assert files(tmp_path, "large") == (MANY - 10, 10)
+        held.go_on(MANY)
+        assert files(tmp_path, "large") == (0, MANY)
+
+    run(tmp_path, story)
+
+
+def test_a_partition_that_comes_again_gets_a_log_of_its_own(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        held = hold(node)
+        await create(node, "large", MANY)
+        held.go_on(MANY + 1)
+        before = {one.index: one.log for one in node.broker.partitions}
+        await delete(node, "large")
+        held.go_on(5)
+        await create(node, "large", 7)  # while most of the old files are there
+        assert hosted(node, "large") == 7
+        for one in node.broker.partitions:
+            assert one.log is not None
+            assert one.log is not before[one.index]
+        held.go_on(MANY)
+        assert files(tmp_path, "large") == (7, MANY)
+
+    run(tmp_path, story)
+
+
+def test_what_is_to_leave_has_left_when_the_node_has_stopped(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        held = hold(node)
+        await create(node, "large", MANY)
+        held.go_on(MANY + 1)
+        await delete(node, "large")
+
+    run(tmp_path, story)
+    assert files(tmp_path, "large") == (0, MANY)
 
 
 def test_a_node_that_starts_has_all_its_partitions_before_it_serves(tmp_path: Path) -> None:

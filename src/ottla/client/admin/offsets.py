@@ -39,7 +39,7 @@ class IsolationLevel(IntEnum):
     READ_COMMITTED = 1
 
 
-_NEEDS_VERSION = {
+_NEEDS_VERSION: dict[int, int] = {
     OffsetSpec.MAX_TIMESTAMP: 7,
     OffsetSpec.EARLIEST_LOCAL: 8,
     OffsetSpec.LATEST_TIERED: 9,
@@ -95,11 +95,8 @@ async def list_offsets(
         )
 
     def needs(keys: list[TopicPartition]) -> int:
-        return max(
-            _READ_COMMITTED_FROM if isolation_level else 0,
-            *(_NEEDS_VERSION.get(OffsetSpec(spec), 0) for key in keys if (spec := partitions[key]) < 0),
-            0,
-        )
+        for_specs = max((_NEEDS_VERSION.get(int(partitions[key]), 0) for key in keys), default=0)
+        return max(for_specs, _READ_COMMITTED_FROM if isolation_level else 0)
 
     return await engine.spread(
         "list_offsets",

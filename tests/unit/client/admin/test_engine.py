@@ -292,6 +292,19 @@ def test_what_a_leader_is_too_old_for_names_it_and_the_version() -> None:
     assert "host1:9092 (node 1) serves ListOffsets up to version 6, and this needs version 7" in str(outcome)
 
 
+def test_a_time_before_all_times_is_asked_for_like_any_other() -> None:
+    def answer(node: int, request: Any) -> Any:
+        if request.NAME == "MetadataRequest":
+            return metadata_of(request, {"t": [1]})
+        return offsets_of(request, {})
+
+    engine, cluster = engine_of(answer)
+    key = TopicPartition("t", 0)
+
+    assert run(list_offsets(engine, {key: -6_000_000_000_000})).result(key).offset == 100
+    assert cluster.asked[-1][1].topics[0].partitions[0].timestamp == -6_000_000_000_000
+
+
 def test_an_admin_of_controllers_refuses_what_only_brokers_serve() -> None:
     engine, cluster = engine_of(lambda node, request: None, bootstrap_controllers="host0:9093")
 

@@ -44,6 +44,8 @@ class Options:
 
     parser: OptionParser
     rest: list[str] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
+    """The names of the options as they came, an option as often as it was given."""
     _given: dict[str, list[str]] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
@@ -63,6 +65,7 @@ class Options:
         return [self._converted(option, text) for text in self._given.get(option.names[0], [])]
 
     def add(self, option: Option, text: str | None) -> None:
+        self.order.append(option.names[0])
         values = self._given.setdefault(option.names[0], [])
         if text is not None:
             values.append(text)

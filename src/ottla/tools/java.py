@@ -1,0 +1,103 @@
+"""Habits of Java that show in what Kafka's tools print: the order of a HashMap, and exceptions as text.
+
+Scripts read what the tools print, so ours print the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from decimal import Decimal
+from typing import TypeVar
+
+from ottla.wire.errors import ErrorCode, KafkaError
+
+K = TypeVar("K", bound=Hashable)
+
+_CAPACITY = 16
+_LOAD = 0.75
+_MASK = 0xFFFFFFFF
+
+
+def string_hash(text: str) -> int:
+    """What Java's String.hashCode says, as an unsigned number of 32 bits."""
+    found = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(encoded), 2):
+        found = (31 * found + (encoded[position] << 8 | encoded[position + 1])) & _MASK
+    return found
+
+
+def partition_hash(partition: tuple[str, int]) -> int:
+    """The same for a partition of a topic."""
+    topic, index = partition
+    return (31 * (31 + index) + string_hash(topic)) & _MASK
+
+
+def map_order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int = _CAPACITY) -> list[K]:
+    """Keys in the order in which a HashMap goes through them; they are put into it as they come.
+
+    `capacity` is what the map was made with. Within a bucket the order of the keys stays.
+    """
+    ordered = list(dict.fromkeys(keys))
+    size = 1
+    while size < max(capacity, 1):
+        size *= 2
+    while len(ordered) > size * _LOAD:
+        size *= 2
+
+    def bucket(key: K) -> int:
+        found = hash_of(key)
+        return (found ^ found >> 16) & (size - 1)
+
+    return sorted(ordered, key=bucket)
+
+
+def entity_hash(entity: Iterable[tuple[str, str | None]]) -> int:
+    """What Java's map of an entity's parts hashes to, as ClientQuotaEntity has it."""
+    parts = sum(string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
+    return (31 + parts) & _MASK
+
+
+def double_text(value: float) -> str:
+    """A number as Java's Double.toString writes it."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        text = format(value, "f") if "e" in repr(value) else repr(value)
+        return text.rstrip("0") + "0" if text.endswith(".0") or text.rstrip("0").endswith(".") else text
+    digits, _, exponent = format(Decimal(repr(value)), "e").partition("e")
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return f"{digits if '.' in digits else f'{digits}.0'}E{int(exponent)}"
+
+
+_CLASSES = {
+    ErrorCode.NON_EMPTY_GROUP: "GroupNotEmptyException",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "TopicExistsException",
+}
+_TEXTS = {
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
+        "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it."
+    ),
+    ErrorCode.INVALID_GROUP_ID: "The group id is invalid.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: (
+        "The requested offset is not within the range of offsets maintained by the server."
+    ),
+    ErrorCode.UNKNOWN_MEMBER_ID: "The coordinator is not aware of this member.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+}
+
+
+def message_of(error: BaseException) -> str:
+    """The message of an exception, as Java's has it: an error code that came without one has one there."""
+    if isinstance(error, KafkaError) and error.message is None:
+        return _TEXTS.get(error.code, error.code.name)
+    return str(error)
+
+
+def text_of(error: BaseException) -> str:
+    """An exception as Java prints it: its class and its message."""
+    if not isinstance(error, KafkaError):
+        return message_of(error)
+    name = "".join(word.capitalize() for word in error.code.name.removesuffix("_EXCEPTION").split("_"))
+    named = _CLASSES.get(error.code, f"{name.replace('AuthorizationFailed', 'Authorization')}Exception")
+    return f"org.apache.kafka.common.errors.{named}: {message_of(error)}"

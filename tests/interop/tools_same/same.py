@@ -1,0 +1,61 @@
+"""A command line run by Kafka's tool and by ours, on the same cluster, and what each left compared.
+
+Both see topics and groups of their own where a command changes something: "%" in a command line stands for
+a text that only one of the two uses, of one length, and is masked in what they print.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+
+from tests.interop.groups_tool.runner import Ran, Tools
+
+THEIRS, OURS = "java", "ours"
+_ID = re.compile(r"TopicId: \S{22}")
+_LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d[.,]\d+ |^\[\d{4}-|^\[main\]|^SLF4J|^log4j")
+# Java's traces are not for users: what they say is on standard output as well, in a line.
+_TRACE_LINE = re.compile(
+    _LOG_LINE.pattern + r"|^\s+at |^\s+\.\.\. |^Caused by: |^[a-z]\w*(\.\w+)+(\$\w+)?(Exception|Error)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool of Kafka's by its class, and ours by its function."""
+
+    main_class: str
+    main: Callable[[Sequence[str]], int]
+
+
+def ours(tool: Tool, arguments: Sequence[str]) -> Ran:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = tool.main([argument.replace("%", OURS) for argument in arguments])
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+def theirs(tools: Tools, tool: Tool, arguments: Sequence[str]) -> Ran:
+    return tools.run(tool.main_class, *(argument.replace("%", THEIRS) for argument in arguments))
+
+
+def shown(ran: Ran) -> tuple[int, str, bool]:
+    """Exit code, standard output, and whether anything was said on standard error."""
+    out = _ID.sub("TopicId: (id)", ran.out).replace(OURS, "%").replace(THEIRS, "%")
+    said = [line for line in ran.err.splitlines() if line.strip() and not _TRACE_LINE.match(line)]
+    kept = "\n".join(line for line in out.split("\n") if not _LOG_LINE.match(line))
+    return ran.exit, kept, bool(said)
+
+
+def check_same(tools: Tools, tool: Tool, lines: Sequence[Sequence[str]]) -> None:
+    """Run each line by both: the same code and output, and both or neither complain on standard error."""
+    different = []
+    for arguments in lines:
+        their, our = theirs(tools, tool, arguments), ours(tool, arguments)
+        assert "Traceback" not in our.err, our.err
+        if shown(our) != shown(their):
+            different.append(f"{' '.join(arguments)}\n  ours:   {our}\n  theirs: {their}")
+    assert not different, "\n".join(different)

@@ -2,10 +2,11 @@
 
 cimport cython
 
-from ottla.records.rows cimport Cells, Lists, Rows
+from ottla.records.rows cimport Rows
 
 cdef double _RATIO_MARGIN
 cdef Py_ssize_t _HEADER_BYTES, _RECORD_OVERHEAD_MAX, _SIZE_MAX, _ROOM_FIRST
+cdef Py_ssize_t _TAKEN, _FULL, _TOO_LARGE, _REFUSED, _ROOM_NEEDED
 cdef long long _LOWER_BITS, _UPPER_BIT
 cdef list _VARINTS
 
@@ -22,33 +23,59 @@ cdef class BatchBuilder:
     cdef bytearray _data
     cdef bytearray _sealed
 
-    cdef Py_ssize_t _estimate(self) noexcept
+    cdef unsigned char *_raw
+    cdef Py_ssize_t _room
+
+    @cython.locals(estimated=double)
+    cdef Py_ssize_t _estimate(self) noexcept nogil
 
     @cython.locals(
         key_bytes=bytes,
         value_bytes=bytes,
         header_bytes=bytearray,
         header_count=Py_ssize_t,
+        header_size=Py_ssize_t,
+        key_size=Py_ssize_t,
+        value_size=Py_ssize_t,
         key_raw="const unsigned char *",
         value_raw="const unsigned char *",
+        header_raw="const unsigned char *",
+        status=Py_ssize_t,
     )
     cpdef bint append(self, long long timestamp, key, value, headers=*) except -1
 
+    @cython.locals(status=Py_ssize_t, before=Py_ssize_t)
+    cpdef Py_ssize_t append_rows(self, Rows rows, Py_ssize_t position, Py_ssize_t end) except -1
+
+    cdef Py_ssize_t _append_plain_rows(self, Rows rows, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+
     @cython.locals(
-        keys=Cells,
-        values=Cells,
-        headers=Lists,
+        row=Py_ssize_t,
+        header_count=Py_ssize_t,
+        header_bytes=bytearray,
+        header_size=Py_ssize_t,
+        header_raw="const unsigned char *",
         listed=list,
+        status=Py_ssize_t,
+    )
+    cdef Py_ssize_t _append_row(self, Rows rows, Py_ssize_t position) except -1
+
+    @cython.locals(
         row=Py_ssize_t,
         timestamp=cython.longlong,
         key_size=Py_ssize_t,
         value_size=Py_ssize_t,
         key_raw="const unsigned char *",
         value_raw="const unsigned char *",
-        header_bytes=bytearray,
-        header_count=Py_ssize_t,
     )
-    cpdef Py_ssize_t append_rows(self, Rows rows, Py_ssize_t position, Py_ssize_t end) except -1
+    cdef Py_ssize_t _put_row(
+        self,
+        Rows rows,
+        Py_ssize_t position,
+        Py_ssize_t header_count,
+        const unsigned char *header_raw,
+        Py_ssize_t header_size,
+    ) noexcept nogil
 
     @cython.locals(
         content=Py_ssize_t,
@@ -58,7 +85,7 @@ cdef class BatchBuilder:
         at=Py_ssize_t,
         out="unsigned char *",
     )
-    cdef bint _append(
+    cdef Py_ssize_t _append(
         self,
         long long timestamp,
         const unsigned char *key,
@@ -66,8 +93,11 @@ cdef class BatchBuilder:
         const unsigned char *value,
         Py_ssize_t value_size,
         Py_ssize_t header_count,
-        bytearray header_bytes,
-    ) except -1
+        const unsigned char *header_raw,
+        Py_ssize_t header_size,
+    ) noexcept nogil
+
+    cdef _grow(self, Py_ssize_t size)
 
     @cython.locals(sealed=bytearray)
     cpdef close(self)
@@ -77,13 +107,13 @@ cdef class BatchBuilder:
 @cython.locals(out=bytearray, count=Py_ssize_t, encoded=bytes, data=bytes)
 cdef tuple _pack_headers(headers)
 
-cdef long long _wrap(long long value) noexcept
+cdef long long _wrap(long long value) noexcept nogil
 
 @cython.locals(raw=cython.longlong, size=int)
-cdef int _varint_size(long long value) noexcept
+cdef int _varint_size(long long value) noexcept nogil
 
 @cython.locals(sign=int, byte=int)
-cdef Py_ssize_t _put_varint(unsigned char *out, Py_ssize_t at, long long value) noexcept
+cdef Py_ssize_t _put_varint(unsigned char *out, Py_ssize_t at, long long value) noexcept nogil
 
 cdef bytes _varint_bytes(long long value)
 

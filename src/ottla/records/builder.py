@@ -11,6 +11,7 @@ fields in its header. Compiled, `append` runs no Python code for bytes, so threa
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import cython
 else:
     # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
-    cython = SimpleNamespace(compiled=False)
+    cython = SimpleNamespace(compiled=False, nogil=nullcontext())
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_Resize
@@ -54,6 +55,12 @@ _HEADER_BYTES = HEADER_BYTES
 _RECORD_OVERHEAD_MAX = 21
 """What Kafka reckons for the fields of a record before its key: five varints at their longest and a byte."""
 _SIZE_MAX = 0x7FFF_FFFF
+# What `_append` says; a larger number is the room that it needs.
+_TAKEN = 0
+_FULL = 1
+_TOO_LARGE = 2
+_REFUSED = 3
+_ROOM_NEEDED = 4
 _ROOM_FIRST = 1024
 _LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
 _UPPER_BIT = -_LOWER_BITS - 1
@@ -86,6 +93,9 @@ class BatchBuilder:
         self._limit = batch_size
         self._size = _HEADER_BYTES
         self._data = bytearray(_ROOM_FIRST if cython.compiled else _HEADER_BYTES)
+        if cython.compiled:
+            self._raw = cython.cast("unsigned char *", self._data)
+            self._room = _ROOM_FIRST
         self._sealed: bytearray | None = None
 
     @property
@@ -108,7 +118,10 @@ class BatchBuilder:
     def _estimate(self) -> int:
         if not self.codec:
             return self._size
-        return _HEADER_BYTES + int((self._size - _HEADER_BYTES) * self.ratio * _RATIO_MARGIN)
+        estimated = (self._size - _HEADER_BYTES) * self.ratio * _RATIO_MARGIN
+        if cython.compiled:
+            return _HEADER_BYTES + cython.cast("Py_ssize_t", estimated)  # type: ignore[no-any-return]
+        return _HEADER_BYTES + int(estimated)
 
     def append(
         self, timestamp: int, key: Buffer | None, value: Buffer | None, headers: Headers | None = None
@@ -127,60 +140,109 @@ class BatchBuilder:
         header_count = 0
         if headers is not None:
             header_count, header_bytes = _pack_headers(headers)
+        header_size = 0 if header_bytes is None else len(header_bytes)
         if cython.compiled:
             key_raw = cython.cast("const unsigned char *", b"" if key_bytes is None else key_bytes)
             value_raw = cython.cast("const unsigned char *", b"" if value_bytes is None else value_bytes)
+            header_raw = cython.cast("const unsigned char *", b"")
+            if header_bytes is not None:
+                header_raw = cython.cast("const unsigned char *", header_bytes)
         else:
-            key_raw, value_raw = key_bytes, value_bytes
-        return self._append(
-            timestamp,
-            key_raw,
-            -1 if key_bytes is None else len(key_bytes),
-            value_raw,
-            -1 if value_bytes is None else len(value_bytes),
-            header_count,
-            header_bytes,
+            key_raw, value_raw, header_raw = key_bytes, value_bytes, header_bytes
+        key_size = -1 if key_bytes is None else len(key_bytes)
+        value_size = -1 if value_bytes is None else len(value_bytes)
+        status = self._append(
+            timestamp, key_raw, key_size, value_raw, value_size, header_count, header_raw, header_size
         )
+        if status > _ROOM_NEEDED:
+            self._grow(status)
+            status = self._append(
+                timestamp, key_raw, key_size, value_raw, value_size, header_count, header_raw, header_size
+            )
+        if status == _TOO_LARGE:
+            raise MessageTooLarge("A record of 2 GiB or more fits into no batch.")
+        return status == _TAKEN
 
     def append_rows(self, rows: Rows, position: int, end: int) -> int:
         """Take in rows of Arrow columns, in their order from `position` to `end`: up to where they fit.
 
-        A first row always fits.
+        A first row always fits. Rows without headers are taken without the interpreter lock.
         """
-        keys, values, headers = rows.keys, rows.values, rows.headers
-        while position < end:
-            row = rows.order[position]
-            timestamp = rows.timestamps[row] if rows.has_timestamps else -1
-            if timestamp < 0:
-                if timestamp < -1:
-                    raise ValueError(f"the timestamp {timestamp} is before 1970: use null for none")
-                timestamp = rows.now_ms
-            key_size = -1 if keys is None else keys.size(row)
-            value_size = -1 if values is None else values.size(row)
-            if cython.compiled:
-                key_raw = value_raw = cython.cast("const unsigned char *", b"")
-                if keys is not None and key_size > 0:
-                    key_raw = cython.address(keys.data[keys.start(row)])
-                if values is not None and value_size > 0:
-                    value_raw = cython.address(values.data[values.start(row)])
-            else:
-                key_raw = value_raw = b""
-                if keys is not None and key_size > 0:
-                    key_raw = bytes(keys.data[keys.start(row) : keys.start(row) + key_size])
-                if values is not None and value_size > 0:
-                    value_raw = bytes(values.data[values.start(row) : values.start(row) + value_size])
-            header_count = 0
-            header_bytes = None
-            if headers is not None:
-                listed = headers.pack(row)
-                if listed is not None:
-                    header_count, header_bytes = _pack_headers(listed)
-            if self._sealed is not None or not self._append(
-                timestamp, key_raw, key_size, value_raw, value_size, header_count, header_bytes
-            ):
-                break
+        if self._sealed is not None:
+            return position
+        status = _TAKEN
+        while position < end and status == _TAKEN:
+            if rows.headers is not None:
+                status = self._append_row(rows, position)
+                if status == _TAKEN:
+                    position += 1
+                continue
+            before = position
+            with cython.nogil:
+                position = self._append_plain_rows(rows, position, end)
+            if position < end:
+                status = self._append_row(rows, position)
+                if status == _TAKEN:
+                    position += 1
+                elif position > before and status == _TOO_LARGE:
+                    break
+        if status == _TOO_LARGE:
+            raise MessageTooLarge("A record of 2 GiB or more fits into no batch.")
+        return position
+
+    def _append_plain_rows(self, rows: Rows, position: int, end: int) -> int:
+        """Rows as they are, up to the first that needs anything else."""
+        while position < end and self._put_row(rows, position, 0, rows.nothing, 0) == _TAKEN:
             position += 1
         return position
+
+    def _append_row(self, rows: Rows, position: int) -> int:
+        """One row, with whatever it needs."""
+        row = rows.order[position]
+        if rows.has_timestamps and rows.timestamps[row] < -1:
+            raise ValueError(f"the timestamp {rows.timestamps[row]} is before 1970: use null for none")
+        header_count = 0
+        header_bytes = None
+        if rows.headers is not None:
+            listed = rows.headers.pack(row)
+            if listed is not None:
+                header_count, header_bytes = _pack_headers(listed)
+        header_size = 0 if header_bytes is None else len(header_bytes)
+        if cython.compiled:
+            header_raw = rows.nothing
+            if header_bytes is not None:
+                header_raw = cython.cast("const unsigned char *", header_bytes)
+        else:
+            header_raw = header_bytes
+        status = self._put_row(rows, position, header_count, header_raw, header_size)
+        if status > _ROOM_NEEDED:
+            self._grow(status)
+            status = self._put_row(rows, position, header_count, header_raw, header_size)
+        return status
+
+    def _put_row(
+        self, rows: Rows, position: int, header_count: int, header_raw: Out, header_size: int
+    ) -> int:
+        row = rows.order[position]
+        timestamp = rows.timestamps[row] if rows.has_timestamps else -1
+        if timestamp < 0:
+            if timestamp < -1:
+                return _REFUSED
+            timestamp = rows.now_ms
+        key_size = -1
+        value_size = -1
+        key_raw = value_raw = rows.nothing
+        if rows.keys is not None:
+            key_size = rows.keys.size(row)
+            if key_size > 0:
+                key_raw = rows.keys.at(row, key_size)
+        if rows.values is not None:
+            value_size = rows.values.size(row)
+            if value_size > 0:
+                value_raw = rows.values.at(row, value_size)
+        return self._append(
+            timestamp, key_raw, key_size, value_raw, value_size, header_count, header_raw, header_size
+        )
 
     def _append(
         self,
@@ -190,32 +252,32 @@ class BatchBuilder:
         value: Out,
         value_size: int,
         header_count: int,
-        header_bytes: bytearray | None,
-    ) -> bool:
+        header_raw: Out,
+        header_size: int,
+    ) -> int:
+        """_TAKEN, _FULL, _TOO_LARGE, or how many bytes `_grow` must make room for first."""
         # Kafka's `sizeOf`: key, value and headers with their lengths.
-        content = _varint_size(key_size) + _varint_size(value_size) + _varint_size(header_count)
+        content = _varint_size(key_size) + _varint_size(value_size) + _varint_size(header_count) + header_size
         if key_size > 0:
             content += key_size
         if value_size > 0:
             content += value_size
-        if header_bytes is not None:
-            content += len(header_bytes)
         if self.count == 0:
             self.base_timestamp = timestamp
-            self._limit = max(self.batch_size, _HEADER_BYTES + _RECORD_OVERHEAD_MAX + content)
+            self._limit = self.batch_size
+            if self._limit < _HEADER_BYTES + _RECORD_OVERHEAD_MAX + content:
+                self._limit = _HEADER_BYTES + _RECORD_OVERHEAD_MAX + content
         delta = _wrap(timestamp - self.base_timestamp)
         body = 1 + _varint_size(delta) + _varint_size(self.count) + content
         size = _varint_size(body) + body
         if self.count > 0 and self._estimate() + size > self._limit:
-            return False
+            return _FULL
         if self._size + size > _SIZE_MAX:
-            if self.count > 0:
-                return False
-            raise MessageTooLarge(f"A record of {size} bytes fits into no batch.")
+            return _FULL if self.count > 0 else _TOO_LARGE
         if cython.compiled:
-            if self._size + size > len(self._data):
-                PyByteArray_Resize(self._data, max(self._size + size, min(2 * self._size, self._limit)))
-            out = cython.cast("unsigned char *", self._data)
+            if self._size + size > self._room:
+                return self._size + size
+            out = self._raw
             at = _put_varint(out, self._size, body)
             out[at] = 0
             at = _put_varint(out, at + 1, delta)
@@ -229,8 +291,8 @@ class BatchBuilder:
                 memcpy(out + at, value, value_size)
                 at += value_size
             at = _put_varint(out, at, header_count)
-            if header_bytes is not None:
-                memcpy(out + at, cython.cast("const unsigned char *", header_bytes), len(header_bytes))
+            if header_size > 0:
+                memcpy(out + at, header_raw, header_size)
         else:
             parts = (
                 _varint_bytes(body),
@@ -242,14 +304,21 @@ class BatchBuilder:
                 _varint_bytes(value_size),
                 value or b"",
                 _varint_bytes(header_count),
-                header_bytes or b"",
+                header_raw or b"",
             )
             self._data += b"".join(parts)
         self._size += size
         self.count += 1
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
-        return True
+        return _TAKEN
+
+    def _grow(self, size: int) -> None:
+        """Make room for `size` bytes, and for more of the same."""
+        if cython.compiled:
+            self._room = max(size, min(2 * size, self._limit))
+            PyByteArray_Resize(self._data, self._room)
+            self._raw = cython.cast("unsigned char *", self._data)
 
     def close(self) -> None:
         """Seal the records, compressed if they are to be: from here on `append` refuses."""

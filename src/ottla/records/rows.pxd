@@ -3,6 +3,7 @@
 cimport cython
 
 cdef unsigned long long _SEED, _FACTOR, _MASK, _POSITIVE
+cdef bytes _NOTHING
 
 @cython.final
 cdef class Cells:
@@ -13,11 +14,13 @@ cdef class Cells:
     cdef const unsigned char[::1] data
 
     @cython.locals(at=Py_ssize_t)
-    cdef bint is_null(self, Py_ssize_t row) noexcept
+    cdef bint is_null(self, Py_ssize_t row) noexcept nogil
 
-    cdef Py_ssize_t start(self, Py_ssize_t row) noexcept
+    cdef Py_ssize_t start(self, Py_ssize_t row) noexcept nogil
 
-    cdef Py_ssize_t size(self, Py_ssize_t row) noexcept
+    cdef const unsigned char *at(self, Py_ssize_t row, Py_ssize_t size) noexcept nogil
+
+    cdef Py_ssize_t size(self, Py_ssize_t row) noexcept nogil
 
 @cython.final
 cdef class Lists:
@@ -43,6 +46,7 @@ cdef class Rows:
     cdef readonly bint has_timestamps
     cdef readonly bint has_partitions
     cdef readonly long long now_ms
+    cdef const unsigned char *nothing
     cdef const long long[::1] timestamps
     cdef const int[::1] partitions
     cdef long long[::1] order

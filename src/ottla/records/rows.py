@@ -27,6 +27,7 @@ _SEED = 0x9747B28C
 _FACTOR = 0x5BD1E995
 _MASK = 0xFFFF_FFFF
 _POSITIVE = 0x7FFF_FFFF
+_NOTHING = b""
 
 
 class Cells:
@@ -45,6 +46,12 @@ class Cells:
 
     def start(self, row: int) -> int:
         return self.offsets[self.first + row]  # type: ignore[no-any-return]
+
+    def at(self, row: int, size: int) -> Bytes:
+        """The bytes of a cell that has `size` of them."""
+        if cython.compiled:
+            return cython.address(self.data[self.start(row)])
+        return bytes(self.data[self.start(row) : self.start(row) + size])
 
     def size(self, row: int) -> int:
         """How many bytes the cell has, or -1 if it is null."""
@@ -102,6 +109,7 @@ class Rows:
         self.keys = keys
         self.values = values
         self.headers = headers
+        self.nothing: Bytes = cython.cast("const unsigned char *", _NOTHING) if cython.compiled else _NOTHING
         self.has_timestamps = timestamps is not None
         self.timestamps: Any = memoryview(bytes(8) if timestamps is None else timestamps).cast("B").cast("q")
         self.has_partitions = partitions is not None

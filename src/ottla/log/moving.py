@@ -34,6 +34,7 @@ logger = logging.getLogger("ottla.log.moving")
 
 _SLICE_BYTES = 1024 * 1024
 _SLICE_BYTES_MIN = 4096
+_SLICES_PER_SECOND = 10
 _LATE_SECONDS_MAX = 1.0
 _PAUSE_SECONDS = 0.1
 _PAUSE_SECONDS_MIN = 0.001
@@ -46,6 +47,7 @@ class Moves:
         self._owner = owner
         self._limit = owner.config.copy_bytes_per_second
         self._free_at = owner.clock.monotonic()  # when the copying rate allows the next slice
+        self._is_idle = True  # nothing was copied just now: there is nothing to make up for
 
     def set_limit(self, bytes_per_second: float) -> None:
         """`replica.alter.log.dirs.io.max.bytes.per.second` from now on, also for moves under way."""
@@ -81,8 +83,7 @@ class Moves:
         except OSError as error:
             owner.note_failure(directory, error)
             raise KafkaStorageError(f"Could not create {path}/{name}: {error}.") from error
-        if not owner.futures:
-            self._free_at = max(self._free_at, owner.clock.monotonic())
+        self._is_idle = self._is_idle or not owner.futures
         owner.futures[partition] = future
         owner.cleaner.pause(partition)
         logger.info("Moving %s from %s to %s", log.name, log.directory, future.directory)
@@ -169,7 +170,7 @@ class Moves:
         if future.log_end_offset < log.log_start_offset:
             future.truncate_fully_and_start_at(log.log_start_offset)
         start = future.log_end_offset
-        size_max = int(max(min(_SLICE_BYTES, self._limit), _SLICE_BYTES_MIN))
+        size_max = int(max(min(_SLICE_BYTES, self._limit / _SLICES_PER_SECOND), _SLICE_BYTES_MIN))
         found = log.locate(start, size_max, limit_offset=log.log_end_offset)
         if not found.length:
             return 0
@@ -192,7 +193,8 @@ class Moves:
 
     def _charge(self, count: int) -> None:
         """Bytes were copied: the next ones have to wait. A loop that came late may make up for it."""
-        earliest = self._owner.clock.monotonic() - _LATE_SECONDS_MAX
+        earliest = self._owner.clock.monotonic() - (0.0 if self._is_idle else _LATE_SECONDS_MAX)
+        self._is_idle = False
         self._free_at = max(self._free_at, earliest) + count / self._limit
 
     def _complete(self, partition: Partition, log: Log, future: Log) -> None:

@@ -1,0 +1,205 @@
+"""Three nodes of one kind that are controller and broker, with a dynamic quorum; and one that may join it."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.interop import peers
+from tests.interop.groups_tool.runner import Ran, Tools
+from tests.interop.peers import BrokerProcess, KafkaBroker, OttlaBroker
+
+NODES = (1, 2, 3)
+JOINING = 4
+SECONDS_MAX = 120.0
+SETTINGS = {
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "1000",
+    "auto.leader.rebalance.enable": "false",
+    "log.segment.delete.delay.ms": "500",
+    "auto.create.topics.enable": "false",
+}
+_SMALL_HEAP = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xms64m", "-Xmx384m")
+
+
+def directory_id(node_id: int) -> str:
+    """The same on both sides, and none that a tool could take for an option."""
+    return base64.urlsafe_b64encode(b"directory of n %d" % node_id).decode().rstrip("=")
+
+
+class Member(BrokerProcess):
+    """One of the nodes. Format names the directories of all, so that they need not find each other."""
+
+    ports: dict[int, int]
+
+    def properties(self) -> dict[str, str]:
+        joins = self.node_id == JOINING
+        listeners = f"CONTROLLER://127.0.0.1:{self.controller_port}"
+        known = {
+            **super().properties(),
+            **SETTINGS,
+            "node.id": str(self.node_id),
+            "process.roles": "controller" if joins else "broker,controller",
+            "listeners": listeners if joins else f"PLAINTEXT://127.0.0.1:{self.port},{listeners}",
+            "controller.quorum.bootstrap.servers": ",".join(
+                f"127.0.0.1:{self.ports[node_id]}" for node_id in NODES
+            ),
+            "log.dirs": str(self.data),
+        }
+        if joins:
+            del known["advertised.listeners"]
+        return known
+
+    def format_command(self) -> list[str]:
+        words = super().format_command()
+        words = words[: words.index("--standalone")]
+        if self.node_id == JOINING:
+            return [*words, "--no-initial-controllers"]
+        voters = ",".join(
+            f"{node_id}@127.0.0.1:{self.ports[node_id]}:{directory_id(node_id)}" for node_id in NODES
+        )
+        return [*words, "--initial-controllers", voters]
+
+    def wait_ready(self) -> None:
+        if self.node_id != JOINING:
+            super().wait_ready()
+
+
+class KafkaMember(Member, KafkaBroker):
+    def __init__(self, directory: Path, controller_port: int) -> None:
+        super().__init__(directory, controller_port=controller_port, jvm=_SMALL_HEAP)
+
+
+class OttlaMember(Member, OttlaBroker):
+    def __init__(self, directory: Path, controller_port: int) -> None:
+        super().__init__(directory, controller_port=controller_port)
+
+
+class Trio:
+    """The nodes of one side, and what its tools print without what is its own."""
+
+    def __init__(self, kind: str, directory: Path, tools: Tools) -> None:
+        self.kind = kind
+        self.directory = directory
+        self._tools = tools
+        made = KafkaMember if kind == "kafka" else OttlaMember
+        ports = {node_id: peers.free_port() for node_id in (*NODES, JOINING)}
+        self.nodes: dict[int, BrokerProcess] = {}
+        for node_id, port in ports.items():
+            node = made(directory / f"node-{node_id}", port)
+            node.node_id = node_id
+            node.ports = ports
+            self.nodes[node_id] = node
+        self.masks = {f"127.0.0.1:{node.port}": f"(broker {id})" for id, node in self.nodes.items()}
+        self.masks |= {
+            f"127.0.0.1:{node.controller_port}": f"(controller {id})" for id, node in self.nodes.items()
+        }
+        self.masks |= {str(node.port): f"(port {id})" for id, node in self.nodes.items()}
+        self.masks |= {
+            str(node.controller_port): f"(controller port {id})" for id, node in self.nodes.items()
+        }
+        self.masks |= {str(node.data): f"(data {id})" for id, node in self.nodes.items()}
+        self.masks[str(directory)] = "(side)"
+
+    def start(self) -> Self:
+        for node_id in NODES:
+            self.nodes[node_id].start(wait=False)
+        for node_id in NODES:
+            self.nodes[node_id].wait_ready()
+        self.admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+
+        def are_all_there() -> bool:
+            return len(self.admin.list_topics(timeout=SECONDS_MAX).brokers) == len(NODES)
+
+        peers.wait_until(are_all_there, SECONDS_MAX, f"three brokers of {self.kind}", pause_s=0.1)
+        return self
+
+    def close(self) -> None:
+        for node in self.nodes.values():
+            node.close()
+
+    @property
+    def servers(self) -> str:
+        return ",".join(self.nodes[node_id].bootstrap for node_id in NODES if self.nodes[node_id].process)
+
+    @property
+    def controllers(self) -> str:
+        return ",".join(
+            f"127.0.0.1:{self.nodes[node_id].controller_port}"
+            for node_id in NODES
+            if self.nodes[node_id].process
+        )
+
+    def create(self, topic: str, assignment: list[list[int]], **settings: str) -> None:
+        config = {name.replace("_", "."): value for name, value in settings.items()}
+        new = NewTopic(topic, num_partitions=len(assignment), replica_assignment=assignment, config=config)
+        self.admin.create_topics([new], operation_timeout=SECONDS_MAX)[topic].result(SECONDS_MAX)
+        for index, replicas in enumerate(assignment):
+            self.wait_for(topic, index, leader=replicas[0], replicas=replicas)
+
+    def wait_for(self, topic: str, index: int, *, leader: int, replicas: list[int]) -> None:
+        """Until every live broker says so: the tools ask any of them."""
+
+        def is_so(node_id: int) -> bool:
+            admin = AdminClient({"bootstrap.servers": self.nodes[node_id].bootstrap, "log_level": 0})
+            known = admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions
+            if index not in known:
+                return False
+            found = known[index]
+            return bool(
+                found.leader == leader and found.replicas == replicas and set(found.isrs) == set(replicas)
+            )
+
+        for node_id in NODES:
+            if self.nodes[node_id].process is not None:
+                peers.wait_until(
+                    lambda id=node_id: is_so(id),  # type: ignore[misc]
+                    SECONDS_MAX,
+                    f"{topic}-{index} led by {leader} on {replicas}",
+                    pause_s=0.1,
+                )
+
+    def run(self, main_class: str, command: str, *, through: str = "server") -> Ran:
+        """A tool's command, with what is in braces put in; `through`: which kind of listener."""
+        servers = self.servers if through == "server" else self.controllers
+        words = command.format(side=self.directory, **self._places()).split(" ") if command else []
+        place = [] if through == "nothing" else [f"--bootstrap-{through}", servers]
+        return self._tools.run(main_class, *place, *words)
+
+    def _places(self) -> dict[str, str]:
+        return {f"data{node_id}": str(node.data) for node_id, node in self.nodes.items()} | {
+            f"properties{node_id}": str(node.properties_file) for node_id, node in self.nodes.items()
+        }
+
+    def shown(self, ran: Ran) -> list[str]:
+        return [_without_numbers(line) for line in ran.lines(self.masks)]
+
+
+_NUMBERS = [
+    (
+        re.compile(r"^(LeaderId|LeaderEpoch|HighWatermark|MaxFollowerLag|MaxFollowerLagTimeMs): -?\d+"),
+        r"\1: n",
+    ),
+    (re.compile(r"\bEpoch: \d+"), "Epoch: n"),
+    (re.compile(r"\bLocal controller \d+"), "Local controller n"),
+    (re.compile(r"\b(epoch|offset)[ =:]+\d+"), r"\1 n"),
+    (re.compile(r"\b[A-Za-z0-9_-]{22}\b(?=.*\bLag\b)"), "(id)"),
+]
+
+
+_VOTERS = re.compile(r"\[(ReplicaKey[^]]*)\]")
+
+
+def _in_order(voters: re.Match[str]) -> str:
+    return "[" + ", ".join(sorted(re.findall(r"ReplicaKey\([^)]*\)", voters[1]))) + "]"
+
+
+def _without_numbers(line: str) -> str:
+    line = _VOTERS.sub(_in_order, line)
+    for pattern, replacement in _NUMBERS:
+        line = pattern.sub(replacement, line)
+    return line

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
@@ -169,30 +171,42 @@ def contents(broker: BrokerOnly, place: tuple[str, int]) -> bytes:
 
 
 def size_of(paths: Iterable[Path]) -> int:
-    size = 0
+    """Of the largest of some directories: one of them may be going, or have got another name just now."""
+    sizes = [0]
     for path in paths:
-        for file in path.glob("*.log"):
-            try:
-                size += file.stat().st_size
-            except FileNotFoundError:  # it has just gone, or got another name
-                continue
-    return size
+        with contextlib.suppress(FileNotFoundError):
+            sizes.append(sum(file.stat().st_size for file in path.glob("*.log")))
+    return max(sizes)
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How a copy grew: seconds and bytes at each look."""
+class Watch:
+    """Looks at a copy as it grows, from before it begins, in a thread of its own."""
 
-    looks: list[tuple[float, int]]
+    def __init__(self, paths: Callable[[], Iterable[Path]], goal: int) -> None:
+        """`goal`: how large it is when nine tenths are there, and the rest does not count."""
+        self._paths = paths
+        self._goal = goal * 9 // 10
+        self._looks = [(time.monotonic(), 0)]  # seconds and bytes
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    @property
+    def _run(self) -> None:
+        while self._looks[-1][1] < self._goal and not self._is_over.wait(0.02):
+            size = size_of(self._paths())
+            self._looks.append((time.monotonic(), size))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
     def rate(self) -> float:
-        """Bytes a second between a quarter, when the first burst is over, and nine tenths: both are looks
-        right after a piece has come, so that pieces count whole.
-
-        0 where it cannot be told: nobody looked before nearly all was there.
-        """
-        total = self.looks[-1][1]
-        first = next(look for look in self.looks if look[1] >= total / 4)
-        last = next(look for look in self.looks if look[1] >= total * 9 / 10)
-        return (last[1] - first[1]) / (last[0] - first[0]) if last[0] > first[0] else 0.0
+        """Wait until nearly all is there; bytes a second since there was nothing yet."""
+        self._thread.join(SECONDS_MAX)
+        ended_s, size = self._looks[-1]
+        assert size >= self._goal, f"{size} of {self._goal} bytes came in {SECONDS_MAX:.0f} s"
+        began_s = max(second for second, known in self._looks if known == 0)
+        return size / (ended_s - began_s)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from tests.interop.mixed.nodes import BrokerOnly, MixedCluster
 from tests.interop.moving.load import Load, read_values
 from tests.interop.moving.moves import (
     SECONDS_MAX,
-    Pace,
     Reassigning,
+    Watch,
     contents,
     directories_of,
     logs_of,
@@ -91,20 +90,6 @@ def moving(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
         yield Moving(cluster, tools, directory)
 
 
-def watch(paths: list[Path], goal: int, while_watching: Load | None = None) -> Pace:
-    """Look at what grows until it is as large as what it is copied from."""
-    looks: list[tuple[float, int]] = []
-
-    def is_whole() -> bool:
-        if while_watching is not None:
-            while_watching.check()
-        looks.append((time.monotonic(), min(size_of(paths), goal)))
-        return looks[-1][1] >= goal
-
-    peers.wait_until(is_whole, SECONDS_MAX, f"{paths} to have {goal} bytes: {looks[-1:]}")
-    return Pace(looks)
-
-
 def is_near(rate: float, limit: float) -> bool:
     """Whether a rate is the limit; above it is an error, below it may be the machine."""
     assert rate < limit * 1.1, f"{rate:.0f} bytes a second, {limit:.0f} allowed"
@@ -122,20 +107,20 @@ def test_a_move_under_load_keeps_to_its_throttle_and_starves_nobody(moving: Movi
         for stays, comes in ((1, 3), (3, 2), (2, 1), (1, 3)):
             plan = tool.generate(["heavy"], [stays, comes])
             acknowledged = dict(load.acknowledged)
-            said = tool.execute(plan, "--throttle", str(limit))
-            assert "Successfully started partition reassignment for heavy-0" in said
             paths = [directory / "heavy-0" for directory in directories_of(moving.brokers[comes])]
-            pace = watch(paths, len(before), load)
+            with Watch(lambda paths=paths: paths, len(before)) as watch:  # type: ignore[misc]
+                said = tool.execute(plan, "--throttle", str(limit))
+                assert "Successfully started partition reassignment for heavy-0" in said
+                rates.append(watch.rate())
             rounds = [known - acknowledged[place] for place, known in load.acknowledged.items()]
-            assert min(rounds) >= 10, f"the others were acknowledged {rounds} during {pace.looks[-1]}"
+            assert min(rounds) >= 10, f"the others were acknowledged {rounds} times during the move"
             said = tool.wait_until_done(plan)
             assert "Clearing broker-level throttles on brokers 1,2,3,4" in said
             assert "Clearing topic-level throttles on topic heavy" in said
             assert tool.throttles(["heavy"], BROKERS) == {}
             assert set(tool.placement(HEAVY)[1]) == {stays, comes}
-            rates.append(pace.rate)
-            print(f"{pace.rate:.0f} bytes a second of {limit}; {min(rounds)} acknowledged meanwhile")
-            if is_near(pace.rate, limit):
+            print(f"{rates[-1]:.0f} bytes a second of {limit}; {min(rounds)} acknowledged meanwhile")
+            if is_near(rates[-1], limit):
                 break
         load.stop()
     assert any(is_near(rate, limit) for rate in rates), f"{rates} bytes a second of {limit}"
@@ -214,7 +199,7 @@ def test_replicas_are_added_and_taken_away_under_load(moving: Moving) -> None:
 def test_a_replica_moves_to_another_disk_at_the_rate_that_is_set(moving: Moving) -> None:
     tool, place, limit = moving.tool, ("disks", 0), 4 * MEGABYTE
     tool.create("disks", [[1, 2]])
-    moving.fill("disks", 16)
+    moving.fill("disks", 24)
     before = contents(moving.brokers[1], place)
     rates: list[float] = []
     with Load(moving.bootstrap, {"disks": 1}) as load:
@@ -222,13 +207,9 @@ def test_a_replica_moves_to_another_disk_at_the_rate_that_is_set(moving: Moving)
             (source,) = logs_of(moving.brokers[2], place)
             (target,) = [path for path in directories_of(moving.brokers[2]) if path != source.parent]
             plan = tool.plan({place: [1, 2]}, {2: str(target)})
-            tool.execute(plan, "--replica-alter-log-dirs-throttle", str(limit))
-            said = tool.verify(plan)
-            assert f"of replica disks-0-2 is still in progress on log dir {target}" in said or (
-                "completed" in said  # the machine was slow
-            ), said
-            found = [path for path in logs_of(moving.brokers[2], place) if path.parent == target]
-            pace = watch([*{*found, target / "disks-0"}], len(before), load)
+            with Watch(lambda target=target: target.glob("disks-0*"), len(before)) as watch:  # type: ignore[misc]
+                tool.execute(plan, "--replica-alter-log-dirs-throttle", str(limit))
+                rates.append(watch.rate())
             said = tool.wait_until_done(plan)
             assert "Reassignment of replica disks-0-2 completed successfully." in said
             assert "Clearing broker-level throttles on brokers 1,2,3,4" in said
@@ -239,9 +220,8 @@ def test_a_replica_moves_to_another_disk_at_the_rate_that_is_set(moving: Moving)
                 f"{source} to go",
             )
             load.wait_for_more()
-            rates.append(pace.rate)
-            print(f"{pace.rate:.0f} bytes a second of {limit}")
-            if is_near(pace.rate, limit):
+            print(f"{rates[-1]:.0f} bytes a second of {limit}")
+            if is_near(rates[-1], limit):
                 break
         load.stop()
     assert any(is_near(rate, limit) for rate in rates), f"{rates} bytes a second of {limit}"

@@ -498,11 +498,11 @@ class Engine(Settling):
             return
         self.is_leaving = True
         self.update_fast()
-        if self.transactions is not None:
-            self.transactions.leave()
         try:
             if timeout is None or timeout > 0:
                 async with asyncio.timeout(timeout):
+                    if self.transactions is not None:
+                        await self.transactions.leave()
                     await self.flush()
         except TimeoutError:
             log.warning("The producer is closed with records that were not acknowledged.")

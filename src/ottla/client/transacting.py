@@ -7,6 +7,7 @@ on when that wait times out, and the next call of the same step joins it, so a c
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,14 @@ from ottla.client.core.transactions import (
     Transactions,
     meaning_of,
 )
-from ottla.client.errors import AbortableError, Disconnected, FatalError, TimedOut, TransactionStateError
+from ottla.client.errors import (
+    AbortableError,
+    ClientError,
+    Disconnected,
+    FatalError,
+    TimedOut,
+    TransactionStateError,
+)
 from ottla.client.link import Link
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.wire.errors import (
@@ -44,6 +52,8 @@ from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 if TYPE_CHECKING:
     from ottla.client.producing import Engine
+
+log = logging.getLogger(__name__)
 
 LANE = "coordinator"
 _ADD_PARTITIONS_VERSION_MAX = 3  # those above are for brokers
@@ -169,11 +179,14 @@ class TransactionRunner:
         self.transactions.is_joined = True
         self._engine.update_fast()
 
-    def leave(self) -> None:
-        """The producer is closed: what is in a transaction is for the coordinator to abort."""
-        if not self.is_joined and self.transactions.state is State.IN_TRANSACTION:
-            self.transactions.state = State.ABORTING
-            self.transactions.error = None
+    async def leave(self) -> None:
+        """The producer is closed: a transaction that is under way is aborted, as far as time allows."""
+        if self.is_joined or self.transactions.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+            return
+        try:
+            await self.abort(self._settings.max_block_ms)
+        except (ClientError, KafkaError) as error:
+            log.warning("The transaction is left to its time-out: %s", error)
 
     def _refuse_joined(self) -> None:
         if self.is_joined:

@@ -276,3 +276,12 @@ def test_a_record_that_is_refused_aborts_its_transaction_and_the_next_one_works(
         with producer.transaction() as transaction:
             delivery = transaction.send("refusing", b"small", partition=0)
         assert delivery.result(0).error is None
+
+
+def test_closing_aborts_the_transaction_that_is_under_way(broker: Broker) -> None:
+    producer = ottla.Producer(broker.bootstrap_servers, transactional_id="closed")
+    producer.begin_transaction()
+    producer.send("closed", b"x", partition=0).result(WAIT)
+    producer.close()
+    with ottla.Producer(broker.bootstrap_servers) as other:
+        assert other.send("closed", b"y", partition=0).result(WAIT).offset == 2, "a marker stands between"

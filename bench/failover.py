@@ -75,15 +75,15 @@ class Writer(threading.Thread):
         wanted = len(self.acknowledged) + count
         wait_until(lambda: len(self.acknowledged) >= wanted, _TIMEOUT_S, f"{count} writes")
 
-    def longest_gap_s(self, since: float) -> float:
-        """The longest time without an acknowledgement, from the last one before `since` on."""
-        times = self.acknowledged
-        first = max((at for at, one in enumerate(times) if one <= since), default=0)
-        return max(later - earlier for earlier, later in itertools.pairwise(times[first:]))
-
     def close(self) -> None:
         self._is_over.set()
         self.join(_TIMEOUT_S)
+
+
+def longest_gap_s(times: Sequence[float], since: float) -> float:
+    """The longest time without an acknowledgement, from the last one before `since` on."""
+    first = max((at for at, one in enumerate(times) if one <= since), default=0)
+    return max(later - earlier for earlier, later in itertools.pairwise(times[first:]))
 
 
 def time_failovers(
@@ -129,4 +129,4 @@ def _fail_over(cluster: Cluster, way: str, topic: str) -> float:
             cluster.nodes[victim].start()
     cluster.wait_in_sync(topic, 1)
     cluster.delete_topic(topic)
-    return writer.longest_gap_s(since)
+    return longest_gap_s(writer.acknowledged, since)

@@ -20,7 +20,7 @@ from bench import machine
 from bench.clusters import NODES, Cluster
 from bench.generators import GeneratorFailed
 from bench.plain_client import Client, NotAnswered
-from bench.results import NAMES, Measurement
+from bench.results import NAMES, Measurement, longest_gap_s
 from bench.rows import Row
 from ottla.records.record import Record, build_batch
 from ottla.wire.messages.produce import ProduceRequest
@@ -78,12 +78,6 @@ class Writer(threading.Thread):
     def close(self) -> None:
         self._is_over.set()
         self.join(_TIMEOUT_S)
-
-
-def longest_gap_s(times: Sequence[float], since: float) -> float:
-    """The longest time without an acknowledgement, from the last one before `since` on."""
-    first = max((at for at, one in enumerate(times) if one <= since), default=0)
-    return max(later - earlier for earlier, later in itertools.pairwise(times[first:]))
 
 
 def time_failovers(

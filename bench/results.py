@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -214,3 +215,9 @@ def _judge(
 
 def _met(is_met: bool) -> Verdict:
     return Verdict.MET if is_met else Verdict.SHORT
+
+
+def longest_gap_s(times: Sequence[float], since: float) -> float:
+    """The longest time without an acknowledgement, from the last one before `since` on."""
+    first = max((at for at, one in enumerate(times) if one <= since), default=0)
+    return max(later - earlier for earlier, later in itertools.pairwise(times[first:]))

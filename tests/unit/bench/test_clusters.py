@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.failover import longest_gap_s
 from bench.reign import BROKERS, image_of, measure_reign
+from bench.results import longest_gap_s
 
 
 def test_the_gap_counts_from_the_last_write_before_the_leader_went() -> None:

@@ -83,6 +83,7 @@ _TEXTS = {
         "The requested offset is not within the range of offsets maintained by the server."
     ),
     ErrorCode.UNKNOWN_MEMBER_ID: "The coordinator is not aware of this member.",
+    ErrorCode.UNSUPPORTED_VERSION: "The version of API is not supported.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
 }
 

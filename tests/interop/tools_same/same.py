@@ -17,7 +17,7 @@ from tests.interop.groups_tool.runner import Ran, Tools
 THEIRS, OURS = "java", "ours"
 _ID = re.compile(r"TopicId: \S{22}")
 _LOG_LINE = re.compile(r"^\d\d:\d\d:\d\d[.,]\d+ |^\[\d{4}-|^\[main\]|^SLF4J|^log4j")
-# Java's traces are not for users: what they say is on standard output as well, in a line.
+# Java's traces beside a line on standard output say nothing that the line does not say.
 _TRACE_LINE = re.compile(
     _LOG_LINE.pattern + r"|^\s+at |^\s+\.\.\. |^Caused by: |^[a-z]\w*(\.\w+)+(\$\w+)?(Exception|Error)\b"
 )
@@ -45,7 +45,8 @@ def theirs(tools: Tools, tool: Tool, arguments: Sequence[str]) -> Ran:
 def shown(ran: Ran) -> tuple[int, str, bool]:
     """Exit code, standard output, and whether anything was said on standard error."""
     out = _ID.sub("TopicId: (id)", ran.out).replace(OURS, "%").replace(THEIRS, "%")
-    said = [line for line in ran.err.splitlines() if line.strip() and not _TRACE_LINE.match(line)]
+    unsaid = _TRACE_LINE if ran.out.strip() else _LOG_LINE
+    said = [line for line in ran.err.splitlines() if line.strip() and not unsaid.match(line)]
     kept = "\n".join(line for line in out.split("\n") if not _LOG_LINE.match(line))
     return ran.exit, kept, bool(said)
 

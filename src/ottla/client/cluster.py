@@ -400,10 +400,6 @@ class Cluster:
         found = self._lanes.get((node_id, lane))
         return found is not None and found.is_usable
 
-    def in_flight(self, node_id: int, lane: str = MAIN) -> int:
-        found = self._lanes.get((node_id, lane))
-        return 0 if found is None else found.in_flight
-
     async def _ask_in_turn(
         self, request: Message, turn: list[int], timeout_ms: float | None, **options: Any
     ) -> Any:

@@ -66,7 +66,6 @@ cdef class PartitionQueue:
     cdef public object batches
     cdef public int in_flight
     cdef public double blocked_until
-    cdef public int failures
     cdef public object sequences
 
 @cython.final

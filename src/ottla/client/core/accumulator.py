@@ -242,7 +242,6 @@ class PartitionQueue:
         # What the sender knows of it.
         self.in_flight = 0
         self.blocked_until = 0.0
-        self.failures = 0
         self.sequences: Any = None
 
     def __repr__(self) -> str:

@@ -71,7 +71,11 @@ class Consumer(ConsumerBase[K, V]):
         self._bell = threading.Event()
         self._user: int | None = None
         self._wake_engine = self._kick_engine
-        self._engine = self._background.run(self._start())
+        try:
+            self._engine = self._background.run(self._start())
+        except BaseException:  # settings that cannot be used, for instance: leave no thread behind
+            self._background.stop()
+            raise
         if topics is not None or pattern is not None:
             try:
                 self.subscribe(topics, pattern=pattern)

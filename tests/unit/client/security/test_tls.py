@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from pathlib import Path
 
 import pytest
 
+import ottla
 from ottla.client.config import AdminSettings
 from ottla.client.errors import ConfigError
 from ottla.client.security.tls import context_of, openssl_name
@@ -81,3 +83,11 @@ def test_a_file_must_be_what_its_type_says(tmp_path: Path) -> None:
     for kind, told in (("PEM", "has no certificate"), ("BKS", "truststore.type=BKS"), ("PKCS12", "PKCS12")):
         with pytest.raises(ConfigError, match=told):
             context_of(tls(ssl_truststore_location=str(file), ssl_truststore_type=kind))
+
+
+def test_a_client_whose_settings_cannot_be_used_leaves_no_thread_behind() -> None:
+    before = set(threading.enumerate())
+    for kind in (ottla.Consumer, ottla.Producer):
+        with pytest.raises(ConfigError, match="truststore"):
+            kind("localhost:1", security_protocol="SSL", ssl_truststore_location="/none/ca.pem")
+    assert set(threading.enumerate()) <= before

@@ -477,6 +477,7 @@ class Engine:
     async def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, seconds: float | None
     ) -> None:
+        await asyncio.sleep(0)  # commits that were asked for before, in the background, go first
         await self.require_group("commit").commit(offsets, seconds=seconds)
 
     def commit_soon(
@@ -496,7 +497,7 @@ class Engine:
     ) -> None:
         failure: Exception | None = None
         try:
-            await self.commit(offsets, seconds=None)
+            await self.require_group("commit").commit(offsets, seconds=None)
         except (ClientError, KafkaError) as error:
             failure = error
             self.counters["failed_commits"] += 1
@@ -512,9 +513,8 @@ class Engine:
 
     def came_back(self) -> None:
         """The user polls: a member that had left for want of that comes back."""
-        if self.group is not None and self.group.membership is not None:
-            self.group.membership.polled()
-            self.group.kick()
+        if self.group is not None:
+            self.group.came_back()
 
     async def lag(self, seconds: float) -> dict[TopicPartition, int]:
         """How many offsets each partition is ahead of this consumer's position."""

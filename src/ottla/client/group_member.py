@@ -194,6 +194,18 @@ class GroupMember:
         membership.learned(self._cluster.view, self.now_ms)
         self.kick()
 
+    def came_back(self) -> None:
+        """The user polls. What was to be given back and was lost meanwhile is told as lost, all at once."""
+        membership = self.membership
+        if membership is None:
+            return
+        membership.polled()
+        if membership.is_outside and self.calls and self.calls[0].change is Change.REVOKED:
+            membership.untold(self.calls.popleft())
+        for effect in membership.effects(self.now_ms):
+            self._carry_out(membership, effect)
+        self.kick()
+
     def called(self, call: Call) -> None:
         """The user has been told of a change."""
         if self.membership is not None:

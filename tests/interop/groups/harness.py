@@ -58,6 +58,8 @@ CLIENTS = [
     Client("franz-go-consumer", "go", "consumer", is_cooperative=True),
     Client("kafka-python", "python", is_cooperative=True, cooperative_assignor="cooperative-sticky"),
     Client("aiokafka", "aio"),
+    Client("library-classic", "library", is_cooperative=True, cooperative_assignor="cooperative-sticky"),
+    Client("library-consumer", "library", "consumer", is_cooperative=True),
 ]
 
 

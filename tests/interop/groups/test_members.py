@@ -1,4 +1,4 @@
-"""Consumer groups whose members are unmodified clients, each with the protocols it speaks.
+"""Consumer groups whose members are unmodified clients and our own, each with the protocols it speaks.
 
 A scenario is mostly waiting, so those that were asked for run side by side, each in a group of its own on one
 broker, and each test waits for its own. Ottla always runs; OTTLA_TEST_ORACLE=1 runs it all on Kafka too and
@@ -109,6 +109,7 @@ def test_members_of_all_clients_share_one_group(runs: Runs, run: str) -> None:
         ),
         _name(lambda world: scenarios.upgrade(world, "confluent"), "upgrade-confluent"),
         _name(lambda world: scenarios.upgrade(world, "go"), "upgrade-franz-go"),
+        _name(lambda world: scenarios.upgrade(world, "library"), "upgrade-library"),
     ],
 )
 def test_a_live_group_moves_to_the_consumer_protocol_and_back(runs: Runs, run: str) -> None:

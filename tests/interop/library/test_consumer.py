@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import threading
 import time
 from typing import Any
@@ -328,6 +329,23 @@ def test_a_waiting_poll_is_woken_from_another_thread(cluster: LibraryCluster) ->
             consumer.poll(WAIT_SECONDS)
         timer.join()
         assert consumer.poll(0) == []
+
+
+def test_ctrl_c_ends_every_wait(cluster: LibraryCluster) -> None:
+    topic = make_topic(cluster, "consumed")
+    main = threading.main_thread().ident
+    assert main is not None
+    with consumer_of(cluster, group_id=unique("g"), auto_offset_reset="none") as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek((topic, 0), 0)
+        for wait in (lambda: consumer.poll(WAIT_SECONDS), lambda: next(iter(consumer))):
+            timer = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                wait()
+            timer.join()
+        fill(cluster.bootstrap, topic, [5])
+        assert numbers_of(read(consumer, 1)) == [5]
 
 
 def test_a_closed_consumer_says_so(cluster: LibraryCluster) -> None:

@@ -217,6 +217,30 @@ def test_a_member_whose_user_does_not_poll_leaves_and_comes_back() -> None:
     assert only(member.effects(60_000)).request.member_id == ""
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_what_was_to_be_given_back_and_is_lost_is_told_once(protocol: str) -> None:
+    member: Any = classic("cooperative-sticky") if protocol == "classic" else consumer()
+    if protocol == "classic":
+        settle(member, partitions("a", 0, 1), protocol_name="cooperative-sticky")
+        member.subscribe(["b"])
+        call = only(member.effects(0))
+    else:
+        member.answered(only(member.effects(0)), beat_answer(1, a=[0, 1]), 0)
+        member.called(only(member.effects(0)))
+        member.answered(only(member.effects(0)), beat_answer(1, a=[1]), 0)
+        call = only(member.effects(0))
+    assert call.change is Change.REVOKED
+    member.expire(0)
+    member.effects(0)
+    assert member.is_outside
+    member.polled()
+    member.untold(call)
+    lost = only(member.effects(0))
+    assert lost == Call(Change.LOST, partitions("a", 0, 1))
+    member.called(lost)
+    assert member.owned == frozenset()
+
+
 def test_a_new_subscription_gives_back_what_it_has_no_more() -> None:
     member = classic("cooperative-sticky")
     member.subscribe(["a", "b"])

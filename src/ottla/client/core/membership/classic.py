@@ -201,6 +201,12 @@ class ClassicMembership:
         if call.change is not Change.ASSIGNED:
             self.owned -= call.partitions
 
+    def untold(self, call: Call) -> None:
+        if call is self._calling:
+            self._calling = None
+            self._calls = []
+            self._prepared = False
+
     def wake_at_ms(self) -> int | None:
         if self._over or self._topics is None or self._stale:
             return None

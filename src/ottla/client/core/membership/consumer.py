@@ -147,6 +147,10 @@ class ConsumerMembership:
             self._fenced = False
         self._next_at_ms = 0  # the coordinator waits to hear of it
 
+    def untold(self, call: Call) -> None:
+        if call is self._calling:
+            self._calling = None
+
     def _resolved(self) -> frozenset[TopicPartition] | None:
         """The target by names of topics; None while a name is not known."""
         found = []

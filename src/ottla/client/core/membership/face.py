@@ -107,6 +107,9 @@ class Membership(Protocol):
     def called(self, call: Call) -> None:
         """The user has been told."""
 
+    def untold(self, call: Call) -> None:
+        """The call is taken back before the user heard of it, since more than that is lost by now."""
+
     def learned(self, view: ClusterView, now_ms: int) -> None: ...
 
     def view_changed(self, view: ClusterView) -> None: ...

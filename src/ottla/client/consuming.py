@@ -176,7 +176,14 @@ class Engine:
     def _spawn(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """An error that nobody foresaw must not end in silence: the user sees it."""
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            log.error("The consumer's work in the background failed.", exc_info=error)
+            self.fail(error)
 
     def _expires_at(self) -> float:
         """When the user has not polled for too long, if it does not do it before."""

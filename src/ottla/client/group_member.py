@@ -95,7 +95,7 @@ class GroupMember:
             self._runner.cancel()  # of a membership that has come to an end
         self.membership = membership
         self._unannounced = announce
-        self._runner = asyncio.get_running_loop().create_task(self._run(membership))
+        self._runner = self._spawn(self._run(membership))
 
     def kick(self) -> None:
         self._kick.set()
@@ -149,8 +149,15 @@ class GroupMember:
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """An error that nobody foresaw must not end in silence: the user sees it."""
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            log.error("The consumer's dealings with its group failed.", exc_info=error)
+            self.fail(error)
 
     async def _send(self, membership: Membership, send: Send) -> None:
         try:
@@ -168,7 +175,7 @@ class GroupMember:
 
     async def _ask(self, send: Send) -> Any:
         node = await self._cluster.coordinator(GROUP, self.group_id)
-        lane = _LANE if send.kind == "heartbeat" else _JOIN_LANE
+        lane = _JOIN_LANE if send.kind in ("join", "sync") else _LANE
         try:
             answer = await self._cluster.ask(node, send.request, timeout_ms=send.timeout_ms, lane=lane)
         except Disconnected:
@@ -219,9 +226,9 @@ class GroupMember:
 
     async def leave(self, send: Send | None) -> None:
         """Drive the membership no more, and tell the coordinator: without an answer the session will end."""
-        runner, self._runner = self._runner, None
+        self._runner = None
         self.membership = None
-        tasks = [*self._tasks, *([runner] if runner is not None else [])]
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

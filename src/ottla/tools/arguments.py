@@ -15,6 +15,11 @@ from typing import Any
 
 _HELP_WIDTH = 100
 _NAME_WIDTH_MAX = 38
+_GONE = {
+    "zookeeper": "there is no ZooKeeper any more, give --bootstrap-server host:port of a broker.",
+    "broker-list": "give --bootstrap-server host:port.",
+}
+"""Options that books and scripts still have, and what stands in their place."""
 
 
 class UsageError(Exception):
@@ -168,7 +173,8 @@ class OptionParser:
                 return next(iter(matches.values()))
             if matches:
                 raise UsageError(f"{name} could be any of {', '.join(sorted(matches))}: write more of it.")
-        raise UsageError(f"{name} is not a recognized option")
+        hint = f": {_GONE[name]}" if name in _GONE else ""
+        raise UsageError(f"{name} is not a recognized option{hint}")
 
     def _value_of(self, option: Option, value: str | None, words: list[str]) -> str | None:
         if not option.takes_value:

@@ -279,8 +279,11 @@ def free_port() -> int:
     raise PeerMissing("no free port found on 127.0.0.1")
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float, what: str, pause_s: float = 0.02) -> None:
-    """Wait for a condition; past the deadline an AssertionError names what was awaited.
+def wait_until(
+    condition: Callable[[], object], timeout_s: float, what: str | Callable[[], str], pause_s: float = 0.02
+) -> None:
+    """Wait for a condition; past the deadline an AssertionError names what was awaited, and by a function
+    what was seen last.
 
     In CI all waits are longer: a machine that is busy with other things is no fault of the product.
     """
@@ -288,7 +291,8 @@ def wait_until(condition: Callable[[], object], timeout_s: float, what: str, pau
     deadline = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"gave up after {patience_s:g} s waiting for {what}")
+            awaited = what if isinstance(what, str) else what()
+            raise AssertionError(f"gave up after {patience_s:g} s waiting for {awaited}")
         time.sleep(pause_s)
 
 

@@ -7,7 +7,13 @@ import re
 from pathlib import Path
 from typing import Self
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 
 from tests.interop import peers
 from tests.interop.groups_tool.runner import Ran, Tools
@@ -15,6 +21,7 @@ from tests.interop.peers import BrokerProcess, KafkaBroker, OttlaBroker
 
 NODES = (1, 2, 3)
 JOINING = 4
+MARKED = "alpha"  # the topic whose settings are changed to see how far brokers are
 SECONDS_MAX = 120.0
 SETTINGS = {
     "broker.session.timeout.ms": "6000",
@@ -104,6 +111,8 @@ class Trio:
         }
         self.masks |= {str(node.data): f"(data {id})" for id, node in self.nodes.items()}
         self.masks[str(directory)] = "(side)"
+        self._admins: dict[int, AdminClient] = {}
+        self._changes = 0
 
     def start(self) -> Self:
         for node_id in NODES:
@@ -123,16 +132,16 @@ class Trio:
             node.close()
 
     @property
+    def _live(self) -> list[int]:
+        return [node_id for node_id in NODES if self.nodes[node_id].process is not None]
+
+    @property
     def servers(self) -> str:
-        return ",".join(self.nodes[node_id].bootstrap for node_id in NODES if self.nodes[node_id].process)
+        return ",".join(self.nodes[node_id].bootstrap for node_id in self._live)
 
     @property
     def controllers(self) -> str:
-        return ",".join(
-            f"127.0.0.1:{self.nodes[node_id].controller_port}"
-            for node_id in NODES
-            if self.nodes[node_id].process
-        )
+        return ",".join(f"127.0.0.1:{self.nodes[node_id].controller_port}" for node_id in self._live)
 
     def create(self, topic: str, assignment: list[list[int]], **settings: str) -> None:
         config = {name.replace("_", "."): value for name, value in settings.items()}
@@ -145,8 +154,7 @@ class Trio:
         """Until every live broker says so: the tools ask any of them."""
 
         def is_so(node_id: int) -> bool:
-            admin = AdminClient({"bootstrap.servers": self.nodes[node_id].bootstrap, "log_level": 0})
-            known = admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions
+            known = self._admin_of(node_id).list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions
             if index not in known:
                 return False
             found = known[index]
@@ -154,14 +162,39 @@ class Trio:
                 found.leader == leader and found.replicas == replicas and set(found.isrs) == set(replicas)
             )
 
-        for node_id in NODES:
-            if self.nodes[node_id].process is not None:
-                peers.wait_until(
-                    lambda id=node_id: is_so(id),  # type: ignore[misc]
-                    SECONDS_MAX,
-                    f"{topic}-{index} led by {leader} on {replicas}",
-                    pause_s=0.1,
-                )
+        for node_id in self._live:
+            peers.wait_until(
+                lambda id=node_id: is_so(id),  # type: ignore[misc]
+                SECONDS_MAX,
+                f"{topic}-{index} led by {leader} on {replicas}",
+                pause_s=0.1,
+            )
+
+    def _admin_of(self, node_id: int) -> AdminClient:
+        if node_id not in self._admins:
+            settings = {"bootstrap.servers": self.nodes[node_id].bootstrap, "log_level": 0}
+            self._admins[node_id] = AdminClient(settings)
+        return self._admins[node_id]
+
+    def settle(self) -> None:
+        """Until every broker knows of every change so far: of one more, that is, as they come in order."""
+        self._changes += 1
+        value = str(1000 + self._changes)
+        change = ConfigEntry("flush.messages", value, incremental_operation=AlterConfigOpType.SET)
+        changed = ConfigResource(ConfigResource.Type.TOPIC, MARKED, incremental_configs=[change])
+        self.admin.incremental_alter_configs([changed])[changed].result(SECONDS_MAX)
+        asked = ConfigResource(ConfigResource.Type.TOPIC, MARKED)
+
+        def knows(node_id: int) -> bool:
+            known = self._admin_of(node_id).describe_configs([asked])[asked].result(SECONDS_MAX)
+            return bool(known["flush.messages"].value == value)
+
+        for node_id in self._live:
+            peers.wait_until(
+                lambda id=node_id: knows(id),  # type: ignore[misc]
+                SECONDS_MAX,
+                f"broker {node_id} of {self.kind} to know of change {value}",
+            )
 
     def run(self, main_class: str, command: str, *, through: str = "server") -> Ran:
         """A tool's command, with what is in braces put in; `through`: which kind of listener."""

@@ -69,7 +69,9 @@ class Load:
             self.check()
             return all(self.acknowledged[place] >= goal for place, goal in goals.items())
 
-        peers.wait_until(are_there, SECONDS_MAX, f"{count} acknowledgements everywhere: {self.acknowledged}")
+        peers.wait_until(
+            are_there, SECONDS_MAX, lambda: f"{count} acknowledgements everywhere: {self.acknowledged}"
+        )
 
     def check(self) -> None:
         assert not self._problems, self._problems[:3]
@@ -146,22 +148,25 @@ def committed(bootstrap: str, group: str, places: Iterable[Place]) -> dict[Place
 
 def _of_group(bootstrap: str, group: str, ask: Callable[[Any], list[Any]]) -> list[Any]:
     """Ask the coordinator of a group, again as long as it is elsewhere or loading."""
+    answered: list[Any] = []
     problems: list[object] = []
-    deadline = time.monotonic() + SECONDS_MAX
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+
+    def has_answered() -> bool:
+        try:
+            answered[:] = ask(consumer)
+            problems[:] = [one.error for one in answered if one.error is not None]
+        except KafkaException as error:
+            problems[:] = [error.args[0]]
+        return not problems
+
     try:
-        while time.monotonic() < deadline:
-            try:
-                answered = ask(consumer)
-                problems = [one.error for one in answered if one.error is not None]
-            except KafkaException as error:
-                problems = [error.args[0]]
-            if not problems:
-                return answered
-            time.sleep(0.2)
+        peers.wait_until(
+            has_answered, SECONDS_MAX, lambda: f"the coordinator of {group}: {problems}", pause_s=0.2
+        )
     finally:
         consumer.close()
-    raise AssertionError(f"the coordinator of {group} answered {problems}")
+    return answered
 
 
 class Transactions:
@@ -230,7 +235,9 @@ class Transactions:
             self.check()
             return self.ended >= goal
 
-        peers.wait_until(are_there, SECONDS_MAX, f"{count} more transactions")
+        peers.wait_until(
+            are_there, SECONDS_MAX, lambda: f"{goal} transactions, of which there are {self.ended}"
+        )
 
     def stop(self) -> None:
         self._stop.set()

@@ -87,7 +87,7 @@ class Reassigning:
             said[0] = self.verify(plan)
             return "in progress" not in said[0]
 
-        peers.wait_until(is_done, SECONDS_MAX, f"the plan to be done: {said}", pause_s=0.1)
+        peers.wait_until(is_done, SECONDS_MAX, lambda: f"the plan to be done: {said[0]}", pause_s=0.1)
         assert "rather than" not in said[0], said[0]
         return said[0]
 
@@ -127,10 +127,7 @@ class Reassigning:
             seen[0] = found
             return found[0] in replicas and found[1] == list(replicas) and found[2] == set(replicas)
 
-        deadline = time.monotonic() + SECONDS_MAX
-        while not is_there():
-            assert time.monotonic() < deadline, f"{place} is not on {replicas}: {seen[0]}"
-            time.sleep(0.05)
+        peers.wait_until(is_there, SECONDS_MAX, lambda: f"{place} on {replicas}: {seen[0]}", pause_s=0.05)
 
     def throttles(self, topics: Iterable[str], brokers: Iterable[int]) -> dict[str, str]:
         """Every limit that is set."""
@@ -143,6 +140,15 @@ class Reassigning:
                 if name in _THROTTLES and not entry.is_default and entry.value:
                     found[f"{resource.name} {name}"] = entry.value
         return found
+
+    def wait_until_unthrottled(self, topics: Sequence[str], brokers: Sequence[int]) -> None:
+        """A broker may hear a little later of what the controller has done."""
+        peers.wait_until(
+            lambda: not self.throttles(topics, brokers),
+            SECONDS_MAX,
+            lambda: f"no throttles: {self.throttles(topics, brokers)}",
+            pause_s=0.1,
+        )
 
 
 # Disks

@@ -65,7 +65,9 @@ class Page:
             said[0] = self._run(command)
             return re.search(wanted, said[0], re.MULTILINE) is not None
 
-        peers.wait_until(is_there, SECONDS_MAX, f"{command} to print {wanted}", pause_s=0.2)
+        peers.wait_until(
+            is_there, SECONDS_MAX, lambda: f"{command} to print {wanted}; it printed {said[0]}", pause_s=0.2
+        )
         return said[0]
 
     def file(self, name: str, content: object) -> None:

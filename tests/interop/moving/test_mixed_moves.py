@@ -97,7 +97,9 @@ def test_topics_move_from_kafka_to_ottla_under_load_and_back(controller: str, tm
             transactions.wait_for_more()
             load.stop()
             transactions.stop()
-        assert {tool.placement(place)[0] for place in PLACES} == {1}
+        peers.wait_until(
+            lambda: {tool.placement(place)[0] for place in PLACES} == {1}, SECONDS_MAX, "Kafka to lead all"
+        )
         assert committed(kafka.bootstrap, "readers", list(marks)) == marks
         for place in (("plain", 0), ("plain", 1)):
             assert read_values(kafka.bootstrap, place) == load.written[place]

@@ -117,8 +117,12 @@ def test_a_move_under_load_keeps_to_its_throttle_and_starves_nobody(moving: Movi
             said = tool.wait_until_done(plan)
             assert "Clearing broker-level throttles on brokers 1,2,3,4" in said
             assert "Clearing topic-level throttles on topic heavy" in said
-            assert tool.throttles(["heavy"], BROKERS) == {}
-            assert set(tool.placement(HEAVY)[1]) == {stays, comes}
+            tool.wait_until_unthrottled(["heavy"], BROKERS)
+            peers.wait_until(
+                lambda wanted={stays, comes}: set(tool.placement(HEAVY)[1]) == wanted,  # type: ignore[misc]
+                SECONDS_MAX,
+                f"heavy on {stays} and {comes}",
+            )
             print(f"{rates[-1]:.0f} bytes a second of {limit}; {min(rounds)} acknowledged meanwhile")
             if is_near(rates[-1], limit):
                 break
@@ -167,7 +171,7 @@ def test_a_move_that_is_called_off_leaves_everything_as_it_was(moving: Moving) -
         assert "Successfully cancelled partition reassignment for: stays-0" in tool.cancel(plan)
         tool.wait_until_on(place, [1, 2])
         assert "No partition reassignments found." in tool.listing()
-        assert tool.throttles(["stays"], BROKERS) == {}
+        tool.wait_until_unthrottled(["stays"], BROKERS)
         moving.wait_until_gone(3, place)
         load.wait_for_more()
         load.stop()
@@ -213,7 +217,7 @@ def test_a_replica_moves_to_another_disk_at_the_rate_that_is_set(moving: Moving)
             said = tool.wait_until_done(plan)
             assert "Reassignment of replica disks-0-2 completed successfully." in said
             assert "Clearing broker-level throttles on brokers 1,2,3,4" in said
-            assert tool.throttles(["disks"], BROKERS) == {}
+            tool.wait_until_unthrottled(["disks"], BROKERS)
             peers.wait_until(
                 lambda old=source: not old.exists() and len(logs_of(moving.brokers[2], place)) == 1,  # type: ignore[misc]
                 SECONDS_MAX,

@@ -6,11 +6,14 @@ records in chunks; whatever else the user calls in the midst of one first puts t
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias
 
+from ottla import host
+from ottla.client.cluster import Cluster
 from ottla.client.config import ConsumerSettings
 from ottla.client.consuming import Engine
 from ottla.client.core.buffering import Piece, Reader
@@ -23,6 +26,10 @@ from ottla.records.reader import records_of
 
 log = logging.getLogger(__name__)
 
+CLOSE_SECONDS = 30.0
+LEAVE_SECONDS_MAX = 5.0
+WAIT_SECONDS_MAX = 60.0  # between two looks around of a poll that has no end
+
 if TYPE_CHECKING:  # a Consumer without [K, V] has keys and values of any type; Python has that from 3.13 on
     from typing_extensions import TypeVar
 
@@ -34,6 +41,7 @@ else:
     K = TypeVar("K")
     V = TypeVar("V")
 
+Told: TypeAlias = Callable[[list[TopicPartition]], Any]
 Partitions: TypeAlias = Iterable[TopicPartition | tuple[str, int]]
 Offsets: TypeAlias = Mapping[Any, OffsetAndMetadata | int] | ConsumerRecord[Any, Any]
 
@@ -347,3 +355,35 @@ def _deserializers(settings: ConsumerSettings) -> tuple[Deserialize | None, Dese
         deserializer_of(settings.key_deserializer, "key.deserializer"),
         deserializer_of(settings.value_deserializer, "value.deserializer"),
     )
+
+
+def engine_of(
+    consumer: ConsumerBase[Any, Any], settings: ConsumerSettings, ring: Callable[[], None]
+) -> Engine:
+    """An engine on this machine, for the loop that runs now."""
+    cluster = Cluster(settings, clock=host.HostClock(), network=host.HostNetwork(), random=host.HostRandom())
+    return Engine(settings, cluster, consumer._open, lambda: _assignors(settings), ring)
+
+
+def _assignors(settings: ConsumerSettings) -> Any:
+    from ottla.client.core.assignors import assignors_of
+
+    return assignors_of(settings.partition_assignment_strategy)
+
+
+async def bounded(work: Coroutine[Any, Any, None], seconds: float) -> None:
+    """Do it for so long at most."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        log.warning("The consumer did not hear from the brokers in time when it closed.")
+
+
+def place(offset: int | OffsetAndMetadata) -> tuple[int, int | None]:
+    at, epoch = (
+        (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, None)
+    )
+    if at < 0:
+        raise ValueError(f"Offset {at} is below zero: use seek_to_beginning or seek_to_end for the edges.")
+    return at, epoch

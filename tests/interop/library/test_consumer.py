@@ -93,7 +93,8 @@ def test_an_iteration_stands_behind_the_record_in_hand(cluster: LibraryCluster) 
         assert found is not None
         assert found.offset == 10
         assert consumer.position(partition) == 10
-        assert numbers_of(consumer.records(idle_timeout=2)) == list(range(10, 30))
+        assert numbers_of(read(consumer, 20)) == list(range(10, 30))
+        assert list(consumer.records(idle_timeout=0.1)) == []
 
 
 def test_a_record_that_was_not_done_with_comes_again(cluster: LibraryCluster) -> None:

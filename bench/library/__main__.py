@@ -29,6 +29,8 @@ DOCS = ROOT / "docs"
 SLOW = (AIOKAFKA, KAFKA_PYTHON)
 WIDTH_WITHOUT_TERMINAL = 180
 TASK_SECONDS_MAX = 170
+SPARE_RECORDS = 20_000
+"""More than is read, so that nobody waits for a last chunk that would not be full."""
 _numbers = itertools.count()
 
 
@@ -41,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results.measurements += Results.read(path).measurements
     else:
         rows = [row for row in ROWS if _is_chosen(row, options)]
-        results = _run(rows, options.rounds, options.quick, console)
+        if options.nice:
+            machine.set_niceness(options.nice)
+        results = _run(rows, options.rounds, options.quick, options.patience, console)
         path = RESULTS / time.strftime("library-%Y%m%d-%H%M%S.json")
         results.write(path)
         plot(results, path.with_suffix(".png"))
@@ -60,6 +64,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rows", type=lambda text: text.split(","), help="names of rows, with commas between"
     )
+    parser.add_argument(
+        "--nice",
+        type=int,
+        default=0,
+        help="run all alike with this niceness; only root may give a negative one",
+    )
+    parser.add_argument(
+        "--patience", type=float, default=0.0, help="wait up to so many seconds for a quiet machine"
+    )
     parser.add_argument("--long", action="store_true", help="also what takes minutes: memory")
     parser.add_argument("--read", type=Path, nargs="*", help="show earlier runs again, together")
     parser.add_argument("--publish", action="store_true", help="write docs/benchmarks-clients.md")
@@ -72,7 +85,7 @@ def _is_chosen(row: Row, options: argparse.Namespace) -> bool:
     return options.long or not row.is_long
 
 
-def _run(rows: Sequence[Row], rounds: int, is_quick: bool, console: Console) -> Results:
+def _run(rows: Sequence[Row], rounds: int, is_quick: bool, patience_s: float, console: Console) -> Results:
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as temporary:
         facts = machine.facts(Path(temporary))
     facts["clients"] = ", ".join(f"{name} {version(name)}" for name in ("confluent-kafka", *SLOW))
@@ -90,11 +103,12 @@ def _run(rows: Sequence[Row], rounds: int, is_quick: bool, console: Console) -> 
                 task = Task(
                     bootstrap=broker.bootstrap_servers,
                     topic=filled[row.size],
-                    records=largest,
+                    records=largest + SPARE_RECORDS,
                     size=row.size,
                 )
                 _child(OTTLA, "send", task)
             for number in range(rounds):
+                machine.wait_for_quiet(patience_s)
                 for client in row.clients:
                     task = Task(
                         bootstrap=broker.bootstrap_servers,

@@ -53,40 +53,19 @@ from ottla.wire.errors import (
     UnsupportedVersion,
     VoterNotFound,
 )
+from tests.interop.library.admin_support import PATIENCE_MS, made
 from tests.interop.library.support import LibraryCluster, eventually, unique
-
-PATIENCE_MS = 120_000
 
 
 @pytest.fixture
 def admin(cluster: LibraryCluster) -> Iterator[Admin]:
-    with Admin(cluster.bootstrap, default_api_timeout_ms=PATIENCE_MS) as made:
-        yield made
+    with Admin(cluster.bootstrap, default_api_timeout_ms=PATIENCE_MS) as client:
+        yield client
 
 
 @pytest.fixture
 def other(cluster: LibraryCluster) -> AdminClient:
     return AdminClient({"bootstrap.servers": cluster.bootstrap})
-
-
-def made(admin: Admin, cluster: LibraryCluster, name: str, partitions: int = 1, **configs: str) -> str:
-    """A new topic, known to all brokers and with leaders."""
-    topic = unique(name)
-    settings = {key.replace("_", "."): value for key, value in configs.items()}
-    admin.create_topics([NewTopic(topic, partitions, cluster.replication, configs=settings)]).all()
-    keys = [TopicPartition(topic, index) for index in range(partitions)]
-    nodes = len(admin.describe_cluster().nodes)
-
-    def is_known() -> bool:
-        # Any broker may be asked: each must have heard of the topic, and its leaders must lead.
-        return all(
-            not admin.list_offsets(dict.fromkeys(keys, OffsetSpec.LATEST)).failed
-            and not admin.describe_topics([topic]).failed
-            for _ in range(2 * nodes)
-        )
-
-    eventually(is_known, f"{topic} on all brokers")
-    return topic
 
 
 def write(cluster: LibraryCluster, topic: str, timestamps: list[int], partition: int = 0) -> None:
@@ -222,20 +201,23 @@ def test_settings_are_changed_one_by_one_and_read_with_their_sources(
         }
     ).all()
 
-    def told() -> dict[str, Any]:
-        return admin.describe_configs([resource], include_synonyms=True).result(resource)
+    def changed() -> Any:
+        told = admin.describe_configs([resource], include_synonyms=True).result(resource)
+        return told if told["segment.bytes"].value == "2097152" else None
 
-    eventually(lambda: told()["segment.bytes"].value == "2097152", "the new value on every broker")
-    eventually(lambda: told()["cleanup.policy"].value == "delete,compact", "both policies")
-    found = told()
+    found = eventually(changed, "the new values")
+    assert found["cleanup.policy"].value == "delete,compact"
     assert found["segment.bytes"].source is ConfigSource.DYNAMIC_TOPIC_CONFIG
     assert found["segment.bytes"].synonyms[0].name == "segment.bytes"
     assert found["retention.ms"].is_default
-    theirs = other.describe_configs([ConfigResource(ConfluentResourceType.TOPIC, topic)], request_timeout=60)
-    for their in theirs.values():
-        assert {name: entry.value for name, entry in found.items()} == {
-            name: entry.value for name, entry in their.result(120).items()
-        }
+    values_here = {name: entry.value for name, entry in found.items()}
+
+    def theirs() -> dict[str, Any]:
+        asked = ConfigResource(ConfluentResourceType.TOPIC, topic)
+        (future,) = other.describe_configs([asked], request_timeout=60).values()
+        return {name: entry.value for name, entry in future.result(120).items()}
+
+    eventually(lambda: theirs() == values_here, "another client to see the same values")
     only = admin.describe_configs([resource], names=["segment.bytes"], include_documentation=True)
     assert list(only.result(resource)) == ["segment.bytes"]
     assert only.result(resource)["segment.bytes"].documentation
@@ -291,9 +273,11 @@ def test_brokers_loggers_groups_and_client_metrics_have_settings_too(
     )
     assert described()[broker_resource(node)]["node.id"].is_read_only
     assert described()[logger]
-    listed = admin.list_config_resources([ResourceType.GROUP, ResourceType.CLIENT_METRICS])
-    assert {group, metrics} <= set(listed)
-    assert metrics in admin.list_config_resources([ResourceType.CLIENT_METRICS])
+    kinds_asked = [ResourceType.GROUP, ResourceType.CLIENT_METRICS]
+    eventually(lambda: {group, metrics} <= set(admin.list_config_resources(kinds_asked)), "both resources")
+    eventually(
+        lambda: metrics in admin.list_config_resources([ResourceType.CLIENT_METRICS]), "the metrics' settings"
+    )
     admin.incremental_alter_configs(
         {
             broker_resource(): {"log.cleaner.backoff.ms": None},
@@ -375,15 +359,17 @@ def test_records_are_deleted_up_to_an_offset(admin: Admin, cluster: LibraryClust
 
 
 def test_the_cluster_is_described_as_another_client_describes_it(admin: Admin, other: AdminClient) -> None:
-    ours = admin.describe_cluster(include_authorized_operations=True, include_fenced_brokers=True)
-    theirs = other.describe_cluster(request_timeout=60).result(120)
+    def described() -> Any:
+        ours = admin.describe_cluster(include_authorized_operations=True, include_fenced_brokers=True)
+        theirs = other.describe_cluster(request_timeout=60).result(120)
+        assert ours.cluster_id == theirs.cluster_id
+        same = {(node.id, node.host, node.port) for node in ours.nodes} == {
+            (node.id, node.host, node.port) for node in theirs.nodes
+        }
+        return ours if same and not any(node.is_fenced for node in ours.nodes) else None
 
-    assert ours.cluster_id == theirs.cluster_id
-    assert {(node.id, node.host, node.port) for node in ours.nodes} == {
-        (node.id, node.host, node.port) for node in theirs.nodes
-    }
+    ours = eventually(described, "all brokers, by both clients")
     assert ours.controller in ours.nodes
-    assert not any(node.is_fenced for node in ours.nodes)
     assert values.AclOperation.CREATE in (ours.authorized_operations or ())
 
 
@@ -477,9 +463,13 @@ def test_controllers_are_asked_directly(admin: Admin) -> None:
     servers = ",".join(f"{one.host}:{one.port}" for ends in quorum.endpoints.values() for one in ends)
 
     with Admin(bootstrap_controllers=servers, default_api_timeout_ms=PATIENCE_MS) as direct:
-        cluster = direct.describe_cluster()
-        assert cluster.controller is not None
-        assert cluster.controller.id == direct.describe_metadata_quorum().leader_id
+        eventually(
+            lambda: (
+                (active := direct.describe_cluster().controller) is not None
+                and active.id == direct.describe_metadata_quorum().leader_id
+            ),
+            "the active controller",
+        )
         assert direct.describe_features().finalized == admin.describe_features().finalized
         assert direct.list_partition_reassignments() == {}
         resource = broker_resource()

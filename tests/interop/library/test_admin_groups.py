@@ -28,15 +28,14 @@ from ottla.wire.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from tests.interop.library.support import LibraryCluster, eventually, make_topic, unique
-
-PATIENCE_MS = 120_000
+from tests.interop.library.admin_support import PATIENCE_MS, made
+from tests.interop.library.support import LibraryCluster, eventually, unique
 
 
 @pytest.fixture
 def admin(cluster: LibraryCluster) -> Iterator[Admin]:
-    with Admin(cluster.bootstrap, default_api_timeout_ms=PATIENCE_MS) as made:
-        yield made
+    with Admin(cluster.bootstrap, default_api_timeout_ms=PATIENCE_MS) as client:
+        yield client
 
 
 @contextlib.contextmanager
@@ -70,7 +69,7 @@ def member(cluster: LibraryCluster, group: str, topic: str, **more: Any) -> Iter
 def test_a_group_is_listed_described_and_kept_while_it_has_members(
     admin: Admin, cluster: LibraryCluster, protocol: str, kind: GroupType
 ) -> None:
-    topic, group = make_topic(cluster, "members", 2), unique("group")
+    topic, group = made(admin, cluster, "members", 2), unique("group")
     keys = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     with member(cluster, group, topic, group_protocol=protocol) as consumer:
         consumer.commit(offsets=[ConfluentPartition(topic, 0, 5)], asynchronous=False)
@@ -106,7 +105,7 @@ def test_a_group_is_listed_described_and_kept_while_it_has_members(
 
 
 def test_offsets_are_set_and_forgotten_without_members(admin: Admin, cluster: LibraryCluster) -> None:
-    topic, group, unused = make_topic(cluster, "offsets", 3), unique("simple"), unique("unused")
+    topic, group, unused = made(admin, cluster, "offsets", 3), unique("simple"), unique("unused")
     keys = [TopicPartition(topic, index) for index in range(3)]
     missing = TopicPartition(unique("missing"), 0)
 
@@ -133,7 +132,7 @@ def test_offsets_are_set_and_forgotten_without_members(admin: Admin, cluster: Li
 def test_static_members_are_removed_by_name_and_all_members_at_once(
     admin: Admin, cluster: LibraryCluster
 ) -> None:
-    topic, group = make_topic(cluster, "removed", 1), unique("static")
+    topic, group = made(admin, cluster, "removed", 1), unique("static")
     instance = unique("instance")
     with member(cluster, group, topic, group_instance_id=instance):
         results = admin.remove_members(group, [instance, "nobody"])
@@ -164,7 +163,7 @@ def open_transaction(cluster: LibraryCluster, topic: str, name: str) -> Iterator
 
 
 def test_an_open_transaction_is_seen_from_all_sides_and_ended(admin: Admin, cluster: LibraryCluster) -> None:
-    topic, name, unknown = make_topic(cluster, "open"), unique("transaction"), unique("unknown")
+    topic, name, unknown = made(admin, cluster, "open"), unique("transaction"), unique("unknown")
     key = TopicPartition(topic, 0)
     with open_transaction(cluster, topic, name) as producer:
         described = eventually(
@@ -206,7 +205,7 @@ def test_an_open_transaction_is_seen_from_all_sides_and_ended(admin: Admin, clus
 def test_a_transaction_that_hangs_in_a_partition_is_aborted_there(
     admin: Admin, cluster: LibraryCluster
 ) -> None:
-    topic, name = make_topic(cluster, "hanging"), unique("hanging")
+    topic, name = made(admin, cluster, "hanging"), unique("hanging")
     key = TopicPartition(topic, 0)
     with open_transaction(cluster, topic, name) as producer:
         (state,) = eventually(lambda: admin.describe_producers([key]).result(key), "the producer")
@@ -221,7 +220,7 @@ def test_a_transaction_that_hangs_in_a_partition_is_aborted_there(
 
 
 def test_producers_are_fenced_by_their_transactional_ids(admin: Admin, cluster: LibraryCluster) -> None:
-    topic, name, fresh = make_topic(cluster, "fenced"), unique("fenced"), unique("fresh")
+    topic, name, fresh = made(admin, cluster, "fenced"), unique("fenced"), unique("fresh")
     with open_transaction(cluster, topic, name) as producer:
         before = admin.describe_transactions([name]).result(name)
 

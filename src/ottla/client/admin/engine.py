@@ -304,14 +304,16 @@ class Engine:
         delay_ms = self._backoff.delay_ms(attempt)
         if attempt >= self.settings.retries or deadline.remaining_ms <= delay_ms:
             raise timed_out(name, error, deadline, attempt + 1) from error
+        if isinstance(error, Disconnected):
+            self.cluster.request_refresh()  # who was there may be gone, and others do its work
         await asyncio.sleep(delay_ms / 1000)
         if isinstance(error, NotController | NodeUnknown):
-            await self._look_around()
+            await self._look_around(deadline)
 
-    async def _look_around(self) -> None:
+    async def _look_around(self, deadline: Deadline) -> None:
         """Learn anew who is there. A failure is of no interest: the next try meets it."""
         try:
-            await self.cluster.refresh()
+            await self.cluster.refresh(timeout_ms=max(1, deadline.remaining_ms))
         except FAILURES:
             return
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.client.admin.configs import ConfigEntry, ConfigSource
 from ottla.client.admin.engine import FAILURES, Deadline, Engine, Role
 from ottla.client.admin.permissions import AclOperation, operations_of
 from ottla.client.admin.results import Results, failure
@@ -31,6 +30,9 @@ from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+if TYPE_CHECKING:
+    from ottla.client.admin.configs import ConfigEntry
 
 V = TypeVar("V")
 
@@ -168,6 +170,8 @@ def read_created(names: Collection[str], answer: CreateTopicsResponse) -> dict[s
 
 
 def _created(told: CreateTopicsResponse.CreatableTopicResult) -> CreatedTopic:
+    from ottla.client.admin.configs import ConfigEntry, ConfigSource
+
     configs = {
         one.name: ConfigEntry(
             one.name, one.value, ConfigSource(one.config_source), one.read_only, one.is_sensitive
@@ -361,11 +365,19 @@ async def describe_topics(
     if not wanted:
         return Results({})
     try:
-        return await _describe_in_pages(engine, wanted, partitions_per_answer, deadline)
+        described = await _describe_in_pages(engine, wanted, partitions_per_answer, deadline)
     except UnsupportedVersion:
         return await _describe_at_once(engine, wanted, include_authorized_operations, deadline)
     except FAILURES as error:
         return Results(dict.fromkeys(wanted, error))
+    if include_authorized_operations:
+        return described
+    return Results({name: _without_operations(outcome) for name, outcome in described.items()})
+
+
+def _without_operations(outcome: TopicDescription | Exception) -> TopicDescription | Exception:
+    """Brokers tell of operations in pages whether they are asked to or not."""
+    return outcome if isinstance(outcome, Exception) else replace(outcome, authorized_operations=None)
 
 
 async def _describe_in_pages(

@@ -52,15 +52,19 @@ class FakeCluster:
         self.view = ClusterView(brokers=self.nodes, controller_id=0)
         self.asked: list[tuple[int, Any]] = []
         self.refreshed = 0
+        self.refreshes_requested = 0
         self.started = 0
         self.served: dict[int, range] = {}
 
     async def start(self, *, timeout_ms: float | None = None) -> None:
         self.started += 1
 
-    async def refresh(self) -> ClusterView:
+    async def refresh(self, *, timeout_ms: float | None = None) -> ClusterView:
         self.refreshed += 1
         return self.view
+
+    def request_refresh(self) -> None:
+        self.refreshes_requested += 1
 
     async def close(self) -> None: ...
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from tests.unit.client.admin.support import ANY, CONTROLLER, engine_of, metadata_of, run
+from tests.unit.client.support import Script
 
+from ottla.client.admin import AsyncAdmin
 from ottla.client.admin.configs import broker_resource, describe_configs, topic_resource
 from ottla.client.admin.nodes import describe_cluster, unregister_broker
 from ottla.client.admin.offsets import OffsetSpec, delete_records, list_offsets
@@ -91,6 +93,28 @@ def test_a_lost_connection_is_tried_again() -> None:
 
     assert run(list_topics(engine)) == {}
     assert len(cluster.asked) == 3
+    assert cluster.refreshes_requested == 2
+
+
+def test_a_controller_that_died_is_left_for_the_one_that_metadata_names_next() -> None:
+    async def scenario(dead: Script, alive: Script) -> None:
+        dead.known = alive.known = {1: dead.port, 2: alive.port}
+        async with AsyncAdmin(f"{dead.address},{alive.address}", retry_backoff_ms=1) as admin:
+            await admin.list_topics()
+            await dead.stop()
+            alive.node_id = 2
+            assert (await admin.create_topics(["t"])).failed == {}
+
+    def answer(script: Script, version: int, request: Any) -> Any:
+        if request.NAME == "CreateTopicsRequest":
+            return created(0)[0]
+        return None
+
+    async def both() -> None:
+        async with Script(answer, node_id=1) as dead, Script(answer, node_id=1) as alive:
+            await scenario(dead, alive)
+
+    run(both())
 
 
 def test_refused_credentials_are_told_at_once() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.client.admin.support import engine_of, metadata_of, run
 
+from ottla.client.admin.permissions import AclOperation
 from ottla.client.admin.topics import (
     NewPartitions,
     NewTopic,
@@ -125,6 +126,21 @@ def test_replicas_on_brokers_that_are_gone_are_shown_without_a_host() -> None:
     assert partition.leader == Node(1, "host1", 9092)
     assert partition.replicas == (Node(1, "host1", 9092), Node(9, "", -1))
     assert partition.elr is None
+
+
+def test_operations_that_were_not_asked_for_are_not_told() -> None:
+    def answer(node: int, request: Any) -> Any:
+        if request.NAME == "MetadataRequest":
+            return metadata_of(request, {})
+        page = page_of(request, {"t": 1})
+        page.topics[0].topic_authorized_operations = 1 << 3
+        return page
+
+    engine, _ = engine_of(answer)
+
+    assert run(describe_topics(engine, ["t"])).result("t").authorized_operations is None
+    asked = run(describe_topics(engine, ["t"], include_authorized_operations=True)).result("t")
+    assert asked.authorized_operations == frozenset({AclOperation.READ})
 
 
 def test_brokers_without_pages_are_asked_by_their_metadata() -> None:

@@ -85,10 +85,10 @@ cdef class RecordReader:
         after=Py_ssize_t,
         offset=cython.longlong,
     )
-    cdef _take(self, list out, Py_ssize_t count)
+    cdef int _take(self, list out, Py_ssize_t count) except -1
 
     @cython.locals(timestamp=cython.longlong)
-    cdef _add(self, list out, const unsigned char *raw, long long *notes, long long offset)
+    cdef int _add(self, list out, const unsigned char *raw, long long *notes, long long offset) except -1
 
     cdef _deserialize(self, deserializer, part, data, headers, offset)
 
@@ -96,7 +96,7 @@ cdef class RecordReader:
 
     cdef _legacy_record(self, offset, timestamp, key, value)
 
-cdef _set(record, Py_ssize_t index, field)
+cdef void _set(record, Py_ssize_t index, field) noexcept
 
 cdef _fill_bytes(Binaries column, bytes data)
 

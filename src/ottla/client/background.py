@@ -18,6 +18,20 @@ from ottla.client.errors import Closed, Forked, TimedOut
 
 _T = TypeVar("_T")
 _STOP_SECONDS_MAX = 10.0
+_SLICE_SECONDS = 0.5
+
+
+def wait_in_slices(wait: Callable[[float], bool], timeout: float | None) -> bool:
+    """Wait for something, in short waits one after the other; whether it came within `timeout` seconds.
+
+    Ctrl-C that comes in the moment before a thread falls asleep is heard only when it wakes up.
+    """
+    left = timeout
+    while left is None or left > _SLICE_SECONDS:
+        if wait(_SLICE_SECONDS):
+            return True
+        left = None if left is None else left - _SLICE_SECONDS
+    return wait(left)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -118,16 +132,24 @@ class Background:
                 f"A callback of the {self._name} called something that waits: hand it to another thread."
             )
         future = self.submit(work)
+
+        def is_over(seconds: float) -> bool:
+            try:
+                future.exception(seconds)
+            except concurrent.futures.TimeoutError:
+                return False
+            except concurrent.futures.CancelledError:
+                return True
+            return True
+
         try:
-            return future.result(timeout)
-        except concurrent.futures.TimeoutError as error:
-            if future.done():
-                raise
-            future.cancel()
-            raise TimedOut(f"The {self._name} was not done within {timeout:g} s.") from error
+            if wait_in_slices(is_over, timeout):
+                return future.result()
         except BaseException:
             future.cancel()
             raise
+        future.cancel()
+        raise TimedOut(f"The {self._name} was not done within {timeout:g} s.")
 
     def stop(self) -> None:
         """End the loop and its thread. Harmless where it never ran, and in a forked child."""

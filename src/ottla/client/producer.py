@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
-from ottla.client.background import Background
+from ottla.client.background import Background, wait_in_slices
 from ottla.client.config import ProducerSettings
 from ottla.client.core.accumulator import NEEDS_TOPIC, Batch, Delivery, DeliveryReport
 from ottla.client.core.partitioners import partitioner_of
@@ -356,7 +356,7 @@ class Producer(_ProducerBase):
             raise RuntimeError("A callback of the producer cannot wait for a table: nothing would send it.")
         done = threading.Event()
         batch.on_done(done.set)
-        return done.wait(timeout)
+        return wait_in_slices(done.wait, timeout)
 
     def _block(self, delivery: Delivery, timeout: float | None) -> None:
         if self._background.is_inside:
@@ -367,7 +367,7 @@ class Producer(_ProducerBase):
             done = threading.Event()
             delivery.batch.on_done(done.set)
             left = None if deadline is None else max(deadline - self._clock.monotonic(), 0.0)
-            if not done.wait(left) and not delivery.done():
+            if not wait_in_slices(done.wait, left) and not delivery.done():
                 raise TimedOut(f"The record was not acknowledged within {timeout:g} s.")
 
     def flush(self, timeout: float | None = None) -> None:

@@ -73,6 +73,7 @@ GUARDED = """
 # Every buffer ends where an unreadable page begins, so that one byte read too far ends this process.
 import ctypes, mmap, random
 from ottla.records import KERNEL, kernel
+from ottla.records.columns import Columns
 from ottla.records.reader import records_of
 from ottla.wire.errors import CorruptMessage
 from tests.unit.records.samples import batch_of
@@ -110,6 +111,7 @@ for _ in range(20_000):
     view[:] = whole
     try:
         read += len(records_of("t", 0, view, from_offset=0, check_crcs=False).take(9)) > 0
+        records_of("t", 0, view, from_offset=0, check_crcs=False).fill(Columns(), 9)
     except CorruptMessage:
         pass
 print("walked", walked, read)

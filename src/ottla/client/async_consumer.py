@@ -171,11 +171,8 @@ class AsyncConsumer(ConsumerBase[K, V]):
             iteration = await self._await(self._take_chunk, idle_timeout)
             if iteration is None:
                 return
-            for record in self._seen(iteration):
-                iteration.last = record
+            for record in iteration.records:
                 yield record
-                if self._iteration is not iteration:
-                    break
             self._done(iteration)
 
     async def batches(

@@ -86,7 +86,8 @@ class Consumer(ConsumerBase[K, V]):
         return engine
 
     def _kick_engine(self) -> None:
-        self._background.soon(self._engine.kick)
+        if self._engine.waits_for_user:
+            self._background.soon(self._engine.kick)
 
     # Getting at the loop.
 
@@ -214,11 +215,7 @@ class Consumer(ConsumerBase[K, V]):
                 iteration = self._await(self._take_chunk, idle_timeout)
             if iteration is None:
                 return
-            for record in self._seen(iteration):
-                iteration.last = record
-                yield record
-                if self._iteration is not iteration:
-                    break
+            yield from iteration.records
             self._done(iteration)
 
     def batches(

@@ -108,7 +108,7 @@ class Interceptors:
     def consume(self, records: list[Any]) -> list[Any]:
         for call in self._consume:
             try:
-                records = call(records)
+                records = list(call(records))
             except Exception:
                 log.exception("An interceptor failed on consumed records; they go on without it.")
         return records
@@ -125,15 +125,29 @@ class Interceptors:
         return bool(self._consume)
 
 
-class _Iteration:
-    """Where an iteration stands in its chunk."""
+class Iteration:
+    """Where an iteration stands in its chunk.
 
-    __slots__ = ("chunk", "last", "piece")
+    The user's loop runs over `records`, a plain iterator of a list, so nothing is done for each record; how
+    far it came is asked of the iterator, and it is moved to its end when the chunk is left.
+    """
 
-    def __init__(self, piece: Piece, chunk: list[Any]) -> None:
+    __slots__ = ("_shown", "chunk", "piece", "records")
+
+    def __init__(self, piece: Piece, chunk: list[Any], shown: list[Any]) -> None:
         self.piece = piece
-        self.chunk = chunk
-        self.last: Any = None
+        self.chunk = chunk  # as it was taken
+        self._shown = shown  # as interceptors leave it
+        self.records: Any = iter(shown)
+
+    def leave(self, *, again: bool) -> int:
+        """End it. How many records of the chunk are done with; `again`: without the one in hand."""
+        given = len(self._shown) - self.records.__length_hint__()
+        self.records.__setstate__(len(self._shown))
+        if given == 0:
+            return 0
+        last = self._shown[given - 1]
+        return next(i for i, record in enumerate(self.chunk) if record.offset == last.offset) + (not again)
 
 
 class ConsumerBase(Generic[K, V]):
@@ -147,7 +161,7 @@ class ConsumerBase(Generic[K, V]):
         self._settings = settings
         self._callbacks = Callbacks()
         self._interceptors = Interceptors(settings.interceptor_classes)
-        self._iteration: _Iteration | None = None
+        self._iteration: Iteration | None = None
         self._is_subscribed = False
         self._telling: frozenset[TopicPartition] = frozenset()  # what a listener hears of just now
         self._is_closed = False
@@ -207,16 +221,15 @@ class ConsumerBase(Generic[K, V]):
         self._engine.counters["records"] += len(found)
         return self._interceptors.consume(found) if self._interceptors.is_consuming else found
 
-    def _take_chunk(self) -> _Iteration | None:
+    def _take_chunk(self) -> Iteration | None:
         """The next records for an iteration, of one partition."""
         took = self._engine.buffer.take(self._settings.max_poll_records, hold=True)
         if took is None:
             return None
         piece, records = took
         self._engine.counters["records"] += len(records)
-        if piece.reader is not None and piece.reader.exhausted:
-            self._wake_engine()
-        self._iteration = _Iteration(piece, records)
+        shown = self._interceptors.consume(records) if self._interceptors.is_consuming else records
+        self._iteration = Iteration(piece, records, shown)
         return self._iteration
 
     def _settle(self, *, again: bool = False) -> None:
@@ -224,18 +237,19 @@ class ConsumerBase(Generic[K, V]):
         iteration, self._iteration = self._iteration, None
         if iteration is None:
             return
-        chunk, last = iteration.chunk, iteration.last
-        index = 0
-        if last is not None:
-            index = next(i for i, record in enumerate(chunk) if record.offset == last.offset) + (not again)
-        before = chunk[index - 1] if index else None
-        self._engine.buffer.give_back(iteration.piece, before, chunk[index:])
+        index = iteration.leave(again=again)
+        before = iteration.chunk[index - 1] if index else None
+        self._engine.buffer.give_back(iteration.piece, before, iteration.chunk[index:])
+        self._wake_engine()
 
-    def _done(self, iteration: _Iteration) -> None:
+    def _done(self, iteration: Iteration) -> None:
         """An iteration has gone through its chunk."""
         if self._iteration is iteration:
             self._iteration = None
             self._engine.buffer.release(iteration.piece)
+            reader = iteration.piece.reader
+            if reader is not None and reader.exhausted:
+                self._wake_engine()
 
     def _next_trouble(self) -> None:
         """Raise what the user must see."""
@@ -248,11 +262,6 @@ class ConsumerBase(Generic[K, V]):
             raise group.errors.popleft()
         if engine.errors:
             raise engine.errors.pop(0)
-
-    def _seen(self, iteration: _Iteration) -> list[Any]:
-        """The chunk as interceptors leave it."""
-        chunk = iteration.chunk
-        return self._interceptors.consume(chunk) if self._interceptors.is_consuming else chunk
 
     def _take_bytes(self) -> Fetched | None:
         took = self._engine.buffer.take_piece()

@@ -71,6 +71,7 @@ class Engine:
         self.counters: Counter[str] = Counter(dict.fromkeys(COUNTERS, 0))
         self.is_alert = False
         self.is_polling = False
+        self.waits_for_user = True  # there is something to ask for when the user has made room in the buffer
         self.polled_at = cluster.clock.monotonic()
         self.positions = Positions(Reset.parse(settings.auto_offset_reset))
         self.buffer = Buffer(open_reader)
@@ -195,6 +196,7 @@ class Engine:
     async def _run(self) -> None:
         while True:
             self._kick.clear()
+            self.waits_for_user = True  # until it is known: the user may take records at any moment
             now_ms = self.now_ms
             if (error := self.positions.settle_failures()) is not None:
                 self.fail(error)
@@ -204,6 +206,7 @@ class Engine:
                 if node not in self._fetches:
                     self._fetches.add(node)
                     self._spawn(self._fetch(node, wanted))
+            self.waits_for_user = self.fetching.is_holding or self.positions.wait_for_user()
             if self.positions.states and self.fetching.without_leader(view, now_ms):
                 self.cluster.request_refresh()
             retry_ms = self.fetching.next_retry_ms(now_ms)

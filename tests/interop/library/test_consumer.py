@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka import TopicPartition as ConfluentPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from ottla import Consumer, OffsetAndMetadata, TopicPartition, aio
 from ottla.client.errors import Closed, ConfigError, Forked, NoOffset, TimedOut, WokenUp
@@ -254,15 +254,20 @@ def test_read_committed_sees_only_what_was_committed(cluster: LibraryCluster) ->
         assert numbers_of(read(stable, 1)) == [99]
 
 
-@pytest.mark.parametrize(
-    ("protocol", "is_compiled"), [("classic", False), ("consumer", True), ("consumer", False)]
-)
-def test_a_pattern_follows_topics_that_come_later(
-    cluster: LibraryCluster, protocol: str, is_compiled: bool
-) -> None:
+def test_a_pattern_in_words_of_the_broker_is_matched_there(cluster: LibraryCluster) -> None:
+    topics = [make_topic(cluster, "pattern") for _ in range(3)]
+    for number, topic in enumerate(topics):
+        fill(cluster.bootstrap, topic, [number])
+    with consumer_of(cluster, group_id=unique("g"), group_protocol="consumer") as consumer:
+        consumer.subscribe(pattern=f"({topics[0]}|(?P<other>{topics[2]}))")
+        assert sorted(numbers_of(read(consumer, 2))) == [0, 2]
+        assert {partition.topic for partition in consumer.assignment} == {topics[0], topics[2]}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_pattern_follows_topics_that_come_later(cluster: LibraryCluster, protocol: str) -> None:
     first = make_topic(cluster, "consumed")
-    text = f"{first}(-more)?"
-    pattern = re.compile(text) if is_compiled else text
+    pattern = re.compile(f"{first}(-more)?")
     settings: dict[str, Any] = {
         "metadata_max_age_ms": 500,
         "group_protocol": protocol,
@@ -272,8 +277,6 @@ def test_a_pattern_follows_topics_that_come_later(
         consumer.subscribe(pattern=pattern)
         fill(cluster.bootstrap, first, [1])
         assert numbers_of(read(consumer, 1)) == [1]
-        from confluent_kafka.admin import NewTopic
-
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         for future in admin.create_topics([NewTopic(f"{first}-more", 1, cluster.replication)]).values():
             future.result(WAIT_SECONDS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
 
 import pytest
 
@@ -230,6 +231,49 @@ def test_an_error_of_a_listener_reaches_the_user_and_the_rebalance_goes_on(clust
         with pytest.raises(LookupError):
             read(consumer, 1)
         assert numbers_of(read(consumer, 1)) == [1]
+
+
+class OldestTakesAll:
+    """An own assignor: the member that sorts first gets everything."""
+
+    name = "oldest-takes-all"
+    protocol: Literal["eager"] = "eager"
+
+    def __init__(self) -> None:
+        self.got: list[frozenset[TopicPartition]] = []
+
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        return b"note"
+
+    def assign(self, view: Any, members: Mapping[str, Any]) -> dict[str, list[TopicPartition]]:
+        assert {member.user_data for member in members.values()} == {b"note"}
+        topics = {topic for member in members.values() for topic in member.topics}
+        everything = [TopicPartition(t, one.index) for t in topics for one in view.topics[t].partitions]
+        return {member: everything if member == min(members) else [] for member in members}
+
+    def on_assignment(self, partitions: Any, user_data: bytes | None, generation: int) -> None:
+        self.got.append(frozenset(partitions))
+
+
+def test_an_own_assignor_decides(cluster: LibraryCluster) -> None:
+    topic = make_topic(cluster, "own", 2)
+    group = unique("g")
+    assignors = [OldestTakesAll(), OldestTakesAll()]
+    with (
+        Member(cluster, group, topic, partition_assignment_strategy=[assignors[0]]) as first,
+        Member(cluster, group, topic, partition_assignment_strategy=[assignors[1]]) as second,
+    ):
+        both = [first, second]
+
+        def settled() -> bool:
+            last = [assignor.got[-1] if assignor.got else None for assignor in assignors]
+            shares = sorted(len(member.owned) for member in both)
+            return shares == [0, 2] and all(
+                given is not None and given == frozenset(member.owned)
+                for given, member in zip(last, both, strict=True)
+            )
+
+        read_until([member.consumer for member in both], settled, "all for one")
 
 
 def test_a_listener_may_seek(cluster: LibraryCluster) -> None:

@@ -293,3 +293,34 @@ def test_a_committed_position_is_behind_what_an_iteration_is_through_with() -> N
         assert await consumer.position(T0) == 7
 
     scene(act)
+
+
+def test_what_interceptors_drop_counts_as_read_when_the_iteration_has_passed_it() -> None:
+    class Odd:
+        def on_consume(self, records: list[Any]) -> list[Any]:
+            return [record for record in records if record.offset % 2]
+
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        await consumer.assign([T0])
+        seen = []
+        async for record in consumer.records(idle_timeout=0.5):
+            seen.append(record.offset)
+            if record.offset == 3:
+                assert await consumer.position(T0) == 4
+        assert seen == [1, 3, 5, 7, 9]
+        await consumer.commit()
+        assert world.committed == OffsetAndMetadata(10, 0)
+
+    scene(act, interceptor_classes=[Odd()])
+
+
+def test_an_iteration_that_was_left_goes_on_where_it_was() -> None:
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        await consumer.assign([T0])
+        iteration = aiter(consumer)
+        assert [(await anext(iteration)).offset for _ in range(3)] == [0, 1, 2]
+        assert [record.offset for record in await consumer.poll(1.0, max_records=2)] == [3, 4]
+        await consumer.seek(T0, 8)
+        assert [(await anext(iteration)).offset for _ in range(2)] == [8, 9]
+
+    scene(act)

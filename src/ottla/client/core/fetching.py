@@ -18,7 +18,7 @@ from ottla.wire.errors import ErrorCode, KafkaError, for_code
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.uuid import ZERO
 
-PIECES_MAX = 2  # of a partition: one that the user goes through, one ready behind it
+PIECES_MAX = 4  # of a partition: one that the user goes through, the next ones ready behind it
 
 _MOVED = frozenset(
     {
@@ -67,6 +67,7 @@ class Fetching:
         self._retry_backoff_ms = retry_backoff_ms
         self._metadata_max_age_ms = metadata_max_age_ms
         self.sessions: dict[int, FetchSession] = {}
+        self.is_holding = False  # a node was not asked, since enough of it is buffered
 
     def node_of(self, state: PartitionState, view: ClusterView, now_ms: int) -> int:
         """Who is asked: the replica that the leader has named, for a while, or the leader itself."""
@@ -86,7 +87,8 @@ class Fetching:
         """For each node that may be asked now, what to ask it for."""
         plans: dict[int, dict[TopicPartition, Wanted]] = {}
         held: set[int] = set()
-        if self._buffer.bytes_buffered >= self._limits.max_bytes:
+        self.is_holding = self._buffer.bytes_buffered >= self._limits.max_bytes
+        if self.is_holding:
             return plans
         is_fetchable = self._positions.is_fetchable
         for partition, state in self._positions.states.items():
@@ -97,6 +99,7 @@ class Fetching:
                 continue
             if state.buffered >= PIECES_MAX:
                 held.add(node)
+                self.is_holding = True
                 plans.pop(node, None)
                 continue
             topic = view.topics.get(state.topic)

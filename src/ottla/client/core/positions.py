@@ -360,6 +360,13 @@ class Positions:
             found = found or state.error  # a reset has cleared it
         return found
 
+    def wait_for_user(self) -> bool:
+        """Whether something is decided once the user has taken what is buffered."""
+        return any(
+            state.buffered and (state.error is not None or state.phase is Phase.VALIDATE)
+            for state in self.states.values()
+        )
+
     def is_fetchable(self, state: PartitionState, now_ms: int) -> bool:
         return (
             state.phase is Phase.FETCH

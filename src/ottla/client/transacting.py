@@ -262,7 +262,8 @@ class TransactionRunner:
         lost_id = isinstance(transactions.error, InvalidProducerIdMapping)
         if transactions.is_started and not lost_id:
             await self._end(committed=False)
-        if transactions.needs_epoch or lost_id:
+        # What was dropped may have been written all the same: only a new epoch makes its numbers free again.
+        if transactions.needs_epoch or lost_id or self._idempotence.has_unresolved:
             await self._take_epoch()
         transactions.move(State.READY)
 

@@ -285,3 +285,33 @@ def test_closing_aborts_the_transaction_that_is_under_way(broker: Broker) -> Non
     producer.close()
     with ottla.Producer(broker.bootstrap_servers) as other:
         assert other.send("closed", b"y", partition=0).result(WAIT).offset == 2, "a marker stands between"
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_after_an_abort_with_records_in_doubt_the_next_transaction_goes_through(
+    proxied: tuple[Broker, Proxy], protocol: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, proxy = proxied
+    if protocol == 1:
+        monkeypatch.setattr("ottla.client.transacting.FEATURE", "a feature that no cluster has")
+    with ottla.Producer(proxy.address, transactional_id="doubt", linger_ms=0, retry_backoff_ms=5) as producer:
+        cut = threading.Event()
+
+        def rule(proxy: Proxy, key: int, at: str) -> str:
+            if (key, at) != (PRODUCE, "answer"):
+                return PASS
+            cut.set()
+            return CUT
+
+        for turn in range(3):
+            producer.begin_transaction()
+            proxy.rule = rule
+            cut.clear()
+            dropped = producer.send("doubt", b"%d" % turn)
+            assert cut.wait(WAIT)
+            producer.abort_transaction()
+            assert dropped.report(WAIT).error is not None
+            proxy.rule = lambda proxy, key, at: PASS
+            with producer.transaction() as transaction:
+                kept = transaction.send("doubt", b"kept")
+            assert kept.result(WAIT).error is None

@@ -156,6 +156,11 @@ class Idempotence:
         # While one is to be tried again nothing new overtakes it.
         return all(one.is_in_flight for one in in_flight)
 
+    @property
+    def has_unresolved(self) -> bool:
+        """Whether a partition has a gap that only a new epoch closes."""
+        return any(sequences.unresolved_last_sequence is not None for sequences in self.partitions)
+
     def settle_unresolved(self) -> None:
         """Where all that was under way is answered, a gap is either filled or ends the epoch."""
         for sequences in self.partitions:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ottla.client.core.buffering import Buffer, Piece
 from ottla.client.core.fetch_session import FetchLimits, FetchSession, Wanted
-from ottla.client.core.fetching import Fetching
+from ottla.client.core.fetching import PIECES_MAX, Fetching
 from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
 from ottla.client.core.positions import Phase, Positions, Reset, ViewLeaders
 from ottla.client.values import OffsetAndMetadata, TopicPartition
@@ -183,9 +183,9 @@ def test_paused_partitions_are_not_asked_for() -> None:
 
 def test_a_node_waits_until_the_user_has_caught_up_with_one_of_its_partitions() -> None:
     consumer = Consumer()
-    for first in (0, 10):
+    for number in range(PIECES_MAX):
         consumer.ask()
-        consumer.answer(records=batch(first, 10), high_watermark=20)
+        consumer.answer(records=batch(number * 10, 10), high_watermark=100)
     assert consumer.ask() == {}
     consumer.buffer.take(10)
     assert 1 in consumer.ask()

@@ -224,8 +224,10 @@ class _ProducerBase:
         }
 
 
-def _settings_of(given: Mapping[str, object] | str | None, keywords: dict[str, Any]) -> ProducerSettings:
-    return ProducerSettings.parse(given, **keywords)
+def _settings_of(
+    given: Mapping[str, object] | str | ProducerSettings | None, keywords: dict[str, Any]
+) -> ProducerSettings:
+    return given if isinstance(given, ProducerSettings) else ProducerSettings.parse(given, **keywords)
 
 
 def _handle_of(given: Handle | str, keywords: dict[str, Any]) -> tuple[Handle, dict[str, Any]]:
@@ -247,7 +249,7 @@ class Producer(_ProducerBase):
 
     def __init__(
         self,
-        settings: Mapping[str, object] | str | None = None,
+        settings: Mapping[str, object] | str | ProducerSettings | None = None,
         /,
         *,
         _handle: Handle | None = None,
@@ -501,7 +503,7 @@ class AsyncProducer(_ProducerBase):
 
     def __init__(
         self,
-        settings: Mapping[str, object] | str | None = None,
+        settings: Mapping[str, object] | str | ProducerSettings | None = None,
         /,
         *,
         _handle: Handle | None = None,
@@ -600,8 +602,11 @@ class AsyncProducer(_ProducerBase):
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything that was handed over so far, and wait until the brokers have answered."""
-        async with asyncio.timeout(timeout):
-            await self._engine.flush()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._engine.flush()
+        except TimeoutError as error:
+            raise TimedOut(f"Not all records were acknowledged within {timeout:g} s.") from error
 
     async def partitions_for(self, topic: str) -> int:
         """How many partitions a topic has."""

@@ -181,7 +181,7 @@ class OptionParser:
             if value:
                 raise UsageError(f"Option {option.names[0]} takes no argument.")
             return None
-        if value:
+        if value is not None:  # "--name=" gives an empty value
             return value
         if option.value_is_optional:
             return words.pop(0) if words and not self._looks_like_an_option(words[0]) else None

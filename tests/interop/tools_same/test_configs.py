@@ -1,4 +1,4 @@
-"""Our kafka-configs says what Kafka's says, on Kafka and on Ottla."""
+"""Our kafka-configs and kafka-client-metrics say what Kafka's say, on Kafka and on Ottla."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from ottla.client.admin import Admin, NewTopic
-from ottla.tools import configs
+from ottla.tools import client_metrics, configs
 from tests.interop import peers
 from tests.interop.groups_tool.runner import Tools
 from tests.interop.tools_same.same import Tool, check_same
 
 CONFIGS = Tool("kafka.admin.ConfigCommand", configs.main)
+CLIENT_METRICS = Tool("org.apache.kafka.tools.ClientMetricsCommand", client_metrics.main)
 RESOURCES = [
     "--alter --entity-type topics --entity-name t-%"
     " --add-config retention.ms=5000,cleanup.policy=[delete,compact]",
@@ -90,6 +91,26 @@ CREDENTIALS = [
     "--describe --user bob-%",
     "--alter --user nobody-% --delete-config SCRAM-SHA-256",
 ]
+METRICS = [
+    "--list",
+    "--alter --name n-% --interval 60000 --match client_id=a.*,client_software_name=b --metrics x,y",
+    "--describe --name n-%",
+    "--alter --name n-% --interval= --metrics z",
+    "--describe --name n-%",
+    "--alter --name n-% --interval 5",
+    "--alter --name n-% --interval soon",
+    "--alter --interval 5",
+    "--alter --name n-% --match nonsense",
+    "--describe --name missing-%",
+    "--delete --name n-%",
+    "--delete --name missing-%",
+    "--delete",
+    "--list --name n-%",
+    "--describe --interval 5",
+    "--describe --list",
+    "--nonsense",
+    "",
+]
 USAGE = [
     "--describe",
     "--alter --describe --topic t",
@@ -133,6 +154,11 @@ def test_quotas_are_shown_and_changed_alike(broker: tuple[str, str], tools: Tool
     check_same(tools, CONFIGS, lines(servers, QUOTAS))
     if kind == "kafka":
         check_same(tools, CONFIGS, lines(servers, CREDENTIALS))
+
+
+def test_client_metrics_are_shown_and_changed_alike(broker: tuple[str, str], tools: Tools) -> None:
+    check_same(tools, CLIENT_METRICS, lines(broker[1], METRICS))
+    check_same(tools, CLIENT_METRICS, [["--list"], [], ["--help"]])
 
 
 def test_settings_come_from_a_file_alike(broker: tuple[str, str], tools: Tools, tmp_path: Path) -> None:

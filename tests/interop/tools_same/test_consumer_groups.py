@@ -1,4 +1,4 @@
-"""Our kafka-consumer-groups says what Kafka's says, on Kafka and on Ottla: with members, and without."""
+"""Our kafka-consumer-groups and kafka-groups say what Kafka's say, on Kafka and on Ottla."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ottla.client.admin import Admin, GroupState, NewTopic
 from ottla.client.values import OffsetAndMetadata
 from ottla.client.values import TopicPartition as Key
-from ottla.tools import consumer_groups
+from ottla.tools import consumer_groups, groups
 from tests.interop import peers
 from tests.interop.groups_tool.runner import Tools
 from tests.interop.library.support import eventually
 from tests.interop.tools_same.same import OURS, THEIRS, Tool, check_same
 
 GROUPS = Tool("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", consumer_groups.main)
+ALL_GROUPS = Tool("org.apache.kafka.tools.GroupsCommand", groups.main)
 LOOKS = [
     "--list",
     "--list --state",
@@ -59,6 +60,22 @@ LOOKS = [
     "--validate-regex a.*b",
     "--timeout soon --describe --group simple",
     "--group",
+    "--nonsense",
+    "",
+]
+LISTS = [
+    "--list",
+    "--list --group-type classic",
+    "--list --group-type CONSUMER",
+    "--list --group-type classic --protocol consumer",
+    "--list --protocol consumer",
+    "--list --protocol connect",
+    "--list --consumer",
+    "--list --share",
+    "--list --streams",
+    "--list --group-type nonsense",
+    "--list --consumer --share",
+    "--consumer",
     "--nonsense",
     "",
 ]
@@ -191,6 +208,11 @@ def _wait_stable(admin: Admin, groups: list[str]) -> None:
 
 def test_groups_are_shown_alike(servers: str, tools: Tools) -> None:
     check_same(tools, GROUPS, [["--bootstrap-server", servers, *line.split()] for line in LOOKS])
+
+
+def test_groups_of_all_kinds_are_listed_alike(servers: str, tools: Tools) -> None:
+    check_same(tools, ALL_GROUPS, [["--bootstrap-server", servers, *line.split()] for line in LISTS])
+    check_same(tools, ALL_GROUPS, [["--list"], [], ["--help"]])
 
 
 def test_groups_are_changed_alike(servers: str, tools: Tools) -> None:

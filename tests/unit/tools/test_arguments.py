@@ -18,11 +18,17 @@ def parser(*, takes_abbreviations: bool = False) -> OptionParser:
 
 @pytest.mark.parametrize(
     "words",
-    [["--topic", "a"], ["--topic=a"], ["-topic", "a"], ["--t", "a"], ["-t", "a"], ["--topic=", "a"]],
+    [["--topic", "a"], ["--topic=a"], ["-topic", "a"], ["--t", "a"], ["-t", "a"]],
     ids=" ".join,
 )
 def test_a_value_may_stand_behind_a_name_in_every_way(words: list[str]) -> None:
     assert parser().parse(words).value("topic") == "a"
+
+
+def test_a_value_may_be_empty() -> None:
+    options = parser().parse(["--topic=", "a"])
+    assert options.value("topic") == ""
+    assert options.rest == ["a"]
 
 
 def test_a_value_may_look_like_an_option_or_hold_an_equals_sign() -> None:

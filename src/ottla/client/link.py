@@ -28,6 +28,7 @@ from ottla.client.errors import (
     TlsFailed,
 )
 from ottla.ports import Clock, NameNotFound, Network
+from ottla.records import kernel
 from ottla.version import __version__
 from ottla.wire.apis import API_BY_KEY, API_VERSIONS
 from ottla.wire.errors import ErrorCode, KafkaError, MalformedMessage, UnsupportedVersion
@@ -389,7 +390,7 @@ class Link(asyncio.BufferedProtocol):
             start = position + SIZE_BYTES
             if filled - start < size:
                 if size > RECEIVE_BYTES - SIZE_BYTES:
-                    self._large = memoryview(bytearray(size))
+                    self._large = memoryview(kernel.room(size))
                     self._large_filled = filled - start
                     self._large[: filled - start] = small[start:filled]
                     position = filled

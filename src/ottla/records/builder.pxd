@@ -5,7 +5,7 @@ cimport cython
 from ottla.records.rows cimport Rows
 
 cdef double _RATIO_MARGIN
-cdef Py_ssize_t _HEADER_BYTES, _RECORD_OVERHEAD_MAX, _SIZE_MAX, _ROOM_FIRST
+cdef Py_ssize_t _HEADER_BYTES, _RECORD_OVERHEAD_MAX, _SIZE_MAX, _ROOM_FIRST, _ROOM_SECOND
 cdef Py_ssize_t _TAKEN, _FULL, _TOO_LARGE, _REFUSED, _ROOM_NEEDED
 cdef long long _LOWER_BITS, _UPPER_BIT
 cdef list _VARINTS

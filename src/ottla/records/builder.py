@@ -62,6 +62,8 @@ _TOO_LARGE = 2
 _REFUSED = 3
 _ROOM_NEEDED = 4
 _ROOM_FIRST = 1024
+_ROOM_SECOND = 16384
+"""Few records need little room. Who has more gets all of it next, so that they are copied once."""
 _LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
 _UPPER_BIT = -_LOWER_BITS - 1
 _VARINTS: list[bytes] = []
@@ -314,9 +316,9 @@ class BatchBuilder:
         return _TAKEN
 
     def _grow(self, size: int) -> None:
-        """Make room for `size` bytes, and for more of the same."""
+        """Make room for `size` bytes and what follows."""
         if cython.compiled:
-            self._room = max(size, min(2 * size, self._limit))
+            self._room = max(size, min(self._limit, _ROOM_SECOND if size <= _ROOM_SECOND else self._limit))
             PyByteArray_Resize(self._data, self._room)
             self._raw = cython.cast("unsigned char *", self._data)
 

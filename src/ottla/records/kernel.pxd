@@ -8,6 +8,8 @@ cdef long long _UPPER_BIT
 cdef Py_ssize_t _PROBLEMS_MAX
 cdef Py_ssize_t _HEADER_BYTES
 
+cpdef bytearray room(Py_ssize_t size)
+
 cdef long long _wrap(long long value) noexcept
 
 @cython.locals(left=Py_ssize_t, raw=cython.longlong, byte=cython.longlong, length=int)

@@ -19,6 +19,9 @@ else:
     # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
     cython = SimpleNamespace(compiled=False)
 
+if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
@@ -58,6 +61,15 @@ _MASK_32 = 0xFFFF_FFFF
 _LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
 _UPPER_BIT = -_LOWER_BITS - 1
 _HEADER_BYTES = 61
+
+
+def room(size: int) -> bytearray:
+    """So many bytes of no known content, for who fills all of them before they are read."""
+    if size < 0:
+        raise ValueError(f"no room has {size} bytes")
+    if cython.compiled:
+        return PyByteArray_FromStringAndSize(cython.NULL, size)  # type: ignore[no-any-return]
+    return bytearray(size)
 
 
 def _wrap(value: int) -> int:

@@ -269,3 +269,12 @@ def test_both_forms_agree_on_noise(
     arguments = (noise, 0, len(noise), count, 0, *FOREVER, True, True)
     assert compiled.walk(*arguments) == plain.walk(*arguments)
     assert outcome(compiled.spans, *arguments[:4]) == outcome(plain.spans, *arguments[:4])
+
+
+def test_room_has_the_size_that_was_asked_for_and_can_be_filled(kernel: ModuleType) -> None:
+    for size in (0, 1, 70_000):
+        room = kernel.room(size)
+        room[:] = b"x" * size
+        assert room == b"x" * size
+    with pytest.raises(ValueError, match="-1"):
+        kernel.room(-1)

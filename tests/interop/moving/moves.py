@@ -19,6 +19,7 @@ from tests.interop.mixed.nodes import BrokerOnly
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 SECONDS_MAX = 120.0
+PATIENCE_MS = "30000"  # of a controller with its brokers: they are not fenced because a machine is slow
 _THROTTLES = (
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",

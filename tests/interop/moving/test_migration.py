@@ -22,7 +22,7 @@ from tests.interop.mixed.nodes import (
     OttlaData,
 )
 from tests.interop.moving.load import Load, Transactions, commit, committed, read_values
-from tests.interop.moving.moves import SECONDS_MAX, Reassigning, contents
+from tests.interop.moving.moves import PATIENCE_MS, SECONDS_MAX, Reassigning, contents
 
 PAGE = peers.ROOT / "docs" / "migration.md"
 CLASSES = {
@@ -99,6 +99,9 @@ def test_a_kafka_cluster_becomes_an_ottla_cluster_under_load(tmp_path: Path) -> 
     ottla_controller = DynamicOttlaVoter(
         tmp_path / "ottla-controller", CONTROLLER_ID + 1, ports, is_first=False
     )
+    for controller in (kafka_controller, ottla_controller):
+        controller.extra_properties["broker.session.timeout.ms"] = PATIENCE_MS
+        controller.extra_properties["controller.quorum.fetch.timeout.ms"] = PATIENCE_MS
     brokers: dict[int, BrokerOnly] = {}
     for node_id, kind in ((1, KafkaData), (2, OttlaData), (3, OttlaData)):
         broker = kind(tmp_path / f"broker-{node_id}").follow(node_id, kafka_controller)
@@ -160,7 +163,9 @@ def test_a_kafka_cluster_becomes_an_ottla_cluster_under_load(tmp_path: Path) -> 
 
                 ottla_controller.start()
                 shutil.copy(ottla_controller.properties_file, tmp_path / "controller.properties")
-                page.run_until("Move the controllers", rf"^{CONTROLLER_ID + 1}\s.*\s0\s.*Observer")
+                page.run_until(
+                    "Move the controllers", rf"^{CONTROLLER_ID + 1}\s+\S+\s+\d+\s+0\s+\d+\s+\d+\s+Observer"
+                )
                 page.run_next("Move the controllers")
                 page.run_next("Move the controllers")
                 page.variables["CONTROLLERS"] = f"127.0.0.1:{ports[1]}"

@@ -14,7 +14,7 @@ from tests.interop import peers
 from tests.interop.groups_tool.runner import Tools
 from tests.interop.mixed.nodes import BrokerOnly, MixedCluster
 from tests.interop.moving.load import Load, Transactions, commit, committed, read_records, read_values
-from tests.interop.moving.moves import SECONDS_MAX, Reassigning, contents, logs_of
+from tests.interop.moving.moves import PATIENCE_MS, SECONDS_MAX, Reassigning, contents, logs_of
 
 ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 PLACES = [
@@ -46,7 +46,8 @@ def assert_same_bytes(tool: Reassigning, brokers: dict[int, BrokerOnly], place: 
 
 @pytest.mark.parametrize("controller", ["kafka", "ottla"])
 def test_topics_move_from_kafka_to_ottla_under_load_and_back(controller: str, tmp_path: Path) -> None:
-    with Tools() as tools, MixedCluster(tmp_path, controller) as cluster:
+    made = MixedCluster(tmp_path, controller, broker_session_timeout_ms=PATIENCE_MS)
+    with Tools() as tools, made as cluster:
         kafka = add_broker(cluster, "kafka")
         tool = Reassigning(tools, kafka.bootstrap, tmp_path)
         tool.create("plain", [[1], [1]])

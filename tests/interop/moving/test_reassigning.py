@@ -18,6 +18,7 @@ from tests.interop.groups_tool.runner import Tools
 from tests.interop.mixed.nodes import BrokerOnly, MixedCluster
 from tests.interop.moving.load import Load, read_values
 from tests.interop.moving.moves import (
+    PATIENCE_MS,
     SECONDS_MAX,
     Reassigning,
     Watch,
@@ -86,7 +87,7 @@ def tools() -> Iterator[Tools]:
 @pytest.fixture(scope="module")
 def moving(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
     directory = tmp_path_factory.mktemp("moving")
-    with MixedCluster(directory, "ottla") as cluster:
+    with MixedCluster(directory, "ottla", broker_session_timeout_ms=PATIENCE_MS) as cluster:
         yield Moving(cluster, tools, directory)
 
 
@@ -132,7 +133,11 @@ def test_a_move_under_load_keeps_to_its_throttle_and_starves_nobody(moving: Movi
     moving.assert_equal(HEAVY, before)
     for place in load.places:
         assert read_values(moving.bootstrap, place) == load.written[place]
-        assert len(tool.placement(place)[2]) == 2
+        peers.wait_until(
+            lambda here=place: len(tool.placement(here)[2]) == 2,  # type: ignore[misc]
+            SECONDS_MAX,
+            f"{place} to have both replicas in sync",
+        )
 
 
 def test_the_throttle_of_a_move_under_way_is_changed(moving: Moving) -> None:

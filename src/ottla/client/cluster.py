@@ -272,15 +272,15 @@ class Cluster:
             answer = await self._ask_metadata(names, auto_create)
             keep = self._followed | asked if is_whole else set(self.view.topics)
             view = self.view.after(answer, keep)
-        self._refreshed_at = self.clock.monotonic()
+        if is_whole:
+            self._refreshed_at = self.clock.monotonic()
         self._attempts = 0
         self.last_error = None
         self._take_over_bootstrap(view)
         self._show(view)
         left = []
         for need in self._needs:
-            topics = need.topics if need.topics is not None else frozenset()
-            covered = names is None or topics <= set(names)
+            covered = is_whole if need.topics is None else names is None or need.topics <= set(names)
             if need in needs or (covered and not need.auto_create):
                 if not need.future.done():
                     need.future.set_result(None)

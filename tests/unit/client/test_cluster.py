@@ -29,7 +29,7 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorResponse
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from ottla.wire.messages.metadata import MetadataResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 
 @pytest.fixture(scope="module")
@@ -443,6 +443,43 @@ def test_after_close_everything_says_so() -> None:
                 await cluster.ask(0, ListGroupsRequest())
             with pytest.raises(Closed):
                 await cluster.refresh()
+            await cluster.close()
+
+    run(main())
+
+
+def test_who_asks_for_other_topics_while_some_are_asked_for_gets_them_in_the_next_answer() -> None:
+    asked: list[list[str]] = []
+    release = asyncio.Event()
+
+    async def answer(script: Script, request: MetadataRequest) -> MetadataResponse:
+        names = [topic.name or "" for topic in request.topics or ()]
+        asked.append(names)
+        if names == ["a"]:
+            await release.wait()
+        response = script.metadata()
+        response.topics = [MetadataResponse.MetadataResponseTopic(name=name) for name in names]
+        return response
+
+    def handle(script: Script, version: int, request: object) -> object:
+        return answer(script, request) if isinstance(request, MetadataRequest) else None
+
+    async def main() -> None:
+        async with Script(handle) as script:
+            cluster = cluster_of(script.address)
+            cluster.follow(["followed"])
+            await cluster.start()
+            first = asyncio.create_task(cluster.refresh(topics=["a"]))
+            while ["a"] not in asked:
+                await asyncio.sleep(0.001)
+            joined = asyncio.create_task(cluster.refresh(topics=["a"]))
+            other = asyncio.create_task(cluster.refresh(topics=["b"]))
+            await asyncio.sleep(0)
+            release.set()
+            assert "a" in (await first).topics
+            assert "a" in (await joined).topics
+            assert "b" in (await other).topics
+            assert asked.count(["a"]) == 1
             await cluster.close()
 
     run(main())

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.client.core.accumulator import Accumulator, Batch, PartitionQueue, TopicQueues
     from ottla.records.rows import Rows
 
-BATCH_BYTES = 512 << 10
+BATCH_BYTES = 896 << 10
 """How large batches of a table are where `batch.size` is less: all is there, so nothing waits for more."""
 
 

@@ -200,7 +200,7 @@ class BatchBuilder:
 
     def _append_row(self, rows: Rows, position: int) -> int:
         """One row, with whatever it needs."""
-        row = rows.order[position]
+        row = rows.order[position] if rows.is_arranged else position
         if rows.has_timestamps and rows.timestamps[row] < -1:
             raise ValueError(f"the timestamp {rows.timestamps[row]} is before 1970: use null for none")
         header_count = 0
@@ -225,7 +225,7 @@ class BatchBuilder:
     def _put_row(
         self, rows: Rows, position: int, header_count: int, header_raw: Out, header_size: int
     ) -> int:
-        row = rows.order[position]
+        row = rows.order[position] if rows.is_arranged else position
         timestamp = rows.timestamps[row] if rows.has_timestamps else -1
         if timestamp < 0:
             if timestamp < -1:

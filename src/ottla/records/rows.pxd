@@ -49,6 +49,7 @@ cdef class Rows:
     cdef const unsigned char *nothing
     cdef const long long[::1] timestamps
     cdef const int[::1] partitions
+    cdef readonly bint is_arranged
     cdef long long[::1] order
 
     @cython.locals(keys=Cells, row=Py_ssize_t, place=Py_ssize_t, partition=int, size=Py_ssize_t, raw="const unsigned char *")

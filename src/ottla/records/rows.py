@@ -115,14 +115,20 @@ class Rows:
         self.has_partitions = partitions is not None
         self.partitions: Any = memoryview(bytes(4) if partitions is None else partitions).cast("B").cast("i")
         self.now_ms = now_ms
-        self.order: Any = array("q", bytes(8 * max(count, 1)))
+        self.is_arranged = False
+        self.order: Any = array("q", [0])
 
     def arrange(self, partition_count: int, *, ignore_keys: bool = False) -> list[int]:
         """Put the rows in the order of their partitions; where those of each begin, and at last the end.
 
         A row goes where its own partition says (unless that is -1), else by its key. Rows with neither come
-        first: the list's first number is 0, where they begin, the second is where partition 0 begins.
+        first: the list's first number is 0, where they begin, the second is where partition 0 begins. Where
+        all rows are such they stay as they are, not `is_arranged`.
         """
+        if not self.has_partitions and (self.keys is None or ignore_keys):
+            return [0] + [self.count] * (partition_count + 1)
+        self.is_arranged = True
+        self.order = array("q", bytes(8 * max(self.count, 1)))
         starts: Any = array("q", bytes(8 * (partition_count + 3)))
         chosen: Any = array("i", bytes(4 * max(self.count, 1)))
         wrong = self._choose(partition_count, ignore_keys, starts, chosen)

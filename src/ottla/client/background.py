@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ottla.client.errors import Closed, Forked, TimedOut
 
@@ -41,6 +42,40 @@ def _new_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
+
+
+class _Job(Generic[_T]):
+    """A coroutine on its way to the loop. `start` and `cancel` are called there, in any order."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, _T]) -> None:
+        self.loop = loop
+        self.future: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        self._work = work
+        self._task: asyncio.Task[_T] | None = None
+        self._is_cancelled = False
+
+    def start(self) -> None:
+        if self._is_cancelled:
+            return
+        self._task = self.loop.create_task(self._work)
+        self._task.add_done_callback(self._done)
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._work.close()
+
+    def _done(self, task: asyncio.Task[_T]) -> None:
+        if self.future.done():
+            return
+        if task.cancelled():
+            self.future.cancel()
+        elif (error := task.exception()) is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(task.result())
 
 
 class Background:
@@ -116,14 +151,6 @@ class Background:
         """Have the loop call something, without waiting for it."""
         self.loop.call_soon_threadsafe(call, *arguments)
 
-    def submit(self, work: Coroutine[Any, Any, _T]) -> concurrent.futures.Future[_T]:
-        """Start a coroutine on the loop."""
-        try:
-            return asyncio.run_coroutine_threadsafe(work, self.loop)
-        except BaseException:
-            work.close()
-            raise
-
     def run(self, work: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T:
         """Run a coroutine on the loop and wait for it, at most `timeout` seconds."""
         if self.is_inside:
@@ -131,11 +158,11 @@ class Background:
             raise RuntimeError(
                 f"A callback of the {self._name} called something that waits: hand it to another thread."
             )
-        future = self.submit(work)
+        job = self._job(work)
 
         def is_over(seconds: float) -> bool:
             try:
-                future.exception(seconds)
+                job.future.exception(seconds)
             except concurrent.futures.TimeoutError:
                 return False
             except concurrent.futures.CancelledError:
@@ -143,13 +170,23 @@ class Background:
             return True
 
         try:
+            job.loop.call_soon_threadsafe(job.start)
             if wait_in_slices(is_over, timeout):
-                return future.result()
+                return job.future.result()
         except BaseException:
-            future.cancel()
+            # Ctrl-C can come at any point here, also before the loop has begun with the work.
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                job.loop.call_soon_threadsafe(job.cancel)
             raise
-        future.cancel()
+        job.loop.call_soon_threadsafe(job.cancel)
         raise TimedOut(f"The {self._name} was not done within {timeout:g} s.")
+
+    def _job(self, work: Coroutine[Any, Any, _T]) -> _Job[_T]:
+        try:
+            return _Job(self.loop, work)
+        except BaseException:
+            work.close()
+            raise
 
     def stop(self) -> None:
         """End the loop and its thread. Harmless where it never ran, and in a forked child."""

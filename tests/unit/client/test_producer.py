@@ -128,9 +128,13 @@ def test_ctrl_c_ends_a_wait(broker: Broker) -> None:
     with ottla.Producer(broker.bootstrap_servers, linger_ms=60_000) as producer:
         delivery = producer.send("interrupted", b"x")
         timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
+
+        def wait() -> None:
+            timer.start()  # here, since the signal may come at any moment from now on
             delivery.result(WAIT)
+
+        with pytest.raises(KeyboardInterrupt):
+            wait()
         timer.join()
 
 

@@ -120,7 +120,7 @@ def markdown(results: Results, plot_name: str) -> str:
         "",
         "# Benchmarks of the client library",
         "",
-        f"Client libraries for Python on one Ottla node, in turn, in one run; rounds: {rounds}.",
+        f"Client libraries for Python on one Ottla node, in turn in each row; medians of {rounds} rounds.",
         "`make bench-library` does it again on yours.",
         "",
         f"| task | unit | {' | '.join(CLIENTS)} | ours is | wanted |",
@@ -139,9 +139,13 @@ def markdown(results: Results, plot_name: str) -> str:
         "Each task is a process of its own (`bench/library/tasks.py`). All clients get the same settings:"
         " acks=1, no idempotence, 5 ms of linger, batches of 128 KiB, no compression, one partition. Sending"
         " ends when all is acknowledged. Slow clients send and read a tenth of the records. confluent-kafka"
-        " reads with `consume(500)`; for tables it makes the columns from its messages. For latency producer"
-        " and consumer share a process, and the producer does not linger. `ottla-plain` runs with"
-        " OTTLA_KERNEL=python.",
+        " reads with `consume(500)` and may hold 1,000,000 messages, since with its default of 100,000 it"
+        " pauses for a second now and then; for tables it makes the columns from its messages. For latency"
+        " producer and consumer share a process, and the producer does not linger. `ottla-plain` runs with"
+        " OTTLA_KERNEL=python. Memory is that of a producer and a consumer in one process.",
+        "",
+        "With records of 1 KiB it is bytes and not records that count: the thread that receives and the one that"
+        " iterates share one interpreter lock, while librdkafka receives beside it.",
         "",
     ]
     return "\n".join(parts)

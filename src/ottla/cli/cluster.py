@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -50,10 +50,21 @@ def up(
     with _told():
         layout = _layout(data, nodes, controllers, port, override or [])
         supervisor = Supervisor(layout, lambda line: typer.echo(line, err=True))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: supervisor.request_stop())
-        supervisor.run(lambda cluster_id: _tell_up(layout, cluster_id))
+        with _stops_on_signals(supervisor.request_stop):
+            supervisor.run(lambda cluster_id: _tell_up(layout, cluster_id))
     typer.echo("The cluster has stopped.")
+
+
+@contextmanager
+def _stops_on_signals(stop: Callable[[], object]) -> Iterator[None]:
+    """Have SIGTERM and Ctrl-C stop the cluster, and afterwards do what they did before."""
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda *_: stop()) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
 
 
 @cluster_app.command("down")

@@ -107,6 +107,8 @@ class _Fetch:
         total = 0
         must_answer = at_deadline
         found: list[tuple[FetchedPartition, _PartitionData]] = []
+        at_end: list[FetchedPartition] = []
+        data: _PartitionData | None
         for fetched in self._awake(is_first=is_first):
             try:
                 if self._replica_id >= 0:
@@ -118,6 +120,9 @@ class _Fetch:
             except KafkaError as error:
                 data, count = self._failed(fetched, error), 0
                 must_answer = True
+            if data is None:
+                at_end.append(fetched)
+                continue
             if count:
                 at_least_one = False
                 budget = max(0, budget - count)
@@ -125,7 +130,13 @@ class _Fetch:
             elif data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0:
                 must_answer = True
             found.append((fetched, data))
-        return found if must_answer or total >= request.min_bytes else None
+        if not must_answer and total < request.min_bytes:
+            return None
+        for fetched in at_end:
+            log = None if fetched.hosted is None else fetched.hosted.log
+            if log is not None:
+                found.append((fetched, _data_of(log, fetched)))
+        return found
 
     def _awake(self, *, is_first: bool) -> Iterable[FetchedPartition]:
         """The partitions to look at. A follower may have thousands, most of them as it was told: those are
@@ -226,8 +237,11 @@ class _Fetch:
 
     def _read_as_follower(
         self, fetched: FetchedPartition, limit_bytes: int, at_least_one: bool, is_first: bool
-    ) -> tuple[_PartitionData, int]:
-        """Up to the log's end. The first read of a request tells how far the follower is."""
+    ) -> tuple[_PartitionData | None, int]:
+        """Up to the log's end. The first read of a request tells how far the follower is.
+
+        None: it has everything; what else there is to tell it waits for an answer.
+        """
         partition = self._find(fetched)
         log = partition.leader_log(fetched.leader_epoch)
         replication = self._broker.replication
@@ -235,33 +249,41 @@ class _Fetch:
         names_epoch = fetched.leader_epoch >= 0
         if partition.leadership is not None:
             partition.leadership.follower(self._replica_id, names_epoch=names_epoch)
+        offset, last_epoch = fetched.fetch_offset, fetched.last_fetched_epoch
+        if offset == log.log_end_offset and last_epoch in (-1, log.epochs.latest_epoch):
+            if is_first:
+                self._note_fetch(partition, fetched)
+            fetched.hosted = partition
+            return None, 0
         data = _data_of(log, fetched)
-        if fetched.last_fetched_epoch >= 0 and _diverges(log, fetched, data):
+        if last_epoch >= 0 and _diverges(log, fetched, data):
             return data, 0
         try:
             found = log.locate(
-                fetched.fetch_offset, limit_bytes, limit_offset=log.log_end_offset, at_least_one=at_least_one
+                offset, limit_bytes, limit_offset=log.log_end_offset, at_least_one=at_least_one
             )
         except OSError as error:
             raise self._broker.directories.storage_error(log, error) from error
         if is_first:
-            replication.fetched(
-                partition,
-                self._replica_id,
-                self._replica_epoch,
-                fetched.fetch_offset,
-                fetched.log_start_offset,
-                names_epoch=names_epoch,
-            )
+            self._note_fetch(partition, fetched)
             data.high_watermark = log.high_watermark
             data.last_stable_offset = log.last_stable_offset
-        if not found.length:
-            fetched.hosted = partition
-            return data, 0
-        if replication.is_held_back(partition, self._replica_id):
+        if not found.length or replication.is_held_back(partition, self._replica_id):
             return data, 0
         data.records = FileSlice(found.file, found.position, found.length)
         return data, found.length
+
+    def _note_fetch(self, partition: Partition, fetched: FetchedPartition) -> None:
+        """A follower has everything below the offset that it asks from."""
+        assert self._broker.replication is not None
+        self._broker.replication.fetched(
+            partition,
+            self._replica_id,
+            self._replica_epoch,
+            fetched.fetch_offset,
+            fetched.log_start_offset,
+            names_epoch=fetched.leader_epoch >= 0,
+        )
 
     def _failed(self, fetched: FetchedPartition, error: KafkaError) -> _PartitionData:
         code = error.code

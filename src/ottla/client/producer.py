@@ -328,7 +328,9 @@ class Producer(_ProducerBase):
         self._check()
         check_chain(self._chain.partitioner, partition)
         accumulator = self._engine.accumulator
-        queues = self._background.run(self._engine.topic(topic, -1, self._settings.max_block_ms))
+        queues = accumulator.topics.get(topic)
+        if queues is None:
+            queues = self._background.run(self._engine.topic(topic, -1, self._settings.max_block_ms))
         delivery = TableDelivery(topic, self._wait_batch, self._engine.batch_done, self._clock.monotonic)
         for queue, builder in built_batches(
             accumulator,
@@ -572,7 +574,9 @@ class AsyncProducer(_ProducerBase):
         self._check()
         check_chain(self._chain.partitioner, partition)
         accumulator = self._engine.accumulator
-        queues = await self._engine.topic(topic, -1, self._settings.max_block_ms)
+        queues = accumulator.topics.get(topic)
+        if queues is None:
+            queues = await self._engine.topic(topic, -1, self._settings.max_block_ms)
         delivery = TableDelivery(topic, _refuse_to_wait, self._engine.batch_done, self._clock.monotonic)
         for queue, builder in built_batches(
             accumulator,

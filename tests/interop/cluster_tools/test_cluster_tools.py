@@ -28,9 +28,12 @@ CONFIGS = "kafka.admin.ConfigCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
 API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 
-CHANGING = re.compile(r"--alter|--execute|--verify|--cancel|\b(up|down)grade|\bdisable|-controller --")
+CHANGING = re.compile(
+    r"--alter|--create|--delete |--execute|--verify|--cancel|\b(up|down)grade|\bdisable|-controller --"
+)
 
 
 @pytest.fixture(scope="module")
@@ -309,6 +312,15 @@ def test_settings_are_shown_and_changed_the_same(sides: list[Trio], through: str
         "--describe --entity-type brokers",
         "--describe --entity-type brokers --entity-default",
         "--describe --entity-type brokers --entity-name 2",
+        "--describe --entity-type groups --entity-name g --all",
+        "--describe --topic alpha",
+        "--describe --broker 2",
+        "--describe --broker-defaults",
+        "--describe --client-defaults",
+        "--describe --ip 127.0.0.1",
+        "--describe",
+        "",
+        "--alter --broker 2 --add-config-file {side}/no-such-file",
         "--alter --entity-type topics --entity-name beta --add-config cleanup.policy=compact,segment.ms=7000",
         "--alter --entity-type topics --entity-name beta --add-config nonsense=1",
         "--alter --entity-type topics --entity-name beta --add-config segment.ms=-7",
@@ -345,6 +357,45 @@ def test_settings_are_shown_and_changed_the_same(sides: list[Trio], through: str
         "--alter --entity-type client-metrics --entity-name m --delete-config metrics,interval.ms",
     )
     assert_all_same(sides, CONFIGS, commands, through=through)
+
+
+@pytest.mark.parametrize("through", ["server", "controller"])
+def test_a_broker_shows_all_its_settings_as_kafkas_does(sides: list[Trio], through: str) -> None:
+    """All but three limits, which are finite here."""
+    finite = ("max.connections=", "max.connections.per.ip=", "queued.max.request.bytes=")
+    theirs, ours = (
+        [
+            line
+            for line in trio.shown(
+                trio.run(CONFIGS, "--describe --entity-type brokers --entity-name 2 --all", through=through)
+            )
+            if not line.startswith(finite)
+        ]
+        for trio in sides
+    )
+    assert ours == theirs
+
+
+# kafka-topics
+
+
+def test_topics_with_replicas_are_made_and_shown_the_same(sides: list[Trio]) -> None:
+    commands = (
+        "--describe --topic alpha",
+        "--describe --under-replicated-partitions",
+        "--describe --at-min-isr-partitions",
+        "--create --topic gamma --partitions 2 --replication-factor 4",
+        "--create --topic gamma --partitions 2 --replication-factor 3 --config min.insync.replicas=2",
+        "--create --topic gamma --partitions 2 --replication-factor 3",
+        "--alter --topic gamma --partitions 1",
+        "--alter --topic gamma --partitions 3 --replica-assignment 1:2:3,2:3:1,3:1:2",
+        "--alter --topic gamma --partitions 3 --replica-assignment 1:2:3,2:3:1,3:1",
+        "--list",
+        "--delete --topic gamma",
+        "--delete --topic gamma",
+        "--list",
+    )
+    assert_all_same(sides, TOPICS, commands)
 
 
 # kafka-log-dirs
@@ -421,7 +472,8 @@ def test_a_controller_joins_and_leaves_by_the_tool(sides: list[Trio]) -> None:
 
         def has_caught_up(trio: Trio = trio) -> bool:
             ran = trio.run(QUORUM, "describe --replication", through="controller")
-            return any(line.split("\t")[0].strip() == str(JOINING) for line in ran.out.splitlines())
+            # Who has never caught up with the leader has -1 for when.
+            return re.search(rf"^{JOINING}\s+\S+\s+\d+\s+\d+\s+\d+\s+\d+\s", ran.out, re.M) is not None
 
         peers.wait_until(has_caught_up, SECONDS_MAX, "the fourth controller to follow", pause_s=0.2)
         properties = (trio.nodes[JOINING].data / "meta.properties").read_text()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import base64
 import re
+import socket
+import struct
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.wire import frame
+from ottla.wire.message import Message
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest as Describing
+from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest as Altering
 from tests.interop import peers
 from tests.interop.groups_tool.runner import Ran, Tools
 from tests.interop.peers import BrokerProcess, KafkaBroker, OttlaBroker
@@ -24,7 +24,7 @@ JOINING = 4
 MARKED = "alpha"  # the topic whose settings are changed to see how far brokers are
 SECONDS_MAX = 120.0
 SETTINGS = {
-    "broker.session.timeout.ms": "6000",
+    "broker.session.timeout.ms": "60000",  # a slow machine fences nobody
     "broker.heartbeat.interval.ms": "1000",
     "auto.leader.rebalance.enable": "false",
     "log.segment.delete.delay.ms": "500",
@@ -111,7 +111,6 @@ class Trio:
         }
         self.masks |= {str(node.data): f"(data {id})" for id, node in self.nodes.items()}
         self.masks[str(directory)] = "(side)"
-        self._admins: dict[int, AdminClient] = {}
         self._changes = 0
 
     def start(self) -> Self:
@@ -153,8 +152,8 @@ class Trio:
     def wait_for(self, topic: str, index: int, *, leader: int, replicas: list[int]) -> None:
         """Until every live broker says so: the tools ask any of them."""
 
-        def is_so(node_id: int) -> bool:
-            known = self._admin_of(node_id).list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions
+        def is_so() -> bool:
+            known = self.admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions
             if index not in known:
                 return False
             found = known[index]
@@ -162,33 +161,31 @@ class Trio:
                 found.leader == leader and found.replicas == replicas and set(found.isrs) == set(replicas)
             )
 
-        for node_id in self._live:
-            peers.wait_until(
-                lambda id=node_id: is_so(id),  # type: ignore[misc]
-                SECONDS_MAX,
-                f"{topic}-{index} led by {leader} on {replicas}",
-                pause_s=0.1,
-            )
-
-    def _admin_of(self, node_id: int) -> AdminClient:
-        if node_id not in self._admins:
-            settings = {"bootstrap.servers": self.nodes[node_id].bootstrap, "log_level": 0}
-            self._admins[node_id] = AdminClient(settings)
-        return self._admins[node_id]
+        peers.wait_until(is_so, SECONDS_MAX, f"{topic}-{index} led by {leader} on {replicas}", pause_s=0.1)
+        self.settle()
 
     def settle(self) -> None:
-        """Until every broker knows of every change so far: of one more, that is, as they come in order."""
+        """Until every broker knows of every change so far: of one more, that is, as they come in order.
+
+        By requests of our own: a client may ask another node than the one that it is meant for.
+        """
         self._changes += 1
         value = str(1000 + self._changes)
-        change = ConfigEntry("flush.messages", value, incremental_operation=AlterConfigOpType.SET)
-        changed = ConfigResource(ConfigResource.Type.TOPIC, MARKED, incremental_configs=[change])
-        self.admin.incremental_alter_configs([changed])[changed].result(SECONDS_MAX)
-        asked = ConfigResource(ConfigResource.Type.TOPIC, MARKED)
+
+        def is_changed() -> bool:
+            entry = Altering.AlterableConfig(name="flush.messages", config_operation=0, value=value)
+            resource = Altering.AlterConfigsResource(resource_type=2, resource_name=MARKED, configs=[entry])
+            answer = _ask(self.nodes[self._live[0]].port, Altering(resources=[resource]), 1)
+            return bool(answer.responses[0].error_code == 0)
 
         def knows(node_id: int) -> bool:
-            known = self._admin_of(node_id).describe_configs([asked])[asked].result(SECONDS_MAX)
-            return bool(known["flush.messages"].value == value)
+            resource = Describing.DescribeConfigsResource(
+                resource_type=2, resource_name=MARKED, configuration_keys=["flush.messages"]
+            )
+            answer = _ask(self.nodes[node_id].port, Describing(resources=[resource]), 4)
+            return any(entry.value == value for entry in answer.results[0].configs)
 
+        peers.wait_until(is_changed, SECONDS_MAX, f"{self.kind} to take change {value}")
         for node_id in self._live:
             peers.wait_until(
                 lambda id=node_id: knows(id),  # type: ignore[misc]
@@ -212,6 +209,15 @@ class Trio:
         return [_without_numbers(line) for line in ran.lines(self.masks)]
 
 
+def _ask(port: int, request: Message, version: int) -> Any:
+    assert request.API_KEY is not None
+    with socket.create_connection(("127.0.0.1", port), SECONDS_MAX) as connection:
+        connection.sendall(frame.request_frame(request, version, 7, "settle"))
+        with connection.makefile("rb") as stream:
+            (size,) = struct.unpack(">i", stream.read(4))
+            return frame.read_response(stream.read(size), request.API_KEY, version)[1]
+
+
 _NUMBERS = [
     (
         re.compile(r"^(LeaderId|LeaderEpoch|HighWatermark|MaxFollowerLag|MaxFollowerLagTimeMs): -?\d+"),
@@ -219,11 +225,13 @@ _NUMBERS = [
     ),
     (re.compile(r"\bEpoch: \d+"), "Epoch: n"),
     (re.compile(r"\bLocal controller \d+"), "Local controller n"),
+    (re.compile(r"\bTopicId: \S+"), "TopicId: (id)"),
     (re.compile(r"\b(epoch|offset)[ =:]+\d+"), r"\1 n"),
     (re.compile(r"\b[A-Za-z0-9_-]{22}\b(?=.*\bLag\b)"), "(id)"),
 ]
 
 
+_IN_SYNC = re.compile(r"\bIsr: ([\d,]+)")
 _VOTERS = re.compile(r"\[(ReplicaKey[^]]*)\]")
 
 
@@ -233,6 +241,7 @@ def _in_order(voters: re.Match[str]) -> str:
 
 def _without_numbers(line: str) -> str:
     line = _VOTERS.sub(_in_order, line)
+    line = _IN_SYNC.sub(lambda found: "Isr: " + ",".join(sorted(found[1].split(","))), line)
     for pattern, replacement in _NUMBERS:
         line = pattern.sub(replacement, line)
     return line

@@ -73,13 +73,11 @@ def test_quotas_are_set_read_and_removed(admin: Admin) -> None:
     assert {entity: type(error) for entity, error in results.failed.items()} == {default: InvalidRequest}
     name = user[0][1]
     exact = [QuotaFilter("user", Match.EXACT, name)]
-    eventually(lambda: user in admin.describe_client_quotas(exact), "the quota")
-    assert admin.describe_client_quotas(exact) == {
-        user: {"producer_byte_rate": 1000.0, "consumer_byte_rate": 2000.0}
-    }
+    told = {user: {"producer_byte_rate": 1000.0, "consumer_byte_rate": 2000.0}}
+    eventually(lambda: admin.describe_client_quotas(exact) == told, "the quota")
     eventually(lambda: both in admin.describe_client_quotas([QuotaFilter("user")]), "the quota of two parts")
     assert both not in admin.describe_client_quotas([QuotaFilter("user")], strict=True)
-    assert both in admin.describe_client_quotas()
+    eventually(lambda: both in admin.describe_client_quotas(), "all quotas")
     admin.alter_client_quotas({user: {"producer_byte_rate": None, "consumer_byte_rate": None}}).all()
     eventually(lambda: not admin.describe_client_quotas(exact), "the quota to go")
 

@@ -67,18 +67,25 @@ class BrokerLinks:
             self._drop(broker_id)
 
     async def _channel(self, broker_id: int) -> Channel:
-        lock = self._opening.setdefault(broker_id, asyncio.Lock())
-        async with lock:
-            address = self.address_of(broker_id)
-            if address is None:
-                raise BrokerUnknown(f"Broker {broker_id} is not alive.")
-            known = self._channels.get(broker_id)
-            if known is not None and known[0] == address and not known[1].is_closed:
-                return known[1]
-            self._drop(broker_id)
-            channel = await Channel.open(self._network, *address, client_id=self._client_id)
-            self._channels[broker_id] = (address, channel)
+        channel = self._open_channel(broker_id)
+        if channel is not None:
             return channel
+        async with self._opening.setdefault(broker_id, asyncio.Lock()):
+            channel = self._open_channel(broker_id)  # somebody else may have opened it meanwhile
+            if channel is None:
+                address = self.address_of(broker_id)
+                if address is None:
+                    raise BrokerUnknown(f"Broker {broker_id} is not alive.")
+                self._drop(broker_id)
+                channel = await Channel.open(self._network, *address, client_id=self._client_id)
+                self._channels[broker_id] = (address, channel)
+            return channel
+
+    def _open_channel(self, broker_id: int) -> Channel | None:
+        known = self._channels.get(broker_id)
+        if known is None or known[1].is_closed or known[0] != self.address_of(broker_id):
+            return None
+        return known[1]
 
     def _drop(self, broker_id: int) -> None:
         known = self._channels.pop(broker_id, None)

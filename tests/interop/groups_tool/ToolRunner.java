@@ -2,16 +2,21 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 /**
  * Runs Kafka's tools one after the other in one JVM. A line in: [main class, argument, ...];
  * a line out: {exit, out, err} as they stood when the tool first asked to exit, or when it returned.
+ * A line in may also be {"stdin": text, "command": [...]}. What tools leave for the end of the JVM is done
+ * when they end.
  */
 public class ToolRunner {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -23,7 +28,10 @@ public class ToolRunner {
         PrintStream errors = System.err;
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            ObjectNode answer = run(JSON.readTree(line));
+            JsonNode command = JSON.readTree(line);
+            String input = command.path("stdin").asText("");
+            System.setIn(new ByteArrayInputStream(input.getBytes(StandardCharsets.UTF_8)));
+            ObjectNode answer = run(command.isArray() ? command : command.get("command"));
             System.setOut(answers);
             System.setErr(errors);
             answers.println(JSON.writeValueAsString(answer));
@@ -41,6 +49,8 @@ public class ToolRunner {
             settle(answer, code, out, err);
             throw new Exited();
         });
+        List<Runnable> hooks = new ArrayList<>();
+        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
         String[] arguments = new String[command.size() - 1];
         for (int index = 0; index < arguments.length; index++)
             arguments[index] = command.get(index + 1).asText();
@@ -54,6 +64,7 @@ public class ToolRunner {
             }
         }
         settle(answer, 0, out, err);
+        hooks.forEach(Runnable::run);
         return answer;
     }
 

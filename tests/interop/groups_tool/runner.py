@@ -60,10 +60,11 @@ class Tools:
     def __exit__(self, *_: object) -> None:
         peers.end_process(self._process)
 
-    def run(self, main_class: str, *arguments: str) -> Ran:
+    def run(self, main_class: str, *arguments: str, stdin: str = "") -> Ran:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([main_class, *arguments]).encode() + b"\n")
+        command = {"stdin": stdin, "command": [main_class, *arguments]}
+        self._process.stdin.write(json.dumps(command).encode() + b"\n")
         self._process.stdin.flush()
         readable, _, _ = select.select([self._process.stdout], [], [], SECONDS_MAX)
         assert readable, f"{main_class} {arguments} did not end in {SECONDS_MAX:.0f} s"

@@ -1,5 +1,7 @@
 """Kafka's kafka-transactions, its dump tool and its formatter print the same about Ottla as about Kafka.
 
+Our kafka-transactions prints what Kafka's prints, on both.
+
 Both brokers are brought into the same state by the same raw requests; then every command runs on both. The
 verification of transactional writes is off, so that transactions can be made that hang: records of a producer
 that no coordinator knows, and records in a partition that was never added. With OTTLA_TEST_BROKERS=kafka two
@@ -8,14 +10,17 @@ Kafka nodes are compared, which proves the test itself.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import pytest
 
+from ottla.tools import transactions
 from tests.interop import peers
 from tests.interop.clients.same.batches import BASE_TIME_MS
 from tests.interop.groups_raw.brokers import wait_for_coordinator
@@ -187,7 +192,27 @@ LOOKING = [
 
 @pytest.mark.parametrize("command", LOOKING)
 def test_looking_at_transactions_prints_the_same(tools: Tools, sides: list[Side], command: str) -> None:
-    assert_same(tools, sides, command)
+    kafkas = assert_same(tools, sides, command)
+    for side in sides:
+        assert shown_by_ours(side, command) == without_errors(kafkas)
+
+
+def shown_by_ours(side: Side, command: str) -> list[str]:
+    """What our tool prints on standard output, and whether it says something on standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = transactions.main(["--bootstrap-server", side.broker.bootstrap, *command.split()])
+    assert "Traceback" not in err.getvalue()
+    lines = masked(Ran(code, out.getvalue(), err.getvalue()).lines(side.masks))
+    if command.startswith(("describe ", "find-hanging")):
+        lines = [_DURATION.sub(r"(\1) (duration)", line) for line in lines]
+    return without_errors(lines)
+
+
+def without_errors(lines: list[str]) -> list[str]:
+    """Sentences of usage, and what a client says of an error code, are each tool's own."""
+    last = len(lines) - 1 - lines[::-1].index("---")
+    return [*lines[: last + 1], "(an error)" if lines[last + 1 :] else ""]
 
 
 def test_hanging_transactions_are_found_and_aborted(tools: Tools, sides: list[Side]) -> None:
@@ -237,6 +262,24 @@ def test_an_open_transaction_is_terminated(tools: Tools, sides: list[Side]) -> N
         "describe --transactional-id open",
         "describe-producers --topic alpha --partition 2",
     ):
+        assert_same(tools, sides, command)
+
+
+def test_our_tool_ends_transactions(tools: Tools, sides: list[Side]) -> None:
+    for side in sides:
+        unknown = Producer(side.talk, "unknown", is_new=False)
+        unknown.producer_id, unknown.epoch = UNKNOWN_PRODUCER_ID + 1, 0
+        start = unknown.write("beta", 0)
+        abort = f"abort --topic beta --partition 0 --start-offset {start}"
+        assert any(line.startswith("beta 0 ") for line in shown_by_ours(side, "find-hanging --broker-id 1"))
+        assert shown_by_ours(side, abort)[0] == "exit 0"
+        assert not any(
+            line.startswith("beta 0 ") for line in shown_by_ours(side, "find-hanging --topic beta")
+        )
+        assert shown_by_ours(side, abort)[0] == "exit 1"
+        assert shown_by_ours(side, "forceTerminateTransaction --transactionalId old")[0] == "exit 0"
+        Producer(side.talk, "old").wait_settled()
+    for command in ("describe --transactional-id old", "describe-producers --topic gamma --partition 0"):
         assert_same(tools, sides, command)
 
 

@@ -53,6 +53,7 @@ class TransactionListing:
     transactional_id: str
     producer_id: int
     state: TransactionState
+    coordinator_id: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ async def list_transactions(
         else:
             outcome.done[broker] = [
                 TransactionListing(
-                    one.transactional_id, one.producer_id, TransactionState(one.transaction_state)
+                    one.transactional_id, one.producer_id, TransactionState(one.transaction_state), broker
                 )
                 for one in answer.transaction_states
             ]

@@ -1,0 +1,162 @@
+"""`kafka-verifiable-consumer.sh`: reads a topic as a member of a group; each event is a line of JSON.
+
+Options and events are those of Kafka's tool. SIGTERM and Ctrl-C end it in order.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.client.errors import ClientError
+from ottla.tools.client_options import consumer_settings, read_properties
+from ottla.tools.running import finish
+from ottla.tools.subcommands import SubcommandParser
+from ottla.tools.verifiable import place, tell
+from ottla.wire.errors import KafkaError
+
+_POLL_SECONDS = 60.0
+_RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool; the exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    return finish(lambda: _work(words))
+
+
+def _parser() -> SubcommandParser:
+    parser = SubcommandParser(
+        prog="verifiable-consumer", description="Read a topic in a group, and tell what happens."
+    )
+    parser.add_argument("--bootstrap-server", "--broker-list", required=True, help="servers to connect to")
+    parser.add_argument("--topic", required=True, help="the topic to read")
+    parser.add_argument("--group-protocol", default="classic", help="classic or consumer")
+    parser.add_argument("--group-remote-assignor", help="with the protocol consumer")
+    parser.add_argument("--group-id", required=True, help="the group")
+    parser.add_argument("--group-instance-id", help="the name of a static member")
+    parser.add_argument("--max-messages", type=int, default=-1, help="how many; -1: until it is ended")
+    parser.add_argument("--session-timeout", type=int, help="the consumer's session.timeout.ms")
+    parser.add_argument("--verbose", action="store_true", help="tell each record, too")
+    parser.add_argument("--enable-autocommit", action="store_true", help="commit now and then")
+    parser.add_argument("--reset-policy", default="earliest", help="earliest, latest or none")
+    parser.add_argument("--assignment-strategy", default=_RANGE, help="with the protocol classic")
+    parser.add_argument("--consumer.config", dest="consumer_config", help="older name of --command-config")
+    parser.add_argument("--command-config", help="file with settings of the consumer")
+    return parser
+
+
+def _work(words: Sequence[str]) -> int:
+    parser = _parser()
+    if not words:
+        parser.print_help()
+        return 0
+    options = parser.parse_args(words)
+    if options.consumer_config is not None and options.command_config is not None:
+        parser.error("Options --consumer.config and --command-config are mutually exclusive.")
+    if options.consumer_config is not None:
+        print(
+            "Option --consumer.config has been deprecated and will be removed in a future version. "
+            "Use --command-config instead."
+        )
+    given = read_properties(options.command_config or options.consumer_config)
+    settings = consumer_settings(given, _overrides(options))
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        _Reading(options, settings).run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return 0
+
+
+def _overrides(options: Any) -> dict[str, object]:
+    found: dict[str, object] = {
+        "bootstrap.servers": options.bootstrap_server,
+        "group.id": options.group_id,
+        "group.protocol": options.group_protocol,
+        "enable.auto.commit": str(options.enable_autocommit).lower(),
+        "auto.offset.reset": options.reset_policy,
+        "value.deserializer": "string",
+        "key.deserializer": "string",
+    }
+    if options.group_protocol.lower() == "classic":
+        found["partition.assignment.strategy"] = options.assignment_strategy
+    elif options.group_remote_assignor is not None:
+        found["group.remote.assignor"] = options.group_remote_assignor
+    if options.session_timeout is not None:
+        found["session.timeout.ms"] = str(options.session_timeout)
+    if options.group_instance_id is not None:
+        found["group.instance.id"] = options.group_instance_id
+    return found
+
+
+class _Reading:
+    """Records and rebalances of one member."""
+
+    def __init__(self, options: Any, settings: Any) -> None:
+        from ottla.client.consumer import Consumer
+
+        self._options = options
+        self._count = 0
+        self._consumer: Consumer[str, str] = Consumer(settings)
+
+    def run(self) -> None:
+        tell("startup_complete")
+        is_asked = False
+        try:
+            self._consumer.subscribe(
+                [self._options.topic],
+                on_assigned=lambda found: tell("partitions_assigned", partitions=[*map(place, found)]),
+                on_revoked=lambda found: tell("partitions_revoked", partitions=[*map(place, found)]),
+            )
+            while not self._is_finished:
+                records = self._consumer.poll(_POLL_SECONDS)
+                if records:
+                    self._took(records)
+        except KeyboardInterrupt:
+            is_asked = True
+            tell("shutdown_requested")
+        except (ClientError, KafkaError) as error:
+            print(f"Error during processing, terminating consumer process: {error}", file=sys.stderr)
+        finally:
+            self._consumer.close()
+            tell("shutdown_complete")
+            if not is_asked:
+                tell("shutdown_requested")  # Kafka's says so when its JVM ends
+
+    @property
+    def _is_finished(self) -> bool:
+        return bool(0 <= self._options.max_messages <= self._count)
+
+    def _took(self, records: list[Any]) -> None:
+        by_partition: dict[tuple[str, int], list[Any]] = {}
+        for record in records:
+            by_partition.setdefault((record.topic, record.partition), []).append(record)
+        summaries, offsets = [], {}
+        for partition, found in by_partition.items():
+            if self._options.max_messages >= 0:
+                found = found[: self._options.max_messages - self._count]
+            if not found:
+                break
+            first, last = found[0].offset, found[-1].offset
+            offsets[partition] = last + 1
+            summary = {"count": len(found), "minOffset": first, "maxOffset": last}
+            summaries.append({**place(partition), **summary})
+            for record in found if self._options.verbose else ():
+                words = {"key": record.key, "value": record.value}
+                tell("record_data", **words, **place(partition), offset=record.offset)
+            self._count += len(found)
+        tell("records_consumed", count=len(records), partitions=summaries)
+        if not self._options.enable_autocommit:
+            self._commit(offsets)
+
+    def _commit(self, offsets: dict[tuple[str, int], int]) -> None:
+        told = [{**place(partition), "offset": offset} for partition, offset in offsets.items()]
+        try:
+            self._consumer.commit(offsets)
+        except (ClientError, KafkaError) as error:
+            tell("offsets_committed", offsets=told, error=str(error), success=False)
+        else:
+            tell("offsets_committed", offsets=told, success=True)

@@ -114,7 +114,7 @@ class QuorumOf:
         listener = AddRaftVoterRequest.Listener(name=LISTENER, host="127.0.0.1", port=self.ports[node_id])
         request = AddRaftVoterRequest(
             cluster_id=None,
-            timeout_ms=10_000,
+            timeout_ms=60_000,
             voter_id=node_id,
             voter_directory_id=self.directory_id(node_id),
             listeners=[listener],

@@ -20,7 +20,7 @@ class Asking:
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.settimeout(30)
+        self.socket.settimeout(120)
         self._correlation_id = 0
 
     def ask(self, message: Message, version: int) -> Any:
@@ -67,7 +67,7 @@ class Asking:
                 for key, value in configs.items()
             ],
         )
-        response = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+        response = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 7)
         assert response.topics[0].error_code == 0, response.topics[0]
 
     def produce(self, topic: str, values: Sequence[bytes], *, partition: int = 0, acks: int = -1) -> Any:

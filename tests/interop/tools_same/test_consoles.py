@@ -30,8 +30,8 @@ Sent = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 # Lines that are sent, by the words on the command line.
 SENT = {
     "": "one\ntwo\r\n\nthrée",
-    "--sync": "a\nb\n",
-    "--sync --compression-codec": "a\nb\n",
+    "--sync --timeout 0": "a\nb\n",
+    "--sync --timeout 0 --compression-codec": "a\nb\n",
     "--compression-codec=zstd --batch-size 100 --timeout 0 --request-required-acks 1": "a\nb\n",
     "--max-partition-memory-bytes 2000 --retry-backoff-ms 5 --message-send-max-retries 1": "a\n",
     "--max-memory-bytes 100000 --request-timeout-ms 9999 --socket-buffer-size 9999": "a\n",
@@ -48,9 +48,9 @@ SENT = {
     "--reader-config READER": "k=v\n",
     "--producer-property client.id=me --producer.config CLIENT": "a\n",
     "--command-property linger.ms=1 --command-config CLIENT": "a\n",
-    "--reader-property parse.key=true --sync": "k\tv\nnothing\nk\tw\n",
-    "--reader-property parse.headers=true --sync": "a\tv\n",
-    "--reader-property parse.headers=true --reader-property null.marker=N --sync": "N:1\tv\n",
+    "--reader-property parse.key=true --sync --timeout 0": "k\tv\nnothing\nk\tw\n",
+    "--reader-property parse.headers=true --sync --timeout 0": "a\tv\n",
+    "--reader-property parse.headers=true --reader-property null.marker=N --sync --timeout 0": "N:1\tv\n",
     "--reader-property headers.delimiter=,": "v\n",
     "--reader-property null.marker=,": "v\n",
     "--reader-property key.separator=x --reader-property null.marker=x": "v\n",
@@ -162,7 +162,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def reader(servers: str) -> Iterator[Consumer[bytes | None, bytes | None]]:
-    with Consumer(servers) as consumer:
+    with Consumer(servers, fetch_max_wait_ms=10) as consumer:
         consumer.assign([(f"made-{side}", 0) for side in (OURS, THEIRS)])
         yield consumer
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ottla import properties
+from ottla.cluster.ports import free_ports
 from ottla.config import BrokerConfig, ConfigError
 from ottla.tools.configuration import read
 
@@ -188,14 +189,7 @@ def _ports(plan: Plan) -> list[int]:
     count = plan.nodes + plan.controller_count
     if plan.port:
         return list(range(plan.port, plan.port + count))
-    probes = [socket.socket() for _ in range(count)]  # all open at once: no port comes twice
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+    return free_ports(count)
 
 
 def is_layout(directory: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Self
 
 from tests.unit.server.asking import Asking
 
+from ottla.cluster.ports import free_ports
 from ottla.wire.messages.metadata import MetadataRequest
 
 CLUSTER_ID = "cm9sZXMtb2YtdGhlLW5vZA"
@@ -24,10 +24,7 @@ _SOURCE = str(Path(__file__).resolve().parents[3] / "src")
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_ports(1)[0]
 
 
 def wait_until(condition: Callable[[], object], what: str, *, seconds_max: float = SECONDS_MAX) -> None:

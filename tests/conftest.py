@@ -1,8 +1,9 @@
-"""What every test shares: hypothesis settings that do not depend on how busy the machine is."""
+"""What every test shares: settings that do not depend on how the tests are started, and on what machine."""
 
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -15,3 +16,7 @@ settings.register_profile(
     derandomize=os.environ.get("CI") == "true",
 )
 settings.load_profile("ottla")
+
+# A shell that runs the tests in the background has them start with Ctrl-C ignored, and what they start too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

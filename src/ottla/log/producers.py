@@ -347,7 +347,7 @@ class ProducerStates:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
         if header.attributes & TRANSACTIONAL_BIT and self._verifications:
-            self._verifications.pop(producer_id, None)
+            self._end_verification(header, marker)
         if marker is not None:
             return self._end_transaction(entry, base_offset, marker)
         delta = header.last_offset_delta
@@ -360,6 +360,19 @@ class ProducerStates:
             entry.transaction_first_offset = base_offset
             self.transactions.begin(producer_id, base_offset)
         return None
+
+    def _end_verification(self, header: BatchHeader, marker: Marker | None) -> None:
+        """A write has begun the transaction, or a marker has ended one: what waited for a word is over.
+
+        But for a marker of protocol 2: it has the epoch of the transaction after it, and what waits with that
+        epoch is its first write.
+        """
+        waiting = self._verifications.get(header.producer_id)
+        if waiting is None:
+            return
+        is_next = waiting.supports_epoch_bump and waiting.epoch == header.producer_epoch
+        if marker is None or not is_next:
+            del self._verifications[header.producer_id]
 
     def _end_transaction(
         self, entry: ProducerEntry, offset: int, marker: Marker

@@ -229,6 +229,25 @@ def test_the_first_append_of_a_transaction_needs_the_guard_of_its_verification()
         partition.states.start_verification(PRODUCER, 0, -1, supports_epoch_bump=False, now_ms=0)
 
 
+def test_the_marker_of_a_v2_transaction_leaves_the_next_one_to_be_verified() -> None:
+    """The next transaction's first write may come before the marker, which has its epoch."""
+    partition = Partition(verify=True)
+    guard = partition.states.start_verification(PRODUCER, 0, 0, supports_epoch_bump=True, now_ms=0)
+    partition.append(0, transactional=True, guard=guard)
+    following = partition.states.start_verification(PRODUCER, 0, 1, supports_epoch_bump=True, now_ms=0)
+    partition.end(commit=False, epoch=1, transaction_version=2)
+    partition.append(0, transactional=True, epoch=1, guard=following)
+
+
+@pytest.mark.parametrize(("epoch", "is_v2"), [(0, True), (1, False)])
+def test_a_marker_ends_every_other_verification(epoch: int, is_v2: bool) -> None:
+    partition = Partition(verify=True)
+    guard = partition.states.start_verification(PRODUCER, 0, epoch, supports_epoch_bump=is_v2, now_ms=0)
+    partition.end(commit=False, epoch=1, transaction_version=2 if is_v2 else 0)
+    with pytest.raises((InvalidTxnState, InvalidProducerEpoch)):
+        partition.append(0, transactional=True, epoch=epoch, guard=guard)
+
+
 def test_while_a_lower_sequence_waits_for_verification_a_higher_one_may_not_pass() -> None:
     partition = Partition(verify=True)
     states = partition.states

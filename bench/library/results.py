@@ -145,8 +145,8 @@ def markdown(results: Results, plot_name: str) -> str:
         " OTTLA_KERNEL=python. Memory is that of a producer and a consumer in one process.",
         "",
         "With records of 1 KiB it is bytes and not records that count. Profiles suggest the reason: the"
-        " thread that receives and the one that iterates share one interpreter lock, while librdkafka receives"
-        " beside it.",
+        " thread that receives and the one that iterates share one interpreter lock, while librdkafka"
+        " receives beside it.",
         "",
     ]
     return "\n".join(parts)

@@ -105,6 +105,23 @@ def kafka_class_path() -> str:
     return str(_build_once(PEERS / f"kafka-{KAFKA_VERSION}", fetch) / "*")
 
 
+def spark_connector_jars() -> list[str]:
+    """Spark's own connector to Kafka with what it needs, as plain jars; fetched by Maven the first time."""
+    pom = Path(__file__).with_name("spark-kafka.pom.xml")
+    target = PEERS / f"spark-kafka-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    maven = None if target.exists() else _tool("mvn", "maven")
+
+    def fetch(directory: Path) -> None:
+        assert maven is not None
+        _run_checked(
+            [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
+            + [f"-DoutputDirectory={directory}", "-DincludeScope=runtime"],
+            "fetching Spark's connector to Kafka with Maven",
+        )
+
+    return sorted(str(jar) for jar in _build_once(target, fetch).glob("*.jar"))
+
+
 def javac_compile(sources: Sequence[Path]) -> Path:
     """Compile Java sources against Kafka's jars; the directory of classes, kept by the sources' content."""
     class_path = kafka_class_path()

@@ -1,0 +1,75 @@
+"""Topics in Spark, without a jar: `spark.read.format("ottla")`, `spark.readStream`, and the way back.
+
+`import ottla.spark` registers the format with the session that is active; `enable(spark)` with any other.
+Where neither is called Spark finds it by the name of the module `pyspark_ottla`. Rule: this package imports
+pyspark only when something is asked of it, and everything below it only what that needs, since each of
+Spark's Python workers imports it anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkMissing", "enable", "find_java", "register", "session"]
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+class SparkMissing(ImportError):
+    """pyspark or Java is not there; the message says what to install."""
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Make the format "ottla" known to this session; the session."""
+    source = _imported("ottla.spark.source").OttlaSource
+    spark.dataSource.register(source)
+    return spark
+
+
+def enable(spark: SparkSession) -> SparkSession:
+    """Register, and let filters on partition, offset and timestamp reach the source; the session."""
+    register(spark)
+    spark.conf.set(PUSHDOWN, "true")
+    return spark
+
+
+def find_java() -> str:
+    """The path of a Java that Spark can use (17 or newer); SparkMissing says in one line what to install."""
+    java: str = _imported("ottla.spark.java").find_java()
+    return java
+
+
+def session(name: str = "ottla", master: str | None = None, **settings: Any) -> SparkSession:
+    """A session with the format enabled, local unless `master` or Spark's own settings say otherwise.
+
+    Settings are Spark's, with `__` for each dot: `session(spark__sql__shuffle__partitions=4)`.
+    """
+    made: SparkSession = _imported("ottla.spark.java").session(
+        name, master, {key.replace("__", "."): str(value) for key, value in settings.items()}
+    )
+    return enable(made)
+
+
+def _imported(module: str) -> Any:
+    from importlib import import_module
+
+    try:
+        import_module("pyspark")
+    except ImportError:
+        raise SparkMissing("Spark needs pyspark: install it with `pip install 'ottla[spark]'`.") from None
+    return import_module(module)
+
+
+def _register_active() -> None:
+    """Who imports this beside a running session wants the format there. Workers have no session."""
+    if "pyspark.sql.session" in sys.modules and "pyspark.worker" not in sys.modules:
+        active = sys.modules["pyspark.sql.session"].SparkSession.getActiveSession()
+        if active is not None:
+            enable(active)
+
+
+_register_active()

@@ -1,0 +1,84 @@
+"""Finding a Java for Spark, and a local session on it.
+
+Spark 4 needs Java 17 or newer. Rule: what is missing is told in one line with its cure, before Spark's
+launcher is started, which tells it in twenty.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.spark import SparkMissing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_HOMES = ("/usr/lib/jvm", "/usr/java", "/opt/java", "/Library/Java/JavaVirtualMachines")
+
+
+def find_java() -> str:
+    """The path of a Java of version 17 or newer: JAVA_HOME, the path, then where systems keep theirs."""
+    seen: list[str] = []
+    for program in _candidates():
+        version = _version(program)
+        if version is not None and version >= OLDEST:
+            return program
+        seen.append(f"{program} is version {version}" if version is not None else f"{program} does not run")
+    found = f" ({'; '.join(seen)})" if seen else ""
+    raise SparkMissing(f"Spark needs Java {OLDEST} or newer, and none was found{found}: {_cure()}.")
+
+
+def _candidates() -> Iterator[str]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield str(Path(home) / "bin" / "java")
+    on_path = shutil.which("java")
+    if on_path:
+        yield on_path
+    for directory in _HOMES:
+        for pattern in ("*/bin/java", "*/Contents/Home/bin/java"):
+            yield from sorted((str(found) for found in Path(directory).glob(pattern)), reverse=True)
+
+
+def _version(program: str) -> int | None:
+    try:
+        told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(told.stderr + told.stdout)
+    return int(match[1]) if match and not told.returncode else None
+
+
+def _cure() -> str:
+    for tool, command in (
+        ("apt-get", "apt-get install openjdk-17-jre-headless"),
+        ("dnf", "dnf install java-17-openjdk-headless"),
+        ("apk", "apk add openjdk17-jre-headless"),
+        ("brew", "brew install openjdk@17"),
+    ):
+        if shutil.which(tool):
+            return f"install it with `{command}`, or set JAVA_HOME"
+    return "install OpenJDK 17, or set JAVA_HOME"
+
+
+def session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    """The session, started if need be on the Java that was found."""
+    program = Path(find_java()).resolve()
+    if program.parent.name == "bin":  # Spark's launcher asks JAVA_HOME first
+        os.environ["JAVA_HOME"] = str(program.parent.parent)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name)
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

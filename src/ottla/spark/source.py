@@ -1,0 +1,55 @@
+"""The format "ottla" as Spark knows it: where each of Spark's four questions is answered.
+
+Spark pickles this class by its name and makes an object of it in processes of its own. Rule: nothing is kept
+in it but the options, and what reads and what writes is imported only where it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+FORMAT = "ottla"
+
+
+class OttlaSource(DataSource):
+    """Topics of an Ottla or Kafka cluster as data frames, in batches and streams, both ways."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        from ottla.spark.reading import schema_of
+
+        return schema_of(self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from ottla.spark.batch import batch_reader
+
+        return batch_reader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from ottla.spark.stream import stream_reader
+
+        return stream_reader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from ottla.spark.sink import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from ottla.spark.sink import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)

@@ -1,59 +1,134 @@
-"""The commands of `ottla` that talk to a person: Typer reads the command line, rich lays out the answers."""
+"""The nouns of `ottla`, found by their names and imported only when they are used.
+
+A noun is a module with `app`, a Typer app; its verbs take `context: typer.Context` and get what the call
+concerns by `session_of(context)`. The flags of `flags.py` are added to each verb here.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import Annotated
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
-import typer
+from ottla.cli.errors import Misuse, finish, near_names
 
-from ottla.cli import version_line
-from ottla.cli.cluster import cluster_app
-from ottla.cli.config import config_app
-from ottla.cli.serve import SUMMARY
+# Noun -> what it is for. Those whose module is not installed are not there.
+NOUNS: dict[str, str] = {
+    "topic": "Create, list, describe, alter and delete topics.",
+    "record": "Produce and consume records.",
+    "group": "List, describe, reset and delete groups.",
+    "config": "Read and change settings; look up what they mean.",
+    "txn": "List, describe and abort transactions.",
+    "cluster": "Describe the cluster; run one on this machine.",
+    "quorum": "Show the controllers and how far they are.",
+    "reassign": "Move replicas between brokers.",
+    "log": "Look into the files of a partition.",
+    "doctor": "Find what is wrong with a cluster, and say what to do.",
+    "pipeline": "Run data pipelines on Spark.",
+    "bench": "Measure a cluster.",
+    "start": "Start a node or a cluster, and say how to use it.",
+    "serve": "Run a node.",
+    "profile": "Keep the addresses and settings of your clusters.",
+    "completion": "Have your shell complete commands, topics and groups.",
+}
 
-app = typer.Typer(
-    name="ottla",
-    help="Ottla: an event streaming platform that speaks Apache Kafka.",
-    no_args_is_help=True,
-    add_completion=False,
-)
-app.add_typer(config_app, name="config")
-app.add_typer(cluster_app, name="cluster")
+_EXAMPLES = """\
+Examples:
+  ottla serve                                     run a node on this machine
+  ottla topic create orders --partitions 3
+  ottla topic describe orders -o json
+  ottla -p prod group describe billing            on the cluster of a profile"""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; its exit code."""
-    try:
-        app(list(arguments), prog_name="ottla")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    from ottla.cli.session import Flags, Session
+
+    session = Session(Flags())
+
+    def work() -> int:
+        nonlocal session
+        from ottla.cli.flags import take_flags
+
+        flags, rest = take_flags(list(arguments))
+        session = Session(flags)
+        if not rest or rest[0] in ("--help", "-h", "help"):
+            return _help(rest)
+        if rest[0] in ("--version", "-V"):
+            from ottla.cli import version_line
+
+            print(version_line())
+            return 0
+        return _run_noun(rest[0], rest[1:], session)
+
+    return finish(work, servers=lambda: session.bootstrap_servers)
+
+
+def nouns() -> list[str]:
+    """The nouns that are installed."""
+    return [name for name in NOUNS if find_spec(f"ottla.cli.{name}") is not None]
+
+
+def command_of(noun: str) -> Any:
+    """The command of a noun, with the flags that all commands have."""
+    from typer.main import get_command
+
+    from ottla.cli.flags import add_flags
+
+    app = import_module(f"ottla.cli.{noun}").app
+    add_flags(app)
+    command = get_command(app)
+    command.name = noun
+    # Typer's own way to install completions knows neither nouns nor topics.
+    command.params = [one for one in command.params if not str(one.name).endswith("_completion")]
+    return command
+
+
+def _run_noun(noun: str, rest: list[str], session: Any) -> int:
+    from ottla.cli.flags import take_flags
+    from ottla.cli.session import Session
+
+    if noun.startswith("-"):
+        raise Misuse(f"There is no flag {noun} before a command. Try: ottla --help")
+    if noun not in NOUNS or find_spec(f"ottla.cli.{noun}") is None:
+        hint = near_names(noun, nouns()) or "Try: ottla --help"
+        raise Misuse(f"There is no command {noun}. {hint}")
+    if noun == "serve":
+        from ottla.cli.serve import main
+
+        return main(rest)
+    command = command_of(noun)
+    if hasattr(command, "commands"):
+        between, rest = take_flags(rest)
+        session = Session(between.over(session.flags))
+        if not rest:
+            rest = ["--help"]
+    code = command.main(
+        args=rest,
+        prog_name=f"ottla {noun}",
+        standalone_mode=False,
+        obj=session,
+        help_option_names=["-h", "--help"],
+    )
+    return code if isinstance(code, int) else 0
+
+
+def _help(rest: list[str]) -> int:
+    if rest[:1] == ["help"] and len(rest) > 1:
+        return run([*rest[1:], "--help"])
+    from ottla.cli.flags import GLOBAL_FLAGS
+
+    there = nouns()
+    lines = ["Usage: ottla [FLAGS] COMMAND [VERB] ...", ""]
+    lines += ["Ottla: an event streaming platform that speaks Apache Kafka.", "", "Commands:"]
+    lines += [f"  {name:<12}{NOUNS[name]}" for name in there]
+    lines += ["", "Flags, before the command or behind it:"]
+    for spellings, metavar, text in GLOBAL_FLAGS.values():
+        lines.append(f"  {', '.join(spellings) + ' ' + metavar:<34}{text}")
+    lines.append(f"  {'-V, --version':<34}Show what runs here.")
+    lines.append(f"  {'-h, --help':<34}Show this; behind a command, what it takes.")
+    lines += ["", _EXAMPLES]
+    print("\n".join(lines), file=sys.stdout)
     return 0
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(version_line())
-        raise typer.Exit
-
-
-@app.callback()
-def _ottla(
-    version: Annotated[
-        bool,
-        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show what runs here."),
-    ] = False,
-) -> None:
-    """Ottla: an event streaming platform that speaks Apache Kafka."""
-
-
-@app.command(
-    "serve",
-    help=SUMMARY,
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
-def _serve(context: typer.Context) -> None:
-    from ottla.cli.serve import main
-
-    raise typer.Exit(main(context.args))

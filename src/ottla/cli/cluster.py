@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ottla.cluster.layout import ClusterError, Layout, Plan, is_layout, read_layout, write_layout
 
-cluster_app = typer.Typer(help="Run a cluster of several nodes on this machine.", no_args_is_help=True)
+app = typer.Typer(help="Run a cluster of several nodes on this machine.", no_args_is_help=True)
 
 NODES = 3
 PORT = 9092
@@ -25,7 +25,7 @@ DataOption = Annotated[Path, typer.Option("--data", help="Directory of the clust
 _DATA = Path("cluster")
 
 
-@cluster_app.command("up")
+@app.command("up")
 def up(
     nodes: Annotated[
         int | None, typer.Option(help=f"How many nodes a new cluster has; {NODES} if not given.")
@@ -67,7 +67,7 @@ def _stops_on_signals(stop: Callable[[], object]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@cluster_app.command("down")
+@app.command("down")
 def down(data: DataOption = _DATA) -> None:
     """Stop the cluster that runs in DIR, and return when all its nodes have ended."""
     from ottla.cluster.supervisor import stop_supervisor
@@ -78,7 +78,7 @@ def down(data: DataOption = _DATA) -> None:
     typer.echo("The cluster has stopped." if was_running else f"The cluster in {data} does not run.")
 
 
-@cluster_app.command("status")
+@app.command("status")
 def status(
     data: DataOption = _DATA, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 ) -> None:

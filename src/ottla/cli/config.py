@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ottla.config import ConfigError, Definition, ResourceType, definition, definitions
 
-config_app = typer.Typer(help="Look up settings and check configuration files.", no_args_is_help=True)
+app = typer.Typer(help="Look up settings and check configuration files.", no_args_is_help=True)
 
 
 class Kind(StrEnum):
@@ -35,7 +35,7 @@ KindOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@config_app.command("list")
+@app.command("list")
 def list_settings(
     words: Annotated[
         list[str] | None, typer.Argument(help="Words that the name or the text must hold.")
@@ -66,7 +66,7 @@ def list_settings(
     (console if console.is_terminal else Console(width=400)).print(table)
 
 
-@config_app.command("show")
+@app.command("show")
 def show_setting(
     name: Annotated[str, typer.Argument(help="Name of the setting, such as retention.ms.")],
     kind: KindOption = None,
@@ -95,10 +95,10 @@ def show_setting(
         console.print(table)
 
 
-config_app.command("describe", hidden=True, help="The same as show.")(show_setting)
+app.command("describe", hidden=True, help="The same as show.")(show_setting)
 
 
-@config_app.command("check")
+@app.command("check")
 def check_file(
     file: Annotated[str, typer.Argument(help="A server.properties file.")],
     override: Annotated[list[str] | None, typer.Option(help="Set one setting: NAME=VALUE.")] = None,

@@ -1,0 +1,161 @@
+"""How every `ottla` command ends: with its work done, or with one line of cause and cure.
+
+Rule: no traceback reaches a user. Failures are exit code 1, bad use is 2, Ctrl-C is 130, and a reader that
+closes the pipe (`| head`) ends the command quietly. OTTLA_DEBUG=1 shows the traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+
+FAILED = 1
+MISUSED = 2
+INTERRUPTED = 130
+
+
+class Problem(Exception):
+    """The command ends with this sentence, which tells the cause and the cure, and exit code 1."""
+
+    exit_code = FAILED
+
+
+class Misuse(Problem):
+    """What was typed cannot be meant; exit code 2."""
+
+    exit_code = MISUSED
+
+
+def unknown(kind: str, name: str, known: Iterable[str], *, cure: str = "") -> Problem:
+    """There is no such thing: with the names that come nearest, or else what shows those that there are."""
+    hint = near_names(name, known) or cure
+    return Problem(f"There is no {kind} {name}.{' ' + hint if hint else ''}")
+
+
+def near_names(name: str, known: Iterable[str]) -> str:
+    """ "Did you mean a or b?" for a name that is not known; nothing where none comes near."""
+    import difflib
+
+    by_lower = {one.lower(): one for one in sorted(known, reverse=True)}
+    near = difflib.get_close_matches(name.lower(), sorted(by_lower), n=3, cutoff=0.6)
+    return f"Did you mean {' or '.join(by_lower[one] for one in near)}?" if near else ""
+
+
+def finish(work: Callable[[], int], *, servers: Callable[[], str] = str) -> int:
+    """Do the work of a command and end as commands do; the exit code.
+
+    `servers` tells where the cluster was looked for, for errors of the connection.
+    """
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BrokenPipeError:
+        # What is left in the buffer would be written at exit, and fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        if os.environ.get("OTTLA_DEBUG", "") not in ("", "0"):
+            raise
+        return report(error, servers)
+
+
+def report(error: Exception, servers: Callable[[], str] = str) -> int:
+    """Print an error as one line; the exit code."""
+    sentence, code = explain(error, servers)
+    try:
+        print(f"ottla: {sentence}", file=sys.stderr)
+    except BrokenPipeError:
+        return FAILED
+    return code
+
+
+def explain(error: Exception, servers: Callable[[], str] = str) -> tuple[str, int]:
+    """The sentence and the exit code of an error."""
+    if isinstance(error, Problem):
+        return str(error), error.exit_code
+    usage = getattr(error, "format_message", None)
+    if usage is not None:
+        return _usage_sentence(error, usage()), getattr(error, "exit_code", MISUSED)
+    if type(error).__name__ == "Abort":
+        return "Nothing was done.", FAILED
+    known = _client_sentence(error, servers)
+    if known is not None:
+        return known, FAILED
+    if isinstance(error, OSError):
+        return _os_sentence(error), FAILED
+    return (
+        f"This is a fault in Ottla: {type(error).__name__}: {_one_line(str(error))}. "
+        "OTTLA_DEBUG=1 shows where; please report it.",
+        FAILED,
+    )
+
+
+def _usage_sentence(error: Exception, message: str) -> str:
+    context = getattr(error, "ctx", None)
+    cure = f" Try: {context.command_path} --help" if context is not None else ""
+    return f"{_sentence(message)}{cure}"
+
+
+def _client_sentence(error: Exception, servers: Callable[[], str]) -> str | None:
+    # What was not imported cannot have been raised: a command without a cluster pays nothing for this.
+    if "ottla.client.errors" not in sys.modules and "ottla.wire.errors" not in sys.modules:
+        return None
+    from ottla.client import errors as client
+    from ottla.wire.errors import KafkaError
+
+    if isinstance(error, KafkaError):
+        cause = error.message or error.code.name.replace("_", " ").lower().capitalize()
+        return f"{_sentence(cause)}{_cure_of(error.code.name)}"
+    if isinstance(error, client.AuthenticationFailed):
+        return f"{_sentence(str(error))} Check the sasl settings of the profile (ottla profile show)."
+    if isinstance(error, client.TlsFailed):
+        return f"{_sentence(str(error))} Check the ssl settings of the profile (ottla profile show)."
+    if isinstance(error, (client.TimedOut, client.Disconnected, client.ProtocolMismatch)):
+        where = (
+            f" The cluster was looked for at {servers()}; -b HOST:PORT names another." if servers() else ""
+        )
+        return f"{_sentence(str(error))}{where}"
+    return _sentence(str(error)) if isinstance(error, client.ClientError) else None
+
+
+_CURES = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "ottla topic list shows the topics.",
+    "TOPIC_ALREADY_EXISTS": "ottla topic alter changes it.",
+    "GROUP_ID_NOT_FOUND": "ottla group list shows the groups.",
+    "NON_EMPTY_GROUP": "Stop its members first; ottla group describe shows them.",
+    "TOPIC_AUTHORIZATION_FAILED": "The user of this profile may not do this with the topic.",
+    "GROUP_AUTHORIZATION_FAILED": "The user of this profile may not do this with the group.",
+    "CLUSTER_AUTHORIZATION_FAILED": "The user of this profile may not do this with the cluster.",
+    "UNSUPPORTED_VERSION": "The brokers are too old for this command.",
+    "TRANSACTIONAL_ID_NOT_FOUND": "ottla txn list shows the transactions.",
+    "INVALID_REPLICATION_FACTOR": "ottla cluster describe shows the brokers.",
+    "SECURITY_DISABLED": "Set authorizer.class.name on the brokers to use ACLs.",
+}
+
+
+def _cure_of(code_name: str) -> str:
+    cure = _CURES.get(code_name, "")
+    return f" {cure}" if cure else ""
+
+
+def _os_sentence(error: OSError) -> str:
+    if error.filename:
+        return f"{error.filename} cannot be used: {error.strerror}."
+    return _sentence(error.strerror or str(error))
+
+
+def _sentence(text: str) -> str:
+    """One line that ends as sentences do."""
+    line = _one_line(text)
+    return line if line.endswith((".", "?", "!")) else f"{line}."
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

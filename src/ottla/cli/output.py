@@ -1,0 +1,250 @@
+"""What commands print: tables for people, JSON and YAML for programs.
+
+Rule: `show` gets plain values (JSON's types) under stable names, whatever the format; only tables turn them
+into other texts, by `formats`. On a terminal rich lays tables out; in a pipe they are aligned columns, one
+row a line, never cut. Text from a cluster cannot steer the terminal: control characters are shown as escapes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.cli.session import Session
+
+Row = Mapping[str, Any]
+
+
+class Format(StrEnum):
+    """How answers are printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """A text of a table with a style of rich, such as "red" or "bold"; pipes get the text alone."""
+
+    text: str
+    style: str
+
+
+Cell = str | Styled
+Formatter = Callable[[Any], Cell]
+
+
+def show(
+    session: Session,
+    data: Sequence[Row] | Row,
+    *,
+    columns: Sequence[str] | None = None,
+    wide: Sequence[str] = (),
+    title: str | None = None,
+    formats: Mapping[str, Formatter] | None = None,
+    empty: str = "Nothing to show.",
+) -> None:
+    """Print rows, or one object, as the session wants it.
+
+    `columns` are those of a table (all, if not given), `wide` come with `-o wide`. `formats` turn the values
+    of a column into a text, or `Styled`. JSON and YAML get every field of `data` as it is.
+    """
+    if session.is_structured:
+        emit(session, data)
+        return
+    if isinstance(data, Mapping):
+        chosen = [*(columns if columns is not None else data), *(wide if session.is_wide else ())]
+        _show_object(session, data, chosen, formats or {}, title)
+        return
+    if not data:
+        print(empty, file=sys.stderr)
+        return
+    chosen = [*(columns if columns is not None else data[0]), *(wide if session.is_wide else ())]
+    _show_rows(session, data, chosen, formats or {}, title)
+
+
+def emit(session: Session, data: object) -> None:
+    """Print a value as JSON or YAML."""
+    if session.output is Format.YAML:
+        import yaml
+
+        text = yaml.safe_dump(_plain(data), sort_keys=False, allow_unicode=True, default_flow_style=False)
+        sys.stdout.write(text)
+    else:
+        print(json.dumps(_plain(data), indent=2, ensure_ascii=False))
+
+
+def tell(session: Session, sentence: str, data: object = None) -> None:
+    """Say what was done: a sentence for people, `data` for programs where there is any."""
+    if not session.is_structured:
+        print(clean(sentence))
+    elif data is not None:
+        emit(session, data)
+
+
+def clean(text: str) -> str:
+    """A text whose control characters are escapes, so that no name can steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at the output, with colours if they like them."""
+    return sys.stdout.isatty()
+
+
+def size_text(count: int | None) -> str:
+    """Bytes for people: 1536 is 1.5 KiB."""
+    if count is None or count < 0:
+        return "-"
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("TiB ends the loop.")
+
+
+def duration_text(seconds: float | None) -> str:
+    """A length of time for people: 93784 s is 1d 2h."""
+    if seconds is None:
+        return "-"
+    if seconds < 0:
+        return f"-{duration_text(-seconds)}"
+    if seconds < 10:
+        return f"{seconds:.1f}s".replace(".0s", "s")
+    left = int(seconds)
+    parts = []
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2])
+
+
+def time_text(timestamp_ms: int | None) -> str:
+    """A moment for people, in UTC."""
+    if timestamp_ms is None or timestamp_ms < 0:
+        return "-"
+    from datetime import UTC, datetime
+
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError):
+        return str(timestamp_ms)
+
+
+def _plain(data: object) -> Any:
+    """Only what JSON has: other mappings, sequences and enums become it."""
+    if isinstance(data, Mapping):
+        return {str(key): _plain(value) for key, value in data.items()}
+    if isinstance(data, str):
+        return str(data)
+    if isinstance(data, bool) or data is None or isinstance(data, float):
+        return data
+    if isinstance(data, int):
+        return int(data)
+    if isinstance(data, (Sequence, set, frozenset)) and not isinstance(data, (bytes, bytearray)):
+        return [_plain(one) for one in data]
+    return str(data)
+
+
+def _cell(value: Any, formatter: Formatter | None) -> Styled:
+    shown = formatter(value) if formatter is not None else _text(value)
+    return Styled(clean(shown.text), shown.style) if isinstance(shown, Styled) else Styled(clean(shown), "")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={_text(one)}" for key, one in value.items()) or "-"
+    if isinstance(value, (list, tuple)):
+        return ",".join(_text(one) for one in value) or "-"
+    return str(value)
+
+
+def _show_rows(
+    session: Session,
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    formats: Mapping[str, Formatter],
+    title: str | None,
+) -> None:
+    cells = [[_cell(row.get(column), formats.get(column)) for column in columns] for row in rows]
+    right = [
+        all(isinstance(row.get(column), (int, float)) or row.get(column) is None for row in rows)
+        and any(
+            isinstance(row.get(column), (int, float)) and not isinstance(row.get(column), bool)
+            for row in rows
+        )
+        for column in columns
+    ]
+    headers = [column.replace("_", " ").upper() for column in columns]
+    if is_terminal():
+        _show_rich(headers, cells, right, title)
+        return
+    if title:
+        print(title)
+    widths = [max(len(header), *(len(row[at].text) for row in cells)) for at, header in enumerate(headers)]
+    for texts in (headers, *([cell.text for cell in row] for row in cells)):
+        parts = [
+            text.rjust(width) if is_right else text.ljust(width)
+            for text, width, is_right in zip(texts, widths, right, strict=True)
+        ]
+        print("  ".join(parts).rstrip())
+
+
+def _show_rich(
+    headers: Sequence[str], cells: Sequence[Sequence[Styled]], right: Sequence[bool], title: str | None
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    for header, is_right in zip(headers, right, strict=True):
+        table.add_column(header, justify="right" if is_right else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(cell.text, style=cell.style) for cell in row))
+    Console().print(table)
+
+
+def _show_object(
+    session: Session,
+    data: Row,
+    fields: Sequence[str],
+    formats: Mapping[str, Formatter],
+    title: str | None,
+) -> None:
+    cells = [(one.replace("_", " "), _cell(data.get(one), formats.get(one))) for one in fields]
+    if is_terminal():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for label, cell in cells:
+            table.add_row(label, Text(cell.text, style=cell.style))
+        console = Console()
+        if title:
+            console.print(Text(title, style="bold"))
+        console.print(table)
+        return
+    if title:
+        print(title)
+    width = max((len(label) for label, _ in cells), default=0)
+    for label, cell in cells:
+        print(f"{label.ljust(width)}  {cell.text}".rstrip())

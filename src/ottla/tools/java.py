@@ -33,6 +33,11 @@ def partition_hash(partition: tuple[str, int]) -> int:
     return (31 * (31 + index) + string_hash(topic)) & _MASK
 
 
+def int_hash(number: int) -> int:
+    """The same for a whole number."""
+    return number & _MASK
+
+
 def map_order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int = _CAPACITY) -> list[K]:
     """Keys in the order in which a HashMap goes through them; they are put into it as they come.
 

@@ -16,13 +16,16 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from ottla.server.handlers import HANDLERS
+from ottla.tools import reassign_partitions
 from ottla.wire.apis import API_BY_NAME
 from tests.interop import peers
 from tests.interop.cluster_tools.trios import JOINING, MARKED, SECONDS_MAX, Trio, directory_id
 from tests.interop.groups_tool.runner import Tools
+from tests.interop.tools_same.same import OURS, THEIRS, Tool, ours, theirs
 
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+TOOL = Tool(REASSIGN, reassign_partitions.main)
 ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
@@ -267,6 +270,61 @@ def test_reassignments_are_planned_done_and_verified_the_same(sides: list[Trio])
     for file in wrong:
         for action in ("--execute --timeout 100", "--verify", "--cancel"):
             differences.append(difference(sides, REASSIGN, f"{action} --reassignment-json-file {file}"))
+    assert not any(differences), "\n".join(filter(None, differences))
+
+
+def beside(trio: Trio, command: str) -> str:
+    """Kafka's reassignment tool and ours on one side, each with a topic of its own; where they differ."""
+    said = []
+    for own in (THEIRS, OURS):
+        words = ["--bootstrap-server", trio.servers, *command.format(side=trio.directory, own=own).split(" ")]
+        ran = theirs(trio.tools, TOOL, words) if own == THEIRS else ours(TOOL, words)
+        said.append([line.replace(own, "%") for line in trio.shown(ran)])
+    trio.settle()
+    if said[0] == said[1]:
+        return ""
+    return f"{trio.kind}: {command}\n  theirs: {said[0]}\n  ours:   {said[1]}"
+
+
+def test_our_reassignment_tool_says_what_kafkas_says(sides: list[Trio]) -> None:
+    for own in (THEIRS, OURS):
+        plan(sides, f"more-{own}.json", moves((f"large-{own}", 0, [1, 2])))
+        plan(sides, f"away-{own}.json", moves((f"large-{own}", 0, [3])))
+    throttles = "--entity-type topics --entity-name large-{own} --describe"
+    differences = []
+    for trio in sides:
+        for own in (THEIRS, OURS):
+            trio.create(f"large-{own}", [[1]])
+            trio.fill(f"large-{own}", 4, 900_000)
+        # The throttle keeps both under way until they are cancelled.
+        for command in (
+            "--execute --additional --throttle 1000 --reassignment-json-file {side}/more-{own}.json",
+            "--verify --reassignment-json-file {side}/more-{own}.json",
+            "--execute --reassignment-json-file {side}/more-{own}.json",
+            "--execute --additional --throttle 1100 --reassignment-json-file {side}/more-{own}.json",
+        ):
+            differences.append(beside(trio, command))
+        both = [
+            trio.run(REASSIGN, "--list").out,
+            ours(TOOL, ["--bootstrap-server", trio.servers, "--list"]).out,
+        ]
+        assert both[0] == both[1]
+        assert both[0].count(": replicas: 1,2. adding: 2.") == 2
+        set_by = [
+            trio.run(CONFIGS, throttles.format(own=own)).out.replace(own, "%") for own in (THEIRS, OURS)
+        ]
+        assert "throttled.replicas=0:1" in set_by[0]
+        assert set_by[0] == set_by[1]
+        for command in (
+            "--cancel --preserve-throttles --reassignment-json-file {side}/more-{own}.json",
+            "--cancel --reassignment-json-file {side}/more-{own}.json",
+            "--execute --additional --reassignment-json-file {side}/away-{own}.json",
+        ):
+            differences.append(beside(trio, command))
+        for own in (THEIRS, OURS):
+            trio.wait_for(f"large-{own}", 0, leader=3, replicas=[3])
+        differences.append(beside(trio, "--verify --reassignment-json-file {side}/away-{own}.json"))
+        differences.append(beside(trio, "--list"))
     assert not any(differences), "\n".join(filter(None, differences))
 
 

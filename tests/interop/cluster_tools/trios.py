@@ -9,6 +9,7 @@ import struct
 from pathlib import Path
 from typing import Any, Self
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.wire import frame
@@ -92,7 +93,7 @@ class Trio:
     def __init__(self, kind: str, directory: Path, tools: Tools) -> None:
         self.kind = kind
         self.directory = directory
-        self._tools = tools
+        self.tools = tools
         made = KafkaMember if kind == "kafka" else OttlaMember
         ports = {node_id: peers.free_port() for node_id in (*NODES, JOINING)}
         self.nodes: dict[int, BrokerProcess] = {}
@@ -149,6 +150,13 @@ class Trio:
         for index, replicas in enumerate(assignment):
             self.wait_for(topic, index, leader=replicas[0], replicas=replicas)
 
+    def fill(self, topic: str, count: int, size_bytes: int) -> None:
+        """Write records to the first partition of a topic."""
+        producer = Producer({"bootstrap.servers": self.servers, "log_level": 0})
+        for _ in range(count):
+            producer.produce(topic, value=b"x" * size_bytes, partition=0)
+        assert producer.flush(SECONDS_MAX) == 0
+
     def wait_for(self, topic: str, index: int, *, leader: int, replicas: list[int]) -> None:
         """Until every live broker says so: the tools ask any of them."""
 
@@ -198,7 +206,7 @@ class Trio:
         servers = self.servers if through == "server" else self.controllers
         words = command.format(side=self.directory, **self._places()).split(" ") if command else []
         place = [] if through == "nothing" else [f"--bootstrap-{through}", servers]
-        return self._tools.run(main_class, *place, *words)
+        return self.tools.run(main_class, *place, *words)
 
     def _places(self) -> dict[str, str]:
         return {f"data{node_id}": str(node.data) for node_id, node in self.nodes.items()} | {

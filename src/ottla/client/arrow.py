@@ -156,6 +156,13 @@ def check_chain(partitioner: object, partition: str | None) -> None:
         )
 
 
+def adopted(data: bytes | memoryview) -> BatchBuilder:
+    """A batch that was built elsewhere, as the accumulator takes it."""
+    builder = BatchBuilder(batch_size=len(data))
+    builder.adopt(data)
+    return builder
+
+
 def built_batches(
     accumulator: Accumulator,
     queues: TopicQueues,

@@ -28,6 +28,8 @@ from ottla.host import HostClock, HostNetwork, HostRandom
 
 if TYPE_CHECKING:
     from ottla.client.arrow import TableDelivery
+    from ottla.client.core.accumulator import PartitionQueue
+    from ottla.records.builder import BatchBuilder
 
 log = logging.getLogger(__name__)
 
@@ -324,7 +326,7 @@ class Producer(_ProducerBase):
         """
         from ottla.client.arrow import TableDelivery, built_batches, check_chain
 
-        loop = self._background.loop  # says so if this is a forked child
+        _ = self._background.loop  # says so if this is a forked child
         self._check()
         check_chain(self._chain.partitioner, partition)
         accumulator = self._engine.accumulator
@@ -343,17 +345,39 @@ class Producer(_ProducerBase):
             timestamp=timestamp,
             now_ms=self._clock.now_ms(),
         ):
-            deadline = self._clock.monotonic() + self._settings.max_block_ms / 1000
-            while (batch := accumulator.add(queue, builder)) is None:
-                left = deadline - self._clock.monotonic()
-                if left <= 0 or self._background.is_inside:
-                    raise self._no_room()
-                self._room.clear()
-                loop.call_soon_threadsafe(self._engine.want_room, self._room.set)
-                self._room.wait(min(left, _ROOM_WAIT_SECONDS))
-                self._check()
-            delivery.batches.append(batch)
+            delivery.batches.append(self._add(queue, builder))
         return delivery
+
+    def send_batches(self, topic: str, batches: Iterable[tuple[int, bytes | memoryview]]) -> TableDelivery:
+        """Send whole batches that were built elsewhere, each to a partition: pairs of its number and bytes.
+
+        They are sent as they are, but for the fields that are the producer's. It waits as `send` does.
+        """
+        from ottla.client.arrow import TableDelivery, adopted
+
+        _ = self._background.loop  # says so if this is a forked child
+        self._check()
+        queues = self._engine.accumulator.topics.get(topic)
+        delivery = TableDelivery(topic, self._wait_batch, self._engine.batch_done, self._clock.monotonic)
+        for partition, data in batches:
+            if queues is None or partition >= len(queues.queues):
+                work = self._engine.topic(topic, partition, self._settings.max_block_ms)
+                queues = self._background.run(work)
+            delivery.batches.append(self._add(queues.queues[partition], adopted(data)))
+        return delivery
+
+    def _add(self, queue: PartitionQueue, builder: BatchBuilder) -> Batch:
+        """Hand over a whole batch; waits for room."""
+        deadline = self._clock.monotonic() + self._settings.max_block_ms / 1000
+        while (batch := self._engine.accumulator.add(queue, builder)) is None:
+            left = deadline - self._clock.monotonic()
+            if left <= 0 or self._background.is_inside:
+                raise self._no_room()
+            self._room.clear()
+            self._background.loop.call_soon_threadsafe(self._engine.want_room, self._room.set)
+            self._room.wait(min(left, _ROOM_WAIT_SECONDS))
+            self._check()
+        return batch
 
     def _wait_batch(self, batch: Batch, timeout: float | None) -> bool:
         if self._background.is_inside:
@@ -589,20 +613,40 @@ class AsyncProducer(_ProducerBase):
             timestamp=timestamp,
             now_ms=self._clock.now_ms(),
         ):
-            deadline = self._clock.monotonic() + self._settings.max_block_ms / 1000
-            while (batch := accumulator.add(queue, builder)) is None:
-                left = deadline - self._clock.monotonic()
-                if left <= 0:
-                    raise self._no_room()
-                room = asyncio.Event()
-                self._engine.want_room(room.set)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(left, _ROOM_WAIT_SECONDS)):
-                        await room.wait()
-                self._check()
-            delivery.batches.append(batch)
+            delivery.batches.append(await self._add(queue, builder))
             await asyncio.sleep(0)  # others have their turn between batches
         return delivery
+
+    async def send_batches(
+        self, topic: str, batches: Iterable[tuple[int, bytes | memoryview]]
+    ) -> TableDelivery:
+        """As `Producer.send_batches`; `await` the delivery for the brokers' answers."""
+        from ottla.client.arrow import TableDelivery, adopted
+
+        self._check()
+        queues = self._engine.accumulator.topics.get(topic)
+        delivery = TableDelivery(topic, _refuse_to_wait, self._engine.batch_done, self._clock.monotonic)
+        for partition, data in batches:
+            if queues is None or partition >= len(queues.queues):
+                queues = await self._engine.topic(topic, partition, self._settings.max_block_ms)
+            delivery.batches.append(await self._add(queues.queues[partition], adopted(data)))
+            await asyncio.sleep(0)
+        return delivery
+
+    async def _add(self, queue: PartitionQueue, builder: BatchBuilder) -> Batch:
+        """Hand over a whole batch; waits for room."""
+        deadline = self._clock.monotonic() + self._settings.max_block_ms / 1000
+        while (batch := self._engine.accumulator.add(queue, builder)) is None:
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                raise self._no_room()
+            room = asyncio.Event()
+            self._engine.want_room(room.set)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, _ROOM_WAIT_SECONDS)):
+                    await room.wait()
+            self._check()
+        return batch
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything that was handed over so far, and wait until the brokers have answered."""

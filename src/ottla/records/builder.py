@@ -21,6 +21,8 @@ from ottla.records.batch import (
     NO_LEADER_EPOCH,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    check_crc,
+    read_header,
     write_header,
 )
 from ottla.records.compression import compress
@@ -337,6 +339,22 @@ class BatchBuilder:
             sealed += compress(self.codec, plain[_HEADER_BYTES:], self.level)
         self.ratio = float(len(sealed) - _HEADER_BYTES) / float(self._size - _HEADER_BYTES)
         self._sealed = sealed
+        self._data = bytearray()
+
+    def adopt(self, data: Buffer) -> None:
+        """Become a batch that was built elsewhere; `build` writes other producer fields into a copy of it."""
+        if self.count or self._sealed is not None:
+            raise ValueError("only an empty builder takes a whole batch")
+        header = read_header(data, 0)
+        if header.magic != 2 or header.length_bytes != len(data) or header.record_count < 1:
+            raise ValueError("this is not one whole batch of records of magic 2")
+        check_crc(data, 0, header)
+        self.codec = header.codec
+        self.count = header.record_count
+        self.base_timestamp = header.base_timestamp
+        self.max_timestamp = header.max_timestamp
+        self._sealed = bytearray(data)
+        self._size = len(data)
         self._data = bytearray()
 
     def release(self) -> None:

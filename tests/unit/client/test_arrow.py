@@ -11,9 +11,13 @@ import pytest
 import ottla
 import ottla.aio
 from ottla.client.errors import ConfigError
+from ottla.records.builder import BatchBuilder
 from ottla.testing import Broker
+from ottla.wire.errors import KafkaError
 
 pa = pytest.importorskip("pyarrow")
+
+from ottla.client.arrow import adopted  # noqa: E402 - it needs pyarrow
 
 WAIT = 60.0
 
@@ -81,3 +85,49 @@ def test_an_awaited_producer_sends_tables_too(broker: Broker) -> None:
             return rows
 
     assert asyncio.run(run()) == [10, 10]
+
+
+def built(values: list[bytes], codec: int = 0) -> bytes:
+    builder = BatchBuilder(codec=codec, batch_size=1 << 20)
+    for number, value in enumerate(values):
+        builder.append(1_000 + number, b"k", value, [("h", b"x")])
+    return bytes(builder.build())
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+def test_batches_that_were_built_elsewhere_are_sent_as_they_are(broker: Broker, codec: int) -> None:
+    first, second = [b"a"] * 30, [b"b"] * 20
+    topic = f"built-{codec}"
+    with ottla.Producer(broker.bootstrap_servers) as producer:
+        pairs: list[tuple[int, bytes | memoryview]] = [(0, built(first, codec))]
+        pairs.append((2, memoryview(built(second, codec))))
+        report = producer.send_batches(topic, pairs).result(WAIT)
+        assert [(part.partition, part.offset, part.rows) for part in report.parts] == [(0, 0, 30), (2, 0, 20)]
+    found = read(broker, topic, 50)
+    assert sorted((row["partition"], row["value"]) for row in found) == [(0, b"a")] * 30 + [(2, b"b")] * 20
+    assert {row["key"] for row in found} == {b"k"}
+
+
+def test_batches_from_elsewhere_are_awaited_too_and_written_within_a_transaction(broker: Broker) -> None:
+    async def run() -> int:
+        async with ottla.aio.Producer(broker.bootstrap_servers, transactional_id="adopts") as producer:
+            async with producer.transaction():
+                report = await (await producer.send_batches("adopted", [(1, built([b"x"] * 7))]))
+            return report.rows
+
+    assert asyncio.run(run()) == 7
+    assert len(read(broker, "adopted", 7)) == 7
+
+
+def test_what_is_no_whole_batch_is_not_adopted() -> None:
+    whole = built([b"x", b"y"])
+    damaged = bytearray(whole)
+    damaged[-1] ^= 1
+    for data in (whole[:-1], whole + whole, bytes(damaged)):
+        with pytest.raises((ValueError, KafkaError)):
+            adopted(data)
+    taken = adopted(whole)
+    assert (taken.count, taken.base_timestamp, taken.max_timestamp) == (2, 1_000, 1_001)
+    with pytest.raises(ValueError, match="empty"):
+        taken.adopt(whole)
+    assert bytes(taken.build()) == whole

@@ -1,0 +1,31 @@
+"""CreateAcls (30), versions 1 to 3.
+
+A node without an authorizer takes no access rules: SECURITY_DISABLED for each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 30
+
+
+def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+    return CreateAclsResponse(
+        results=[
+            CreateAclsResponse.AclCreationResult(
+                error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
+            )
+            for _ in request.creations
+        ]
+    )
+
+
+API = Api(KEY, handle)

@@ -1,0 +1,31 @@
+"""DeleteAcls (31), versions 1 to 3.
+
+A node without an authorizer has no access rules: SECURITY_DISABLED for each filter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 31
+
+
+def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsResponse.DeleteAclsFilterResult(
+                error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
+            )
+            for _ in request.filters
+        ]
+    )
+
+
+API = Api(KEY, handle)

@@ -14,6 +14,10 @@ FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130
 
+# How alike names must be to be suggested, from 0 to 1, and how much less than the nearest one.
+_NEAR = 0.6
+_AS_NEAR = 0.1
+
 
 class Problem(Exception):
     """The command ends with this sentence, which tells the cause and the cure, and exit code 1."""
@@ -38,8 +42,10 @@ def near_names(name: str, known: Iterable[str]) -> str:
     import difflib
 
     by_lower = {one.lower(): one for one in sorted(known, reverse=True)}
-    near = difflib.get_close_matches(name.lower(), sorted(by_lower), n=3, cutoff=0.6)
-    return f"Did you mean {' or '.join(by_lower[one] for one in near)}?" if near else ""
+    near = difflib.get_close_matches(name.lower(), sorted(by_lower), n=3, cutoff=_NEAR)
+    ratios = [difflib.SequenceMatcher(None, one, name.lower()).ratio() for one in near]
+    chosen = [by_lower[one] for one, ratio in zip(near, ratios, strict=True) if ratio > ratios[0] - _AS_NEAR]
+    return f"Did you mean {' or '.join(chosen)}?" if chosen else ""
 
 
 def finish(work: Callable[[], int], *, servers: Callable[[], str] = str) -> int:

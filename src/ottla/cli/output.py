@@ -157,6 +157,13 @@ def _plain(data: object) -> Any:
     return str(data)
 
 
+def _label(name: str, is_formatted: bool) -> str:
+    """The name of a column; what is formatted shows its unit beside the value."""
+    if is_formatted:
+        name = name.removesuffix("_bytes").removesuffix("_ms").removesuffix("_seconds")
+    return name.replace("_", " ")
+
+
 def _cell(value: Any, formatter: Formatter | None) -> Styled:
     shown = formatter(value) if formatter is not None else _text(value)
     return Styled(clean(shown.text), shown.style) if isinstance(shown, Styled) else Styled(clean(shown), "")
@@ -190,7 +197,7 @@ def _show_rows(
         )
         for column in columns
     ]
-    headers = [column.replace("_", " ").upper() for column in columns]
+    headers = [_label(column, column in formats).upper() for column in columns]
     if is_terminal():
         _show_rich(headers, cells, right, title)
         return
@@ -227,7 +234,7 @@ def _show_object(
     formats: Mapping[str, Formatter],
     title: str | None,
 ) -> None:
-    cells = [(one.replace("_", " "), _cell(data.get(one), formats.get(one))) for one in fields]
+    cells = [(_label(one, one in formats), _cell(data.get(one), formats.get(one))) for one in fields]
     if is_terminal():
         from rich.console import Console
         from rich.table import Table

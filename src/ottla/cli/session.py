@@ -55,6 +55,8 @@ class Session:
 
     def __init__(self, flags: Flags = Flags(), environment: Mapping[str, str] | None = None) -> None:  # noqa: B008
         self._flags = flags
+        if flags.output is not None:
+            _format(flags.output)
         self._environment = os.environ if environment is None else environment
         self._settings: dict[str, str] | None = None
         self._profile: str | None = None
@@ -84,10 +86,7 @@ class Session:
         if given is None:
             self._resolve()
             given = self._output_of_profile
-        try:
-            return Format(given or Format.TABLE)
-        except ValueError:
-            raise Misuse(f"There is no output format {given}. -o takes {', '.join(Format)}.") from None
+        return _format(given or Format.TABLE)
 
     @property
     def is_structured(self) -> bool:
@@ -169,6 +168,13 @@ class Session:
         return settings
 
 
+def _format(name: str) -> Format:
+    try:
+        return Format(name.lower())
+    except ValueError:
+        raise Misuse(f"There is no output format {name}. -o takes {', '.join(Format)}.") from None
+
+
 def session_of(context: typer.Context) -> Session:
     """The session of the command that runs."""
     session = context.find_root().obj
@@ -197,6 +203,8 @@ def _typed_settings(properties: tuple[str, ...]) -> dict[str, str]:
 def _file_settings(path: str) -> dict[str, str]:
     from ottla import properties
 
+    if "=" in path and not os.path.exists(path):
+        raise Misuse(f"--config {path}: it takes a client.properties file. --set {path} sets a setting.")
     try:
         with open(path, "rb") as file:
             return properties.as_dict(properties.decode(file.read()))

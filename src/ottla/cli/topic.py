@@ -1,0 +1,494 @@
+"""`ottla topic`: topics made, listed, described, altered, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli.errors import Misuse, Problem
+from ottla.cli.output import Cell, Styled, duration_text, emit, show, size_text, tell
+from ottla.cli.session import Session, pairs, session_of
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.client.admin.configs import ConfigEntry
+    from ottla.client.admin.topics import PartitionDescription, TopicDescription
+
+app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)]
+TopicsArgument = Annotated[
+    list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.", show_default=False)
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="CONFIG=VALUE", help="A setting of the topic; may be repeated."),
+]
+RetentionOption = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="How long records are kept: 7d, 12h, forever. Sets retention.ms."),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@app.command("create")
+def create(
+    context: typer.Context,
+    names: TopicsArgument,
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", "-n", help="How many partitions; the brokers' default if not given."),
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", "-r", help="How many replicas each has.")
+    ] = None,
+    replicas: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IDS", help="Brokers of each partition: 1:2,2:3 puts two partitions on 1, 2 and 2, 3."
+        ),
+    ] = None,
+    settings: SetOption = None,
+    retention: RetentionOption = None,
+    if_not_exists: Annotated[bool, typer.Option(help="Succeed where the topic is there already.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Only say whether it could be done.")] = False,
+) -> None:
+    """Create topics."""
+    from ottla.cli.lookups import each
+    from ottla.client.admin import NewTopic
+    from ottla.wire.errors import TopicAlreadyExists
+
+    session = session_of(context)
+    configs = _settings(settings, retention)
+    assignments = None if replicas is None else dict(enumerate(_assignments(replicas)))
+    if assignments is not None and (partitions is not None or replication_factor is not None):
+        raise Misuse("--replicas says how many partitions and replicas there are: leave the other two out.")
+    new = [
+        NewTopic(name, partitions, replication_factor, assignments=assignments, configs=configs)
+        for name in names
+    ]
+    with session.admin() as admin:
+        outcomes: dict[str, Any] = dict(admin.create_topics(new, validate_only=dry_run))
+        there = [
+            name for name, one in outcomes.items() if if_not_exists and isinstance(one, TopicAlreadyExists)
+        ]
+    made = {name: one for name, one in outcomes.items() if not isinstance(one, Exception)}
+
+    def told(name: str) -> None:
+        one = made.get(name)
+        counts = (
+            f", {one.partitions} partitions, {one.replication_factor} replicas"
+            if one and one.partitions
+            else ""
+        )
+        verb = "is there already" if name in there else "could be created" if dry_run else "created"
+        tell(session, f"Topic {name} {verb}{counts}.")
+
+    told_of = {
+        name: None if name in there else _hinted(one, configs) if isinstance(one, Exception) else one
+        for name, one in outcomes.items()
+    }
+    code = each(told_of, told)
+    if session.is_structured:
+        emit(session, [_created(name, one, dry_run) for name, one in made.items()])
+    raise typer.Exit(code)
+
+
+def _created(name: str, one: Any, dry_run: bool) -> dict[str, Any]:
+    return {
+        "topic": name,
+        "topic_id": one.topic_id,
+        "partitions": one.partitions,
+        "replication_factor": one.replication_factor,
+        "created": not dry_run,
+    }
+
+
+@app.command("list")
+def list_topics(
+    context: typer.Context,
+    pattern: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATTERN", help="Only these: orders-*, or a part of the name.", show_default=False
+        ),
+    ] = None,
+    internal: Annotated[bool, typer.Option("--internal", help="Internal topics as well.")] = False,
+    unhealthy: Annotated[
+        bool,
+        typer.Option(
+            "--unhealthy", help="Only topics with replicas out of sync or partitions without a leader."
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only names, one a line.")] = False,
+) -> None:
+    """List topics with their partitions and replicas."""
+    from ottla.cli.lookups import matching
+
+    session = session_of(context)
+    with session.admin() as admin:
+        listed = admin.list_topics(include_internal=internal)
+        names = matching(listed, pattern)
+        if quiet and not unhealthy and not session.is_structured:
+            for name in names:
+                print(name)
+            return
+        # A topic that was deleted meanwhile is no error of a list.
+        described = admin.describe_topics(names).succeeded if names else {}
+        rows = [_listed(one) for one in described.values()]
+        if unhealthy:
+            rows = [row for row in rows if row["under_replicated"] or row["offline"]]
+        if session.is_wide or session.is_structured:
+            _add_sizes(admin, described, rows)
+    if quiet and not session.is_structured:
+        for row in rows:
+            print(row["topic"])
+        return
+    show(
+        session,
+        rows,
+        columns=["topic", "partitions", "replication_factor", "under_replicated", "offline"],
+        wide=["size_bytes", "internal", "topic_id"],
+        formats={"under_replicated": _bad_count, "offline": _bad_count, "size_bytes": size_text},
+        empty="No topic is unhealthy." if unhealthy else "There are no topics.",
+    )
+
+
+def _listed(topic: TopicDescription) -> dict[str, Any]:
+    states = [_state(one) for one in topic.partitions]
+    return {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "replication_factor": max((len(one.replicas) for one in topic.partitions), default=0),
+        "under_replicated": states.count(_UNDER_REPLICATED),
+        "offline": states.count(_OFFLINE),
+        "internal": topic.is_internal,
+        "topic_id": topic.topic_id,
+    }
+
+
+def _add_sizes(
+    admin: Admin, described: Mapping[str, TopicDescription], rows: Sequence[dict[str, Any]]
+) -> None:
+    from ottla.cli.lookups import leader_of, replica_sizes
+    from ottla.client.values import TopicPartition
+
+    sizes = replica_sizes(admin, _brokers_of(described.values()))
+    for row in rows:
+        row["size_bytes"] = sum(
+            found.size_bytes
+            for one in described[row["topic"]].partitions
+            if (leader := leader_of(one)) is not None
+            and (found := sizes.get((leader, TopicPartition(row["topic"], one.partition)))) is not None
+        )
+
+
+def _brokers_of(topics: Any) -> list[int]:
+    """The brokers that can be asked: those that lead, or are in sync."""
+    return sorted({node.id for topic in topics for one in topic.partitions for node in one.isr})
+
+
+@app.command("describe")
+def describe(context: typer.Context, names: TopicsArgument) -> None:
+    """Describe topics: leaders, replicas, offsets, sizes, retention."""
+    from ottla.cli.lookups import describe_topics
+
+    session = session_of(context)
+    with session.admin() as admin:
+        described = describe_topics(admin, names)
+        facts = _facts(admin, described)
+    if session.is_structured:
+        emit(session, facts if len(facts) > 1 else facts[0])
+        return
+    for at, fact in enumerate(facts):
+        if at:
+            print()
+        _show_described(session, fact)
+
+
+def _show_described(session: Session, fact: Mapping[str, Any]) -> None:
+    shown = {key: value for key, value in fact.items() if key not in ("partitions", "configs")}
+    shown["partitions"] = len(fact["partitions"])
+    shown["configs"] = fact["configs"]
+    show(
+        session,
+        shown,
+        columns=[
+            "topic",
+            "partitions",
+            "replication_factor",
+            "records",
+            "size_bytes",
+            "retention",
+            "configs",
+        ],
+        wide=["topic_id", "internal", "disk_bytes", "min_insync_replicas"],
+        formats={"size_bytes": size_text, "disk_bytes": size_text, "retention": _retention_text},
+    )
+    print()
+    show(
+        session,
+        fact["partitions"],
+        columns=[
+            "partition",
+            "leader",
+            "replicas",
+            "isr",
+            "state",
+            "earliest",
+            "latest",
+            "records",
+            "size_bytes",
+        ],
+        wide=["leader_epoch", "elr", "last_known_elr", "offline_replicas"],
+        formats={"state": _state_cell, "size_bytes": size_text, "leader": _leader_cell},
+    )
+
+
+def _facts(admin: Admin, described: Mapping[str, TopicDescription]) -> list[dict[str, Any]]:
+    from ottla.cli.lookups import leader_of, replica_sizes
+    from ottla.client.admin import OffsetSpec, topic_resource
+    from ottla.client.values import TopicPartition
+
+    led = [
+        TopicPartition(name, one.partition)
+        for name, topic in described.items()
+        for one in topic.partitions
+        if leader_of(one) is not None
+    ]
+    earliest = admin.list_offsets(dict.fromkeys(led, OffsetSpec.EARLIEST)).succeeded
+    latest = admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST)).succeeded
+    sizes = replica_sizes(admin, _brokers_of(described.values()))
+    configs = admin.describe_configs([topic_resource(name) for name in described]).succeeded
+    facts = []
+    for name, topic in described.items():
+        settings = configs.get(topic_resource(name), {})
+        minimum = (
+            int(settings["min.insync.replicas"].value or 1) if "min.insync.replicas" in settings else None
+        )
+        partitions = []
+        for one in topic.partitions:
+            key = TopicPartition(name, one.partition)
+            first, last = earliest.get(key), latest.get(key)
+            leader = leader_of(one)
+            replica = None if leader is None else sizes.get((leader, key))
+            partitions.append(
+                _partition_facts(one, minimum)
+                | {
+                    "earliest": None if first is None else first.offset,
+                    "latest": None if last is None else last.offset,
+                    "records": None if first is None or last is None else last.offset - first.offset,
+                    "size_bytes": None if replica is None else replica.size_bytes,
+                }
+            )
+        facts.append(
+            {
+                "topic": name,
+                "topic_id": topic.topic_id,
+                "internal": topic.is_internal,
+                "replication_factor": max((len(one.replicas) for one in topic.partitions), default=0),
+                "min_insync_replicas": minimum,
+                "records": sum(one["records"] or 0 for one in partitions),
+                "size_bytes": sum(one["size_bytes"] or 0 for one in partitions),
+                "disk_bytes": sum(found.size_bytes for (_, key), found in sizes.items() if key.topic == name),
+                "retention": _retention(settings),
+                "configs": _overrides(settings),
+                "partitions": partitions,
+            }
+        )
+    return facts
+
+
+_OK = "ok"
+_UNDER_REPLICATED = "under-replicated"
+_UNDER_MINIMUM = "under min isr"
+_OFFLINE = "offline"
+
+
+def _state(partition: PartitionDescription, minimum: int | None = None) -> str:
+    if partition.leader is None:
+        return _OFFLINE
+    if minimum is not None and len(partition.isr) < minimum:
+        return _UNDER_MINIMUM
+    return _UNDER_REPLICATED if len(partition.isr) < len(partition.replicas) else _OK
+
+
+def _partition_facts(one: PartitionDescription, minimum: int | None) -> dict[str, Any]:
+    return {
+        "partition": one.partition,
+        "leader": None if one.leader is None else one.leader.id,
+        "leader_epoch": one.leader_epoch,
+        "replicas": [node.id for node in one.replicas],
+        "isr": [node.id for node in one.isr],
+        "elr": None if one.elr is None else [node.id for node in one.elr],
+        "last_known_elr": None if one.last_known_elr is None else [node.id for node in one.last_known_elr],
+        "offline_replicas": list(one.offline),
+        "state": _state(one, minimum),
+    }
+
+
+def _retention(settings: Mapping[str, ConfigEntry]) -> dict[str, Any]:
+    def number(name: str) -> int | None:
+        value = settings[name].value if name in settings else None
+        return None if value is None or int(value) < 0 else int(value)
+
+    policy = settings["cleanup.policy"].value if "cleanup.policy" in settings else None
+    return {
+        "cleanup_policy": policy,
+        "retention_ms": number("retention.ms"),
+        "retention_bytes": number("retention.bytes"),
+    }
+
+
+def _overrides(settings: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
+    from ottla.client.admin import ConfigSource
+
+    return {
+        name: one.value
+        for name, one in sorted(settings.items())
+        if one.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+    }
+
+
+def _retention_text(retention: Mapping[str, Any]) -> str:
+    policy = retention["cleanup_policy"] or "-"
+    if "delete" not in policy:
+        return policy
+    age, size = retention["retention_ms"], retention["retention_bytes"]
+    limits = []
+    if age is not None:
+        limits.append(f"after {duration_text(age / 1000)}")
+    if size is not None:
+        limits.append(f"above {size_text(size)} a partition")
+    return f"{policy} {' or '.join(limits) if limits else 'never'}"
+
+
+def _state_cell(state: str) -> Cell:
+    styles = {_OK: "green", _UNDER_REPLICATED: "yellow", _UNDER_MINIMUM: "red", _OFFLINE: "bold red"}
+    return Styled(state, styles.get(state, ""))
+
+
+def _leader_cell(leader: int | None) -> Cell:
+    return Styled("none", "bold red") if leader is None else str(leader)
+
+
+def _bad_count(count: int) -> Cell:
+    return Styled(str(count), "yellow") if count else str(count)
+
+
+@app.command("alter")
+def alter(
+    context: typer.Context,
+    name: TopicArgument,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-n", help="How many partitions there shall be; only more.")
+    ] = None,
+    settings: SetOption = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unset",
+            "-u",
+            metavar="CONFIG",
+            help="A setting that goes back to its default; may be repeated.",
+        ),
+    ] = None,
+    retention: RetentionOption = None,
+    dry_run: Annotated[bool, typer.Option(help="Only say whether it could be done.")] = False,
+) -> None:
+    """Give a topic more partitions, and change its settings."""
+    from ottla.cli.lookups import describe_topics
+    from ottla.client.admin import topic_resource
+
+    session = session_of(context)
+    changes: dict[str, str | None] = {**_settings(settings, retention), **dict.fromkeys(unset or ())}
+    if partitions is None and not changes:
+        raise Misuse("Say what to change: --partitions, --set, --unset or --retention.")
+    with session.admin() as admin:
+        before = len(describe_topics(admin, [name])[name].partitions)
+        if partitions is not None and partitions < before:
+            raise Problem(
+                f"Topic {name} has {before} partitions and cannot lose any: create another topic, and copy."
+            )
+        if changes:
+            resource = topic_resource(name)
+            altered = admin.incremental_alter_configs({resource: changes}, validate_only=dry_run)
+            for error in altered.failed.values():
+                raise _hinted(error, changes)
+        if partitions is not None and partitions != before:
+            admin.create_partitions({name: partitions}, validate_only=dry_run).all()
+    could = "could be changed" if dry_run else "changed"
+    done = [
+        f"{key}={value}" if value is not None else f"{key} to its default" for key, value in changes.items()
+    ]
+    if partitions is not None:
+        done.insert(
+            0, f"{before} to {partitions} partitions" if partitions != before else f"{before} partitions stay"
+        )
+    tell(
+        session,
+        f"Topic {name} {could}: {', '.join(done)}.",
+        {"topic": name, "partitions": partitions or before, "configs": changes, "changed": not dry_run},
+    )
+
+
+@app.command("delete")
+def delete(
+    context: typer.Context,
+    names: TopicsArgument,
+    yes: YesOption = False,
+    if_exists: Annotated[bool, typer.Option(help="Succeed where the topic is not there.")] = False,
+) -> None:
+    """Delete topics with all their records."""
+    from ottla.cli.lookups import confirm, describe_topics, each
+
+    session = session_of(context)
+    with session.admin() as admin:
+        if if_exists:
+            there = admin.list_topics(include_internal=True)
+            names = [name for name in names if name in there]
+            if not names:
+                tell(session, "There was nothing to delete.", [])
+                return
+        described = describe_topics(admin, names)
+        question = "; ".join(f"{name}, {len(one.partitions)} partitions" for name, one in described.items())
+        confirm(
+            f"Delete {'topic' if len(described) == 1 else 'topics'} {question}, with all records?", yes=yes
+        )
+        outcomes = admin.delete_topics(described)
+    code = each(outcomes, lambda name: tell(session, f"Topic {name} deleted."))
+    if session.is_structured:
+        emit(session, [{"topic": name, "deleted": True} for name in outcomes.succeeded])
+    raise typer.Exit(code)
+
+
+def _settings(given: list[str] | None, retention: str | None) -> dict[str, str]:
+    from ottla.cli.units import duration_ms
+
+    settings = pairs(given or [], "--set")
+    if retention is not None:
+        forever = retention.strip().lower() in ("forever", "-1")
+        settings["retention.ms"] = "-1" if forever else str(duration_ms(retention, "--retention"))
+    return settings
+
+
+def _hinted(error: Exception, settings: Iterable[str]) -> Exception:
+    """The error, with near names if it may be that a setting was misspelt."""
+    from ottla.cli.errors import near_names
+    from ottla.config import ResourceType, definitions
+    from ottla.wire.errors import InvalidConfig
+
+    known = definitions(ResourceType.TOPIC)
+    hints = [near_names(name, known) for name in settings if name not in known]
+    if not isinstance(error, InvalidConfig) or not any(hints):
+        return error
+    return InvalidConfig(f"{str(error).rstrip('.')}. {' '.join(filter(None, hints))}")
+
+
+def _assignments(text: str) -> list[list[int]]:
+    try:
+        return [[int(node) for node in one.split(":")] for one in text.split(",")]
+    except ValueError:
+        raise Misuse(f"--replicas {text} is not of the form 1:2,2:3.") from None

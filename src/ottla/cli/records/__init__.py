@@ -1,0 +1,1 @@
+"""Records at the command line: `ottla record produce` and `ottla record consume`."""

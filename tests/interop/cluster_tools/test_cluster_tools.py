@@ -11,7 +11,10 @@ import contextlib
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +35,7 @@ LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
+VERIFICATION = "org.apache.kafka.tools.ReplicaVerificationTool"
 API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 
 CHANGING = re.compile(
@@ -326,6 +330,45 @@ def test_our_reassignment_tool_says_what_kafkas_says(sides: list[Trio]) -> None:
         differences.append(beside(trio, "--verify --reassignment-json-file {side}/away-{own}.json"))
         differences.append(beside(trio, "--list"))
     assert not any(differences), "\n".join(filter(None, differences))
+
+
+# kafka-replica-verification
+
+
+def verified(trio: Trio, command: list[str], out: Path) -> list[str]:
+    """What the tool prints of three replicas until all is compared; it would go on for ever."""
+    words = "--topics-include alpha --time -2 --report-interval-ms 50 --max-wait-ms 50 --broker-list"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with out.open("wb") as file:
+        process = peers.start_process(
+            [*command, *words.split(), trio.servers], stdout=file, stderr=subprocess.DEVNULL, env=environment
+        )
+    try:
+
+        def lines() -> list[str]:
+            stamped = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}: (.*)$")
+            whole = out.read_text().rpartition("\n")[0]  # the last line may still be on its way
+            return [found[1] for line in whole.splitlines() if (found := stamped.match(line))]
+
+        def is_done() -> bool:
+            assert process.poll() is None, out.read_text()
+            return "max lag is 0" in lines()[-1] if lines() else False
+
+        peers.wait_until(is_done, SECONDS_MAX, lambda: f"all to be compared: {out.read_text()}", pause_s=0.1)
+        return [lines()[0], lines()[-1]]
+    finally:
+        peers.end_process(process)
+
+
+def test_replicas_are_compared_the_same(sides: list[Trio], tmp_path: Path) -> None:
+    tool = [sys.executable, "-m", "ottla.tools.replica_verification"]
+    for trio in sides:
+        trio.fill("alpha", 3, 1000)
+        theirs = verified(trio, peers.java_command(VERIFICATION, log_level="error"), tmp_path / "theirs")
+        ours = verified(trio, tool, tmp_path / "ours")
+        assert ours == theirs
+        assert ours[0] == "verification process is started"
+        assert ours[1].endswith(" among 3 partitions")
 
 
 def test_preferred_leaders_are_elected_the_same(sides: list[Trio]) -> None:

@@ -160,7 +160,7 @@ def _plain(data: object) -> Any:
 def _label(name: str, is_formatted: bool) -> str:
     """The name of a column; what is formatted shows its unit beside the value."""
     if is_formatted:
-        name = name.removesuffix("_bytes").removesuffix("_ms").removesuffix("_seconds")
+        name = name.removesuffix("_bytes").removesuffix("_ms").replace("_seconds", "_time")
     return name.replace("_", " ")
 
 

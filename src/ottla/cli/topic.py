@@ -79,7 +79,7 @@ def create(
     def told(name: str) -> None:
         one = made.get(name)
         counts = (
-            f", {one.partitions} partitions, {one.replication_factor} replicas"
+            f", {one.partitions} partitions, replication factor {one.replication_factor}"
             if one and one.partitions
             else ""
         )

@@ -1,0 +1,352 @@
+"""`ottla group`: groups listed, described with their lag, reset, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli.errors import Misuse, Problem
+from ottla.cli.output import Cell, Styled, duration_text, emit, show, tell
+from ottla.cli.session import Session, session_of
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.client.admin.groups import GroupListing
+    from ottla.client.values import OffsetAndMetadata, TopicPartition
+
+app = typer.Typer(help="List, describe, reset and delete groups.", no_args_is_help=True)
+
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.", show_default=False)]
+GroupsArgument = Annotated[
+    list[str], typer.Argument(metavar="GROUP...", help="Names of groups.", show_default=False)
+]
+
+_INACTIVE = ("Empty", "Dead")
+
+
+@app.command("list")
+def list_groups(
+    context: typer.Context,
+    pattern: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATTERN", help="Only these: app-*, or a part of the name.", show_default=False
+        ),
+    ] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STATE", help="Only groups in this state, such as Stable or Empty."),
+    ] = None,
+    type_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type", metavar="TYPE", help="Only groups of this type: classic, consumer, share, streams."
+        ),
+    ] = None,
+    lag: Annotated[bool, typer.Option("--lag", help="With the lag of each group.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only names, one a line.")] = False,
+) -> None:
+    """List groups of all types."""
+    from ottla.cli.lookups import matching
+
+    session = session_of(context)
+    with session.admin() as admin:
+        found = admin.list_groups(states=state or (), types=type_ or ()).all()
+        by_name = {one.group_id: one for one in found}
+        rows = [_listed(by_name[name]) for name in matching(by_name, pattern)]
+        if lag:
+            _add_lag(admin, rows)
+    if quiet and not session.is_structured:
+        for row in rows:
+            print(row["group"])
+        return
+    show(
+        session,
+        rows,
+        columns=["group", "type", "state", *(["lag"] if lag else [])],
+        wide=["protocol_type"],
+        formats={"state": _state_cell},
+        empty="There are no groups.",
+    )
+
+
+def _listed(one: GroupListing) -> dict[str, Any]:
+    return {
+        "group": one.group_id,
+        "type": None if one.type is None else str(one.type),
+        "state": None if one.state is None else str(one.state),
+        "protocol_type": one.protocol_type,
+    }
+
+
+def _add_lag(admin: Admin, rows: list[dict[str, Any]]) -> None:
+    from ottla.cli.lag import ends_of
+
+    names = [row["group"] for row in rows if row["type"] != "Share"]
+    offsets = admin.list_consumer_group_offsets(names).succeeded if names else {}
+    _, ends = ends_of(admin, sorted({key for of_group in offsets.values() for key in of_group}))
+    for row in rows:
+        committed = offsets.get(row["group"], {})
+        lags = [
+            max(ends[key] - at.offset, 0) for key, at in committed.items() if at is not None and key in ends
+        ]
+        row["lag"] = sum(lags) if lags else None
+
+
+@app.command("describe")
+def describe(
+    context: typer.Context,
+    names: GroupsArgument,
+    members: Annotated[
+        bool, typer.Option("--members", help="Only the members, with what each reads.")
+    ] = False,
+    no_time: Annotated[
+        bool, typer.Option("--no-time", help="Do not read records for the lag in seconds.")
+    ] = False,
+) -> None:
+    """Describe groups: offsets, lag in records and in seconds, members."""
+    from ottla.cli.lookups import find_groups
+
+    session = session_of(context)
+    with session.admin() as admin:
+        listed = find_groups(admin, names)
+        facts = [_facts(session, admin, one, with_time=not (no_time or members)) for one in listed.values()]
+    if session.is_structured:
+        emit(session, facts if len(facts) > 1 else facts[0])
+        return
+    for at, fact in enumerate(facts):
+        if at:
+            print()
+        _show_described(session, fact, members_only=members)
+
+
+def _show_described(session: Session, fact: Mapping[str, Any], *, members_only: bool) -> None:
+    show(
+        session,
+        {**fact, "members": len(fact["members"])},
+        columns=["group", "type", "state", "members", "lag", "lag_seconds"],
+        wide=["assignor", "coordinator", "epoch"],
+        formats={"state": _state_cell, "lag_seconds": duration_text},
+    )
+    if not members_only and fact["partitions"]:
+        print()
+        show(
+            session,
+            fact["partitions"],
+            columns=[
+                "topic",
+                "partition",
+                "current_offset",
+                "log_end_offset",
+                "lag",
+                "lag_seconds",
+                "client_id",
+            ],
+            wide=["member_id", "host", "log_start_offset", "metadata"],
+            formats={"lag_seconds": duration_text},
+        )
+    if fact["members"] and (members_only or session.is_wide):
+        print()
+        show(
+            session,
+            fact["members"],
+            columns=["member_id", "client_id", "host", "instance_id", "partitions"],
+            wide=["epoch", "subscribed_topics"],
+        )
+
+
+def _facts(session: Session, admin: Admin, listed: GroupListing, *, with_time: bool) -> dict[str, Any]:
+    from ottla.cli.lag import lag_rows
+
+    kind = str(listed.type)
+    about = _about(admin, listed)
+    rows: list[dict[str, Any]]
+    if kind == "Share":
+        rows = _share_rows(admin, listed.group_id)
+    else:
+        owners = {_partition(text): member for member in about["members"] for text in member["partitions"]}
+        committed = admin.list_consumer_group_offsets(listed.group_id).result(listed.group_id)
+        rows = lag_rows(session, admin, committed, owners, with_time=with_time)
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    ages = [row["lag_seconds"] for row in rows if row.get("lag_seconds") is not None]
+    return {
+        "group": listed.group_id,
+        "type": kind,
+        **about,
+        "lag": sum(lags) if lags else None,
+        "lag_seconds": max(ages) if ages else None,
+        "partitions": rows,
+    }
+
+
+def _about(admin: Admin, listed: GroupListing) -> dict[str, Any]:
+    """What a group of any type has: its state, its coordinator, its members."""
+    name, kind = listed.group_id, str(listed.type)
+    described: Any
+    if kind == "Share":
+        described = admin.describe_share_groups([name]).result(name)
+    elif kind == "Streams":
+        described = admin.describe_streams_groups([name]).result(name)
+    elif kind == "Consumer" or listed.protocol_type in ("consumer", ""):
+        described = admin.describe_consumer_groups([name]).result(name)
+    else:
+        described = admin.describe_classic_groups([name]).result(name)
+    return {
+        "state": str(described.state),
+        "assignor": getattr(described, "assignor", None) or getattr(described, "protocol", None),
+        "coordinator": described.coordinator_id,
+        "epoch": getattr(described, "group_epoch", None),
+        "members": [_member(one) for one in described.members],
+    }
+
+
+def _member(one: Any) -> dict[str, Any]:
+    assignment = getattr(one, "assignment", ())
+    return {
+        "member_id": one.member_id,
+        "client_id": one.client_id,
+        "host": one.host.removeprefix("/"),
+        "instance_id": getattr(one, "group_instance_id", None),
+        "epoch": getattr(one, "member_epoch", None),
+        "subscribed_topics": sorted(getattr(one, "subscribed_topics", None) or ()),
+        # The assignment of a group that is none of consumers is bytes that only its members understand.
+        "partitions": [] if isinstance(assignment, bytes) else [str(key) for key in sorted(assignment)],
+    }
+
+
+def _partition(text: str) -> TopicPartition:
+    from ottla.client.values import TopicPartition
+
+    topic, _, partition = text.rpartition("-")
+    return TopicPartition(topic, int(partition))
+
+
+def _share_rows(admin: Admin, name: str) -> list[dict[str, Any]]:
+    offsets = admin.list_share_group_offsets({name: None}).result(name)
+    return [
+        {
+            "topic": key.topic,
+            "partition": key.partition,
+            "current_offset": None if one is None else one.start_offset,
+            "lag": None if one is None else one.lag,
+        }
+        for key, one in sorted(offsets.items())
+    ]
+
+
+def _state_cell(state: str | None) -> Cell:
+    styles = {"Stable": "green", "Empty": "yellow", "Dead": "red"}
+    return "-" if state is None else Styled(state, styles.get(state, "cyan"))
+
+
+@app.command("delete")
+def delete(
+    context: typer.Context,
+    names: GroupsArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete groups without members, with their offsets."""
+    from ottla.cli.lookups import confirm, each, find_groups
+
+    session = session_of(context)
+    with session.admin() as admin:
+        listed = find_groups(admin, names)
+        busy = [name for name, one in listed.items() if str(one.state) not in _INACTIVE]
+        if busy:
+            raise Problem(
+                f"Group {busy[0]} is {listed[busy[0]].state}: stop its members first; "
+                f"ottla group describe {busy[0]} --members shows them."
+            )
+        confirm(f"Delete {', '.join(listed)} with the offsets?", yes=yes)
+        outcomes = admin.delete_groups(listed)
+    code = each(outcomes, lambda name: tell(session, f"Group {name} deleted."))
+    if session.is_structured:
+        emit(session, [{"group": name, "deleted": True} for name in outcomes.succeeded])
+    raise typer.Exit(code)
+
+
+@app.command("reset")
+def reset(
+    context: typer.Context,
+    name: GroupArgument,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic", "-t", metavar="TOPIC[:PARTITIONS]", help="orders, or orders:0,2; may be repeated."
+        ),
+    ] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All that the group has offsets of.")
+    ] = False,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE", help="earliest, latest, an offset, or a time such as 2026-01-31T12:00."
+        ),
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Records forward, or back if negative.")
+    ] = None,
+    back: Annotated[
+        str | None, typer.Option(metavar="TIME", help="To what was written since then: 2h, 7d.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; without this it is only shown.")] = False,
+) -> None:
+    """Show where a group would go on, and with --execute set it."""
+    from ottla.cli.resets import Target, partitions_of, plan
+
+    session = session_of(context)
+    target = Target.read(to=to, shift_by=shift_by, back=back)
+    if bool(topics) == all_topics:
+        raise Misuse("Say which partitions: --topic TOPIC (may be repeated) or --all-topics.")
+    with session.admin() as admin:
+        listed = {one.group_id: one for one in admin.list_groups().found}.get(name)
+        committed = admin.list_consumer_group_offsets(name).result(name)
+        keys = partitions_of(admin, topics or []) if topics else sorted(committed)
+        if not keys:
+            raise Problem(f"Group {name} has no offsets. Name topics with --topic.")
+        rows = plan(admin, target, keys, committed)
+        if execute:
+            _set_offsets(admin, name, listed, rows)
+    shown = [row | {"executed": execute} for row in rows]
+    show(
+        session,
+        shown,
+        columns=[
+            "topic",
+            "partition",
+            "current_offset",
+            "new_offset",
+            "change",
+            "log_start_offset",
+            "log_end_offset",
+        ],
+        formats={"change": _change_cell},
+    )
+    if not session.is_structured:
+        print()
+        print(
+            "The offsets are set." if execute else "Nothing was changed. Add --execute to set these offsets."
+        )
+
+
+def _set_offsets(admin: Admin, name: str, listed: GroupListing | None, rows: list[dict[str, Any]]) -> None:
+    from ottla.client.values import TopicPartition
+
+    if listed is not None and str(listed.state) not in _INACTIVE:
+        raise Problem(
+            f"Group {name} is {listed.state}: its members would not notice. Stop them first; "
+            f"ottla group describe {name} --members shows them."
+        )
+    offsets: dict[TopicPartition, OffsetAndMetadata | int] = {
+        TopicPartition(row["topic"], row["partition"]): row["new_offset"] for row in rows
+    }
+    admin.alter_consumer_group_offsets(name, offsets).all()
+
+
+def _change_cell(change: int | None) -> Cell:
+    if change is None:
+        return "-"
+    return Styled(f"{change:+d}", "yellow") if change else "0"

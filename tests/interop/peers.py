@@ -107,8 +107,17 @@ def kafka_class_path() -> str:
 
 def spark_connector_jars() -> list[str]:
     """Spark's own connector to Kafka with what it needs, as plain jars; fetched by Maven the first time."""
-    pom = Path(__file__).with_name("spark-kafka.pom.xml")
-    target = PEERS / f"spark-kafka-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    return _maven_jars("spark-kafka", "Spark's connector to Kafka")
+
+
+def delta_jars() -> list[str]:
+    """Delta Lake for the Spark of these tests, as plain jars; fetched by Maven the first time."""
+    return _maven_jars("delta", "Delta Lake")
+
+
+def _maven_jars(name: str, what: str) -> list[str]:
+    pom = Path(__file__).with_name(f"{name}.pom.xml")
+    target = PEERS / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     maven = None if target.exists() else _tool("mvn", "maven")
 
     def fetch(directory: Path) -> None:
@@ -116,7 +125,7 @@ def spark_connector_jars() -> list[str]:
         _run_checked(
             [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
             + [f"-DoutputDirectory={directory}", "-DincludeScope=runtime"],
-            "fetching Spark's connector to Kafka with Maven",
+            f"fetching {what} with Maven",
         )
 
     return sorted(str(jar) for jar in _build_once(target, fetch).glob("*.jar"))

@@ -1,0 +1,63 @@
+"""What a table remembers of the query that writes it, and what follows for a batch that arrives.
+
+Spark repeats one batch only: the last one. Rule: a batch that the marker has is left out, a later one is
+written, and whatever else arrives (an older one, or one of another checkpoint, whose numbers mean other rows)
+is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+RELEASED = ""  # a checkpoint that no query has: the next one may be any
+
+
+class TableError(RuntimeError):
+    """A table cannot take a batch; the message says why and what to do."""
+
+
+class CheckpointChanged(TableError):
+    """The table was written from another checkpoint, or from a later state of this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The last batch that a table has, of which query (its name) and of which checkpoint (Spark's id)."""
+
+    query: str
+    checkpoint: str
+    batch: int
+
+    def to_text(self) -> str:
+        return json.dumps({"query": self.query, "checkpoint": self.checkpoint, "batch": self.batch})
+
+    @classmethod
+    def from_text(cls, text: str) -> Marker:
+        found = json.loads(text)
+        return cls(str(found["query"]), str(found["checkpoint"]), int(found["batch"]))
+
+
+def is_done(found: Marker | None, arriving: Marker, table: str) -> bool:
+    """Whether the table has this batch already; CheckpointChanged where it cannot know."""
+    if found is None:
+        return False
+    if found.query != arriving.query:
+        raise TableError(
+            f"{table} is written by the query {found.query!r}, not {arriving.query!r}: "
+            "give each query a table of its own."
+        )
+    if found.checkpoint == RELEASED:
+        return False
+    if found.checkpoint != arriving.checkpoint:
+        raise CheckpointChanged(
+            f"{table} has batches up to {found.batch} of another checkpoint of {found.query!r}, and a new "
+            "checkpoint counts batches and rows anew: go on with the old checkpoint, or let the table accept "
+            "the new one with forget() (`ottla pipeline reset` does)."
+        )
+    if arriving.batch < found.batch:
+        raise CheckpointChanged(
+            f"{table} has batch {found.batch} of {found.query!r} and is given batch {arriving.batch}: the "
+            "checkpoint is older than the table; bring back the one that belongs to it, or use forget()."
+        )
+    return arriving.batch == found.batch

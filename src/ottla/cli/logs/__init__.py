@@ -1,0 +1,1 @@
+"""The files of log directories at the command line: `ottla log dump` and `ottla log verify`."""

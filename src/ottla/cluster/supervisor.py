@@ -1,5 +1,8 @@
 """Runs the nodes of a cluster until told to stop, and starts one that crashed again, later each time.
 
+One that somebody stopped, that is one that ends with exit code 0, stays so; with the last of them the cluster
+is down.
+
 One supervisor at a time: it holds a lock on the cluster's directory, which is also how others know that it
 lives. What runs is in `supervisor.json` beside it, replaced as a whole at every change.
 """
@@ -42,6 +45,11 @@ class _Watched:
     crashes_in_a_row: int = 0
     start_again_at: float | None = None
     has_served: bool = False
+    is_stopped: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        return self.start_again_at is None and not self.is_stopped
 
 
 def backoff_seconds(crashes_in_a_row: int) -> float:
@@ -83,6 +91,8 @@ class Supervisor:
             for node_id, watched in self._watched.items():
                 self._look_at(node_id, watched)
             self._write_state()
+            if all(watched.is_stopped for watched in self._watched.values()):
+                return
             if not is_up and all(watched.has_served for watched in self._watched.values()):
                 is_up = True
                 on_up()
@@ -90,6 +100,8 @@ class Supervisor:
 
     def _look_at(self, node_id: int, watched: _Watched) -> None:
         now = time.monotonic()
+        if watched.is_stopped:
+            return
         if watched.start_again_at is not None:
             if now >= watched.start_again_at:
                 watched.start_again_at = None
@@ -105,6 +117,10 @@ class Supervisor:
         watched.process.kill()  # it has ended: this gives back what it held
         if code > 0 and not watched.has_served:
             raise ClusterError(f"Node {node_id} does not start (exit code {code}). Its last words:\n{words}")
+        if code == 0:
+            watched.is_stopped = True
+            self._say(f"Node {node_id} was stopped and stays so until the cluster is started again.")
+            return
         is_calm = now - watched.started_at >= CALM_SECONDS
         watched.crashes_in_a_row = 1 if is_calm else watched.crashes_in_a_row + 1
         pause_seconds = backoff_seconds(watched.crashes_in_a_row)
@@ -122,8 +138,8 @@ class Supervisor:
     def _write_state(self) -> None:
         nodes = {
             str(node_id): {
-                "pid": watched.process.process_id if watched.start_again_at is None else None,
-                "is_ready": watched.process.is_ready and watched.start_again_at is None,
+                "pid": watched.process.process_id if watched.is_running else None,
+                "is_ready": watched.process.is_ready and watched.is_running,
                 "restarts": watched.restarts,
             }
             for node_id, watched in self._watched.items()

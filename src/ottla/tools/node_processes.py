@@ -1,0 +1,206 @@
+"""The processes on this machine that are Ottla nodes, known by their command lines.
+
+A node is a Python process whose program is `kafka-server-start`, `kafka-run-class kafka.Kafka`, `ottla serve`
+or a child of `ottla cluster up`. The words are compared one by one, so that an editor or a search that merely
+names such a program is never taken for one. A process is signalled through a handle that is opened before it
+is looked at again: a number that was given to another process in the meantime harms nobody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from ottla.config import BrokerConfig
+
+PROCESSES = Path("/proc")
+
+_START = "ottla.tools.server_start"
+_RUN_CLASS = "ottla.tools.run_class"
+_COMMAND = "ottla.cli"
+_CHILD = "ottla.cluster.child"
+_SCRIPTS = {
+    "kafka-server-start": _START,
+    "kafka-server-start.sh": _START,
+    "kafka-run-class": _RUN_CLASS,
+    "kafka-run-class.sh": _RUN_CLASS,
+    "ottla": _COMMAND,
+}
+_CLASS = "kafka.Kafka"
+_COMMAND_FLAGS = frozenset(
+    {"-p", "--profile", "-b", "--bootstrap-server", "-o", "--output", "-X", "--property", "--config"}
+)
+_INTERPRETER_OPTIONS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProcess:
+    """A process that is a node."""
+
+    pid: int
+    words: tuple[str, ...]
+    """What its program was given: a file and settings."""
+    is_serve: bool
+    """Whether the words are those of `ottla serve`."""
+    directory: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def configuration(self) -> BrokerConfig:
+        """What it was started with, read again; OSError, ConfigError or ValueError where that fails."""
+        from ottla import properties
+        from ottla.config import BrokerConfig, development_config
+        from ottla.tools.configuration import parse_overrides, read
+
+        options = _options(self.words, self.is_serve)
+        overrides = parse_overrides(options.override)
+        if options.file is None:
+            return development_config(
+                data_directory=options.data or "data",
+                port=options.port,
+                overrides=overrides,
+                environment=self.environment,
+                base_directory=self.directory,
+            )
+        path = os.path.join(self.directory, options.file)
+        if options.data is not None:
+            overrides["log.dirs"] = options.data
+        return BrokerConfig.load(
+            properties.decode(read(path)),
+            file=path,
+            environment=self.environment,
+            overrides=overrides,
+            base_directory=self.directory,
+            read=read,
+        )
+
+
+def node_processes(root: Path = PROCESSES) -> list[NodeProcess]:
+    """The nodes that run, by process id."""
+    found = (_node(root, pid, words) for pid, words in _command_lines(root))
+    return sorted((node for node in found if node is not None), key=lambda node: node.pid)
+
+
+def send_signal(node: NodeProcess, number: signal.Signals, root: Path = PROCESSES) -> bool:
+    """Signal a node; False if it has ended."""
+    try:
+        handle = os.pidfd_open(node.pid) if hasattr(os, "pidfd_open") else None
+    except ProcessLookupError:
+        return False
+    try:
+        if not any(node.pid == now.pid and node.words == now.words for now in node_processes(root)):
+            return False
+        if handle is None:
+            os.kill(node.pid, number)
+        else:
+            signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        if handle is not None:
+            os.close(handle)
+    return True
+
+
+def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
+    """The module that a command line runs and what that is given, if it is one that may run a node."""
+    if not words or not os.path.basename(words[0]).startswith("python"):
+        return None
+    rest = list(words[1:])
+    while rest:
+        word = rest.pop(0)
+        if word == "-m":
+            return (rest[0], tuple(rest[1:])) if rest else None
+        if word in _INTERPRETER_OPTIONS_WITH_VALUE:
+            del rest[:1]
+        elif word.startswith("-"):
+            if word in ("-", "-c"):
+                return None
+        else:
+            module = _SCRIPTS.get(os.path.basename(word))
+            return None if module is None else (module, tuple(rest))
+    return None
+
+
+def words_of_node(words: Sequence[str]) -> tuple[tuple[str, ...], bool] | None:
+    """What a node was given by a command line, and whether by `ottla serve`; None if it runs no node."""
+    program = program_of(words)
+    if program is None:
+        return None
+    module, given = program
+    rest = list(given)
+    if module == _CHILD:
+        return tuple(rest), False
+    if module == _RUN_CLASS:
+        while rest and rest[0].startswith("-"):  # options of Kafka's script, such as -daemon and -name x
+            del rest[: 2 if rest[0] == "-name" else 1]
+        return (tuple(rest[1:]), False) if rest[:1] == [_CLASS] and len(rest) > 1 else None
+    if module == _START:
+        is_node = rest and rest[0] not in ("-daemon", "--daemon") and not {"--help", "--version"} & set(rest)
+        return (tuple(rest), False) if is_node else None
+    if module == _COMMAND:
+        while rest and rest[0].startswith("-"):
+            del rest[: 2 if rest[0] in _COMMAND_FLAGS else 1]
+        return (tuple(rest[1:]), True) if rest[:1] == ["serve"] else None
+    return None
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def _options(words: Sequence[str], is_serve: bool) -> argparse.Namespace:
+    parser = _Parser(add_help=False)
+    parser.add_argument("file", nargs="?")
+    parser.add_argument("--override", action="append", default=[])
+    parser.add_argument("--data", default=None)
+    parser.add_argument("--port", type=int, default=9092)
+    if not is_serve and not words:
+        raise ValueError("no file is named")
+    return parser.parse_args(list(words))
+
+
+def _node(root: Path, pid: int, words: tuple[str, ...]) -> NodeProcess | None:
+    found = words_of_node(words)
+    if found is None or pid == os.getpid():
+        return None
+    return NodeProcess(pid, *found, *_surroundings(root / str(pid)))
+
+
+def _surroundings(process: Path) -> tuple[str, dict[str, str]]:
+    """The directory and the environment that a process has; ours where the system does not tell."""
+    try:
+        directory = os.readlink(process / "cwd")
+        entries = (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return os.getcwd(), {}
+    texts = (os.fsdecode(entry).partition("=") for entry in entries if b"=" in entry)
+    return directory, {name: value for name, _, value in texts}
+
+
+def _command_lines(root: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    if not root.is_dir():
+        yield from _told_by_ps()
+        return
+    for entry in root.iterdir():
+        if entry.name.isdecimal():
+            try:
+                content = (entry / "cmdline").read_bytes()
+            except OSError:  # it has ended, or is not ours to look at
+                continue
+            yield int(entry.name), tuple(map(os.fsdecode, content.rstrip(b"\0").split(b"\0")))
+
+
+def _told_by_ps() -> Iterator[tuple[int, tuple[str, ...]]]:
+    """For systems without /proc. Words with blanks in them fall apart, and are then no node's."""
+    told = subprocess.run(["ps", "-axo", "pid=,command="], capture_output=True, text=True, check=False)
+    for line in told.stdout.splitlines():
+        pid, *words = line.split()
+        yield int(pid), tuple(words)

@@ -1,0 +1,77 @@
+"""Judge a run: `check(history)` gives every promise that it broke. Pure, and no part of what it judges.
+
+The manner is that of Jepsen's Kafka workload: unique values, three outcomes, a final read from the
+beginning; and beside it what only a white box shows: leaders by epoch, watermarks, replicas, metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ottla.testing.checker import groups, reads, replicas, transactions, writes
+from ottla.testing.checker.history import (
+    Anomaly,
+    Assigned,
+    Commit,
+    Committed,
+    FinalLog,
+    Generation,
+    History,
+    Leads,
+    MetadataLog,
+    Outcome,
+    Read,
+    ReplicaLog,
+    Send,
+    Transaction,
+    Watermark,
+)
+
+__all__ = [
+    "CHECKS",
+    "Anomaly",
+    "Assigned",
+    "Commit",
+    "Committed",
+    "FinalLog",
+    "Generation",
+    "History",
+    "Leads",
+    "MetadataLog",
+    "Outcome",
+    "Read",
+    "ReplicaLog",
+    "Send",
+    "Transaction",
+    "Watermark",
+    "check",
+]
+
+Check = Callable[[History], Iterator[Anomaly]]
+
+CHECKS: tuple[Check, ...] = (
+    writes.lost_writes,
+    writes.duplicates,
+    writes.impossible_values,
+    writes.two_values,
+    writes.reordering,
+    reads.read_then_lost,
+    reads.skipped,
+    reads.out_of_order,
+    reads.uncommitted_reads,
+    reads.committed_view,
+    transactions.torn_transactions,
+    transactions.broken_sums,
+    groups.generations_back,
+    groups.two_owners,
+    groups.offsets_back,
+    replicas.two_leaders,
+    replicas.watermarks_back,
+    replicas.replicas_differ,
+    replicas.metadata_differs,
+)
+
+
+def check(history: History) -> list[Anomaly]:
+    """All anomalies, those of one kind together; an empty list is a run that kept every promise."""
+    return [anomaly for look in CHECKS for anomaly in look(history)]

@@ -1,19 +1,21 @@
-"""`ottla config`: which settings there are, what one of them does, and whether a file is valid."""
+"""`ottla config`: settings of a cluster read and changed, what each means, and whether a file is valid.
+
+`get`, `set`, `unset` and `describe` ask a cluster; `list`, `explain` and `check` need none.
+"""
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from ottla.cli.errors import Misuse, Problem, near_names
+from ottla.cli.output import Cell, Format, Styled, emit, show, tell
+from ottla.cli.session import Flags, Session, pairs, session_of
 from ottla.config import ConfigError, Definition, ResourceType, definition, definitions
 
-app = typer.Typer(help="Look up settings and check configuration files.", no_args_is_help=True)
+app = typer.Typer(help="Read and change settings; look up what they mean.", no_args_is_help=True)
 
 
 class Kind(StrEnum):
@@ -35,15 +37,194 @@ KindOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+KindArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="KIND",
+        help="topic, broker, group, client, user, ip, logger, client-metrics.",
+        show_default=False,
+    ),
+]
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Its name or id; default: all brokers, users, clients or addresses without own ones.",
+        show_default=False,
+    ),
+]
+ClientOption = Annotated[
+    str | None, typer.Option("--client", metavar="CLIENT", help="Of a user: only with this client id.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say whether it could be done.")]
+
+
+def _json_session(context: typer.Context, as_json: bool) -> Session:
+    session = session_of(context)
+    return Session(Flags(output=Format.JSON).over(session.flags)) if as_json else session
+
+
+# Settings of a cluster
+
+
+@app.command("get")
+def get_setting(
+    context: typer.Context,
+    kind: KindArgument,
+    name: NameArgument,
+    setting: Annotated[
+        str, typer.Argument(metavar="CONFIG", help="Name of the setting.", show_default=False)
+    ],
+    client: ClientOption = None,
+) -> None:
+    """Print the value of one setting, and nothing else."""
+    from ottla.cli.settings import Entity, describe
+
+    session = session_of(context)
+    entity = Entity.read(kind, name, client)
+    with session.admin() as admin:
+        rows = {row["name"]: row for row in describe(admin, entity)}
+    if setting not in rows:
+        cure = f"ottla config describe {entity.kind} {name} --all shows those that there are."
+        raise Problem(f"{setting} is no setting of {entity}. {near_names(setting, rows) or cure}")
+    row = rows[setting]
+    if session.is_structured:
+        emit(session, row)
+        return
+    if row.get("is_secret"):
+        raise Problem(f"{setting} is a secret: brokers do not tell its value.")
+    print("" if row["value"] is None else row["value"])
+
+
+@app.command("set")
+def set_settings(
+    context: typer.Context,
+    kind: KindArgument,
+    name: NameArgument,
+    settings: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG=VALUE...",
+            help="What to set; += and -= add to a list and take from it.",
+            show_default=False,
+        ),
+    ],
+    client: ClientOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Set settings, and leave the others as they are."""
+    _change(session_of(context), kind, name, client, dict(pairs(settings, "config set")), dry_run)
+
+
+@app.command("unset")
+def unset_settings(
+    context: typer.Context,
+    kind: KindArgument,
+    name: NameArgument,
+    settings: Annotated[
+        list[str],
+        typer.Argument(metavar="CONFIG...", help="What goes back to its default.", show_default=False),
+    ],
+    client: ClientOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Give settings their defaults again."""
+    _change(session_of(context), kind, name, client, dict.fromkeys(settings), dry_run)
+
+
+def _change(
+    session: Session, kind: str, name: str, client: str | None, changes: dict[str, str | None], dry_run: bool
+) -> None:
+    from ottla.cli.settings import Entity, alter
+
+    entity = Entity.read(kind, name, client)
+    with session.admin() as admin:
+        alter(admin, entity, _with_passwords(changes), dry_run=dry_run)
+    shown = {key: None if value is None else _shown(key, value) for key, value in changes.items()}
+    done = [f"{key} to its default" if value is None else f"{key}={value}" for key, value in shown.items()]
+    tell(
+        session,
+        f"{str(entity)[0].upper()}{str(entity)[1:]} {'could be changed' if dry_run else 'changed'}: {', '.join(done)}.",
+        {"kind": entity.kind, "name": entity.name, "changes": shown, "changed": not dry_run},
+    )
+
+
+def _with_passwords(changes: dict[str, str | None]) -> dict[str, str | None]:
+    """SCRAM-SHA-512=- has the password asked for, so that no list of processes shows it."""
+    import getpass
+    import sys
+
+    def password(name: str) -> str:
+        return getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+
+    return {
+        name: password(name) if value == "-" and name.startswith("SCRAM-") else value
+        for name, value in changes.items()
+    }
+
+
+def _shown(name: str, value: str) -> str:
+    from ottla.cli.profiles import is_secret
+
+    return "(hidden)" if name.startswith("SCRAM-") or is_secret(name) else value
+
+
+@app.command("describe")
+def describe_settings(
+    context: typer.Context,
+    kind: KindArgument,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Its name or id, or default.", show_default=False),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", "-a", help="Defaults as well.")] = False,
+    client: ClientOption = None,
+    for_kind: Annotated[Kind | None, typer.Option("--for", hidden=True)] = None,
+    as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
+) -> None:
+    """Show the settings of a topic, broker, group, user or client, and where the values come from."""
+    from ottla.cli.settings import Entity, describe
+
+    session = _json_session(context, as_json)
+    if name is None:
+        # `config describe retention.ms` has long been the same as `config explain retention.ms`.
+        if not any(definition(one.resource, kind) for one in Kind):
+            raise Misuse(f"Say whose settings: ottla config describe {kind} NAME")
+        _explain(session, kind, for_kind)
+        return
+    entity = Entity.read(kind, name, client)
+    with session.admin() as admin:
+        rows = describe(admin, entity)
+    if not every:
+        rows = [row for row in rows if row["is_own"]]
+    show(
+        session,
+        rows,
+        columns=["name", "value", "source"],
+        wide=["type", "is_read_only", "meaning"],
+        formats={"value": _value_cell},
+        empty=f"Nothing is set for {entity}. --all shows the defaults.",
+    )
+
+
+def _value_cell(value: Any) -> Cell:
+    return Styled("(null)", "dim") if value is None else str(value)
+
+
+# What settings mean
+
+
 @app.command("list")
 def list_settings(
+    context: typer.Context,
     words: Annotated[
         list[str] | None, typer.Argument(help="Words that the name or the text must hold.")
     ] = None,
     kind: KindOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List settings, all or those that hold every given word."""
+    """List settings that there are, all or those that hold every given word."""
+    session = _json_session(context, as_json)
     wanted = [word.lower() for word in words or ()]
     found = [
         (one, setting)
@@ -52,50 +233,49 @@ def list_settings(
         if not setting.internal or setting.name.startswith("ottla.")
         if all(word in f"{setting.name} {setting.doc}".lower() for word in wanted)
     ]
-    if as_json:
-        typer.echo(json.dumps([_facts(one, setting) for one, setting in found], indent=2))
-        return
-    if not found:
-        typer.echo("No setting holds all of these words.", err=True)
-        raise typer.Exit(1)
-    table = Table("setting", "for", "default", "meaning", box=None, pad_edge=False)
-    for one, setting in found:
-        table.add_row(escape(setting.name), one.value, escape(_default(setting)), escape(setting.doc))
-    console = Console()
-    # Piped output has no width to fit into: one setting a line then, for grep and its like.
-    (console if console.is_terminal else Console(width=400)).print(table)
+    if not found and not session.is_structured:
+        raise Problem("No setting holds all of these words. ottla config list shows all.")
+    rows = [_facts(one, setting) for one, setting in found]
+    show(session, rows, columns=["name", "for", "default", "meaning"], wide=["type", "allowed", "change"])
 
 
-@app.command("show")
-def show_setting(
-    name: Annotated[str, typer.Argument(help="Name of the setting, such as retention.ms.")],
+@app.command("explain")
+def explain_setting(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONFIG", help="Name of the setting, such as retention.ms.", show_default=False
+        ),
+    ],
     kind: KindOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show everything about one setting."""
+    """Show everything about one setting: meaning, type, default, range, how it is changed."""
+    _explain(_json_session(context, as_json), name, kind)
+
+
+app.command("show", hidden=True, help="The same as explain.")(explain_setting)
+
+
+def _explain(session: Session, name: str, kind: Kind | None) -> None:
     found = [
         (one, setting)
         for one in ([kind] if kind else Kind)
         if (setting := definition(one.resource, name)) is not None
     ]
     if not found:
-        _fail_unknown(name, kind)
-    if as_json:
-        typer.echo(json.dumps([_facts(one, setting) for one, setting in found], indent=2))
+        known = {known for one in ([kind] if kind else Kind) for known in definitions(one.resource)}
+        hint = near_names(name, known) or "Try: ottla config list"
+        raise Problem(f"{name} is not a known setting. {hint}")
+    facts = [_facts(one, setting) for one, setting in found]
+    if session.is_structured:
+        emit(session, facts)
         return
-    console = Console()
-    for at, (one, setting) in enumerate(found):
+    for at, fact in enumerate(facts):
         if at:
-            console.print()
-        table = Table.grid(padding=(0, 2))
-        for label, value in _facts(one, setting).items():
-            if value not in (None, "", []):
-                shown = ", ".join(value) if isinstance(value, list) else str(value)
-                table.add_row(label.replace("_", " "), escape(shown))
-        console.print(table)
-
-
-app.command("describe", hidden=True, help="The same as show.")(show_setting)
+            print()
+        show(session, fact, columns=[key for key, value in fact.items() if value not in (None, "", [])])
 
 
 @app.command("check")
@@ -109,28 +289,17 @@ def check_file(
     try:
         config = load_configuration(file, parse_overrides(override or []))
     except OSError as error:
-        typer.echo(f"{file} cannot be read: {error.strerror}.", err=True)
-        raise typer.Exit(1) from error
+        raise Problem(f"{file} cannot be read: {error.strerror}.") from error
     except ConfigError as error:
+        # It has a line for each fault.
         typer.echo(error, err=True)
         raise typer.Exit(1) from error
     except ValueError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(2) from error
+        raise Misuse(str(error)) from error
     for warning in config.warnings:
         typer.echo(warning, err=True)
     roles = " and ".join(sorted(config.roles))
     typer.echo(f"{file} is valid: node {config.node_id}, {roles}.")
-
-
-def _fail_unknown(name: str, kind: Kind | None) -> None:
-    import difflib
-
-    known = {known for one in ([kind] if kind else Kind) for known in definitions(one.resource)}
-    near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
-    hint = f" Did you mean {' or '.join(near)}?" if near else " Try: ottla config list"
-    typer.echo(f"{name} is not a known setting.{hint}", err=True)
-    raise typer.Exit(1)
 
 
 def _default(setting: Definition) -> str:

@@ -139,7 +139,7 @@ _CURES = {
     "TOPIC_AUTHORIZATION_FAILED": "The user of this profile may not do this with the topic.",
     "GROUP_AUTHORIZATION_FAILED": "The user of this profile may not do this with the group.",
     "CLUSTER_AUTHORIZATION_FAILED": "The user of this profile may not do this with the cluster.",
-    "UNSUPPORTED_VERSION": "The brokers are too old for this command.",
+    "UNSUPPORTED_VERSION": "The brokers of this cluster do not offer what the command needs.",
     "TRANSACTIONAL_ID_NOT_FOUND": "ottla txn list shows the transactions.",
     "INVALID_REPLICATION_FACTOR": "ottla cluster describe shows the brokers.",
     "SECURITY_DISABLED": "Set authorizer.class.name on the brokers to use ACLs.",

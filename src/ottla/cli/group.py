@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.errors import Misuse, Problem
+from ottla.cli.errors import Misuse, Problem, near_names
 from ottla.cli.output import Cell, Styled, duration_text, emit, show, tell
 from ottla.cli.session import Session, session_of
 
@@ -302,7 +303,8 @@ def reset(
     if bool(topics) == all_topics:
         raise Misuse("Say which partitions: --topic TOPIC (may be repeated) or --all-topics.")
     with session.admin() as admin:
-        listed = {one.group_id: one for one in admin.list_groups().found}.get(name)
+        there = {one.group_id: one for one in admin.list_groups().found}
+        listed = there.get(name)
         committed = admin.list_consumer_group_offsets(name).result(name)
         keys = partitions_of(admin, topics or []) if topics else sorted(committed)
         if not keys:
@@ -326,6 +328,9 @@ def reset(
         formats={"change": _change_cell},
     )
     if not session.is_structured:
+        if listed is None:
+            hint = near_names(name, there)
+            print(f"Group {name} is a new one.{' ' + hint if hint else ''}", file=sys.stderr)
         print()
         print(
             "The offsets are set." if execute else "Nothing was changed. Add --execute to set these offsets."

@@ -101,6 +101,11 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def count_text(count: int, noun: str) -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def size_text(count: int | None) -> str:
     """Bytes for people: 1536 is 1.5 KiB."""
     if count is None or count < 0:

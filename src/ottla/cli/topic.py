@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem
-from ottla.cli.output import Cell, Styled, duration_text, emit, show, size_text, tell
+from ottla.cli.output import Cell, Styled, count_text, duration_text, emit, show, size_text, tell
 from ottla.cli.session import Session, pairs, session_of
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def create(
     def told(name: str) -> None:
         one = made.get(name)
         counts = (
-            f", {one.partitions} partitions, replication factor {one.replication_factor}"
+            f", {count_text(one.partitions, 'partition')}, replication factor {one.replication_factor}"
             if one and one.partitions
             else ""
         )
@@ -410,7 +410,7 @@ def alter(
         before = len(describe_topics(admin, [name])[name].partitions)
         if partitions is not None and partitions < before:
             raise Problem(
-                f"Topic {name} has {before} partitions and cannot lose any: create another topic, and copy."
+                f"Topic {name} has {count_text(before, 'partition')} and cannot lose any: create another topic, and copy."
             )
         if changes:
             resource = topic_resource(name)
@@ -453,7 +453,9 @@ def delete(
                 tell(session, "There was nothing to delete.", [])
                 return
         described = describe_topics(admin, names)
-        question = "; ".join(f"{name}, {len(one.partitions)} partitions" for name, one in described.items())
+        question = "; ".join(
+            f"{name}, {count_text(len(one.partitions), 'partition')}" for name, one in described.items()
+        )
         confirm(
             f"Delete {'topic' if len(described) == 1 else 'topics'} {question}, with all records?", yes=yes
         )

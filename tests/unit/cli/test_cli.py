@@ -122,7 +122,7 @@ def test_serve_tells_what_is_wrong(
 def test_settings_are_found_by_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "list", "retention", "deleted", "--for", "topic"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["setting", "retention.bytes", "retention.ms"]
+    assert [line.split()[0] for line in lines] == ["NAME", "retention.bytes", "retention.ms"]
     assert main(["config", "list", "no-such-word-at-all"]) == 1
 
 

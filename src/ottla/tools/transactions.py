@@ -29,7 +29,7 @@ _BATCH = 500
 _MINUTE_MS = 60_000
 
 
-class _Open(NamedTuple):
+class OpenTransaction(NamedTuple):
     """A transaction that a partition has open."""
 
     partition: TopicPartition
@@ -273,8 +273,7 @@ def _find_hanging(options: argparse.Namespace) -> int:
     with _open(options) as admin:
         partitions = _partitions(admin, options.topic, options.partition, options.broker_id)
         least_ms = options.max_transaction_timeout * _MINUTE_MS
-        found = _candidates(admin, partitions, options.broker_id, least_ms)
-        hanging = _hanging(admin, found) if found else []
+        hanging = hanging_transactions(admin, partitions, least_ms, options.broker_id)
     header = (
         "Topic",
         "Partition",
@@ -330,9 +329,17 @@ def _partitions(
     return found
 
 
+def hanging_transactions(
+    admin: Admin, partitions: list[TopicPartition], least_ms: int, broker: int | None = None
+) -> list[OpenTransaction]:
+    """Transactions that partitions have had open for longer, and that no coordinator will end."""
+    found = _candidates(admin, partitions, broker, least_ms)
+    return _hanging(admin, found) if found else []
+
+
 def _candidates(
     admin: Admin, partitions: list[TopicPartition], broker: int | None, least_ms: int
-) -> list[_Open]:
+) -> list[OpenTransaction]:
     found = []
     for batch in _batches(partitions):
         try:
@@ -343,7 +350,7 @@ def _candidates(
             raise _failed(what, error) from error
         now_ms = _now_ms()
         found += [
-            _Open(partition, one)
+            OpenTransaction(partition, one)
             for partition in java.map_order(producers, java.partition_hash)
             for one in producers[partition]
             if one.transaction_start_offset is not None and now_ms - one.last_timestamp > least_ms
@@ -351,7 +358,7 @@ def _candidates(
     return found
 
 
-def _hanging(admin: Admin, found: list[_Open]) -> list[_Open]:
+def _hanging(admin: Admin, found: list[OpenTransaction]) -> list[OpenTransaction]:
     """Those whose coordinator will not end them: it does not know the producer, or not of the partition."""
     producer_ids = list(dict.fromkeys(one.producer.producer_id for one in found))
     try:
@@ -373,7 +380,7 @@ def _hanging(admin: Admin, found: list[_Open]) -> list[_Open]:
 
 
 def _is_under_way(
-    one: _Open, names: dict[int, str], described: dict[str, TransactionDescription | None]
+    one: OpenTransaction, names: dict[int, str], described: dict[str, TransactionDescription | None]
 ) -> bool:
     name = names.get(one.producer.producer_id)
     transaction = None if name is None else described[name]

@@ -18,6 +18,10 @@ _NAME_WIDTH_MAX = 38
 _GONE = {
     "zookeeper": "there is no ZooKeeper any more, give --bootstrap-server host:port of a broker.",
     "broker-list": "give --bootstrap-server host:port.",
+    "whitelist": "give --include with the pattern.",
+    "new-consumer": "leave it out, there is no other consumer.",
+    "new-producer": "leave it out, there is no other producer.",
+    "authorizer-properties": "the controllers keep the access rules, give --bootstrap-server host:port.",
 }
 """Options that books and scripts still have, and what stands in their place."""
 

@@ -1,0 +1,92 @@
+"""`kafka-run-class.sh [-daemon] [-name NAME] [-loggc] CLASS ...`: run a tool by the name of its Java class.
+
+Names of all versions are taken. What has no tool here is told in one line, with what to do instead or with
+the nearest name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from ottla.tools.commands import GONE, GONE_SCRIPTS, by_class
+from ottla.tools.running import Failure, finish
+
+_USAGE = "USAGE: {} [-daemon] [-name servicename] [-loggc] classname [opts]"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool; the exit code."""
+    return finish(lambda: _work(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def gone(arguments: Sequence[str] | None = None) -> int:
+    """An old script: tell what stands in its place. Which one it is, its own name says."""
+    name = os.path.basename(sys.argv[0]).removesuffix(".sh")
+    print(GONE[GONE_SCRIPTS[name]], file=sys.stderr)
+    return 1
+
+
+def _work(words: list[str]) -> int:
+    is_daemon, service = False, ""
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option == "-daemon":
+            is_daemon = True
+        elif option == "-name" and words:
+            service = words.pop(0)
+        elif option == "--help":
+            words = []
+        elif option != "-loggc" and not option.startswith(
+            ("-X", "-D")
+        ):  # what is for a JVM means nothing here
+            raise Failure(f"{option} is not an option of kafka-run-class.\n{_usage()}")
+    if not words:
+        print(_usage())
+        return 1
+    name, *rest = words
+    command = by_class().get(name)
+    if command is None:
+        raise Failure(GONE[name] if name in GONE else _unknown(name))
+    if is_daemon:
+        return _run_apart(name, rest, service)
+    main: int = import_module(f"ottla.tools.{command.module}").main(rest)
+    return main
+
+
+def _usage() -> str:
+    return _USAGE.format(os.path.basename(sys.argv[0]) or "kafka-run-class.sh")
+
+
+def _unknown(name: str) -> str:
+    known = by_class()
+    simple = {one.rpartition(".")[2].lower(): one for one in known}
+    told = f"Error: Could not find or load main class {name}"
+    near = difflib.get_close_matches(name.rpartition(".")[2].lower(), simple, n=1, cutoff=0.7)
+    if near:
+        return f"{told}. Nearest is {simple[near[0]]}"
+    return f"{told}. Known are {', '.join(sorted({one.rpartition('.')[2] for one in known}))}"
+
+
+def _run_apart(name: str, rest: Sequence[str], service: str) -> int:
+    """Start the tool in a session of its own and return at once."""
+    import subprocess
+
+    directory = os.environ.get("LOG_DIR") or "logs"
+    os.makedirs(directory, exist_ok=True)
+    with open(os.path.join(directory, f"{service or name.rpartition('.')[2]}.out"), "ab") as output:
+        subprocess.Popen(
+            [sys.executable, "-m", "ottla.tools.run_class", name, *rest],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

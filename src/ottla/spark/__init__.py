@@ -8,6 +8,7 @@ Spark's Python workers imports it anew.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ class SparkMissing(ImportError):
 def register(spark: SparkSession) -> SparkSession:
     """Make the format "ottla" known to this session; the session."""
     source = _imported("ottla.spark.source").OttlaSource
+    _workers_are_as_we_are(spark)
     spark.dataSource.register(source)
     return spark
 
@@ -35,6 +37,13 @@ def enable(spark: SparkSession) -> SparkSession:
     register(spark)
     spark.conf.set(PUSHDOWN, "true")
     return spark
+
+
+def _workers_are_as_we_are(spark: SparkSession) -> None:
+    """Where nobody has said which Python workers run, local ones run this one, with what it has installed."""
+    context = getattr(spark, "_sc", None)  # a session of Spark Connect has none: its server decides
+    if context is not None and "PYSPARK_PYTHON" not in os.environ and context.master.startswith("local"):
+        context.pythonExec = sys.executable
 
 
 def find_java() -> str:

@@ -30,7 +30,7 @@ class OttlaSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        from ottla.spark.reading import schema_of
+        from ottla.spark.schema import schema_of
 
         return schema_of(self.options)
 

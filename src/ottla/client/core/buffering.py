@@ -30,14 +30,20 @@ class Reader(Protocol):
     def take(self, count: int) -> list[Any]: ...
 
 
-def whole_batches(records: memoryview) -> tuple[int, int, int | None]:
-    """(bytes of the whole batches, the offset after them, the leader epoch of the last); offset -1: none."""
+def whole_batches(records: memoryview, stop: int | None = None) -> tuple[int, int, int | None]:
+    """(bytes of the whole batches, the offset after them, the leader epoch of the last); offset -1: none.
+
+    Batches that begin at `stop` or behind it are left out, and are known to be there.
+    """
     position, total = 0, len(records)
     next_offset = -1
     epoch: int | None = None
     while position + _HEAD.size <= total:
         base, length, leader_epoch, magic = _HEAD.unpack_from(records, position)
         end = position + _LENGTH_END + length
+        if stop is not None and base >= stop:
+            next_offset = max(next_offset, stop)
+            break
         if end > total or length <= 0:
             break
         if magic >= 2:

@@ -44,6 +44,7 @@ class Outcome:
 
     pieces: int = 0
     bytes: int = 0
+    heard: int = 0  # partitions that came with records or an error
     refresh: bool = False
     leaders: list[tuple[str, int, int, int, Node | None]] = field(default_factory=list)
     errors: list[KafkaError] = field(default_factory=list)
@@ -175,10 +176,20 @@ class Fetching:
                 if state.fetch_offset != asked.offset or state.phase is not Phase.FETCH:
                     continue  # sought, or to be validated first: it is asked for again then
                 if told.error_code:
+                    outcome.heard += 1
                     self._refused(node, state, told, endpoints, outcome, now_ms)
                 else:
                     self._took(state, told, outcome, now_ms)
+        if not outcome.heard and not answer.throttle_time_ms:
+            self._all_quiet(session)
         return outcome
+
+    def _all_quiet(self, session: FetchSession) -> None:
+        """Nothing came for any partition, and not for want of room: each was read to the end of its log."""
+        for partition, asked in session.sent.items():
+            state = self._positions.states.get(partition)
+            if state is not None and state.stamp == asked.stamp and state.fetch_offset == asked.offset:
+                state.quiet_at = asked.offset
 
     def _took(
         self, state: PartitionState, told: FetchResponse.PartitionData, outcome: Outcome, now_ms: int
@@ -192,7 +203,8 @@ class Fetching:
         records = told.records
         if not records:
             return
-        size, next_offset, epoch = whole_batches(records)
+        outcome.heard += 1
+        size, next_offset, epoch = whole_batches(records, state.stop_offset)
         if next_offset <= state.fetch_offset:
             return  # only part of a batch: the broker sends a whole one when asked again
         aborted = tuple((one.producer_id, one.first_offset) for one in told.aborted_transactions or ())

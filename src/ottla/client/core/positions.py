@@ -100,9 +100,11 @@ class PartitionState:
         "position_epoch",
         "preferred_replica",
         "preferred_until_ms",
+        "quiet_at",
         "reset",
         "retry_at_ms",
         "stamp",
+        "stop_offset",
         "taken",
         "topic",
         "topic_id",
@@ -132,6 +134,8 @@ class PartitionState:
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
+        self.stop_offset: int | None = None  # what lies behind it is not asked for
+        self.quiet_at = -1  # where the log was last seen to have nothing more
 
     @property
     def buffered(self) -> int:
@@ -374,6 +378,7 @@ class Positions:
             and not state.paused
             and not state.pending
             and state.retry_at_ms <= now_ms
+            and (state.stop_offset is None or state.fetch_offset < state.stop_offset)
         )
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -1,0 +1,55 @@
+"""Where the ranges of a batch begin and end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.values import TopicPartition
+from ottla.spark.planning import Span
+from ottla.spark.resolving import OffsetsMissing, report_loss, resolve
+from ottla.spark.settings import ReadSettings
+from ottla.wire.errors import UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from ottla.spark.filters import Filters
+    from ottla.spark.watching import Watch
+
+
+def plan_batch(settings: ReadSettings, watch: Watch, filters: Filters | None) -> list[Span]:
+    """The range of each partition, cut to what is in its log and to what the filters leave."""
+    topics = watch.topics()
+    if topics.missing:
+        raise missing_topic(topics.missing[0], settings)
+    partitions = topics.partitions
+    start = resolve(settings.starting, partitions, watch, latest_where_no_time=settings.latest_where_no_time)
+    end = resolve(settings.ending, partitions, watch, latest_where_no_time=True)
+    earliest, latest = watch.earliest(partitions), watch.latest(partitions)
+    spans = []
+    for key in sorted(partitions):
+        low = _checked(key, start[key], end[key], earliest[key], latest[key], settings)
+        spans.append(Span(key.topic, key.partition, low, end[key], topics.ids[key.topic]))
+    return spans if filters is None else filters.narrow(spans, watch)
+
+
+def missing_topic(name: str, settings: ReadSettings) -> UnknownTopicOrPartition:
+    return UnknownTopicOrPartition(f"There is no topic {name} at {settings.servers}.")
+
+
+def _checked(
+    key: TopicPartition, start: int, end: int, earliest: int, latest: int, settings: ReadSettings
+) -> int:
+    """The start, behind what has been deleted."""
+    if end > latest:
+        raise OffsetsMissing(f"{settings.ending.option} is {end} for {key}, and its log ends at {latest}.")
+    if start > end and not settings.starting.by_time and not settings.ending.by_time:
+        raise OffsetsMissing(
+            f"{key} begins at {start} by {settings.starting.option} and ends at {end}, which is before."
+        )
+    if start >= earliest or start >= end:
+        return start
+    report_loss(
+        f"{key}: the records from offset {start} to {min(earliest, end) - 1} are lost, since the log begins "
+        f"at {earliest} now.",
+        fails=settings.fail_on_data_loss,
+    )
+    return min(earliest, end)

@@ -1,0 +1,75 @@
+"""Offsets of a stream as Spark keeps them in its checkpoint: JSON, in the form of Spark's Kafka connector.
+
+`{"orders": {"0": 23, "1": 7}}`, and beside the topics two entries that no topic can be named like: `#ids` has
+the topics' ids, so that one that was deleted and made anew is known; `#from` has the places where partitions
+begin that had no offset before. Spark calls for the first offsets again after a crash, and then they may be
+others: what was planned with them is planned again from `#from`. Rule: Spark compares offsets as texts, so
+equal offsets have equal texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.client.values import TopicPartition
+from ottla.wire import uuid
+
+IDS = "#ids"
+FROM = "#from"
+
+
+class CheckpointError(ValueError):
+    """The offsets of a checkpoint are not of this source, or not of this subscription."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """Where a stream stands: the next offset of each partition."""
+
+    offsets: Mapping[TopicPartition, int]
+    ids: Mapping[str, bytes] = field(default_factory=dict)
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        told: dict[str, Any] = _nested(self.offsets)
+        ids = {topic: uuid.to_text(self.ids[topic]) for topic in sorted(self.ids) if topic in told}
+        if ids:
+            told[IDS] = ids
+        if self.starts:
+            told[FROM] = _nested(self.starts)
+        return told
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> StreamOffset:
+        """Read it; CheckpointError where it has another form."""
+        try:
+            topics = {name: each for name, each in told.items() if not name.startswith("#")}
+            ids = {name: uuid.from_text(text) for name, text in told.get(IDS, {}).items()}
+            return cls(_flat(topics), ids, _flat(told.get(FROM, {})))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f"The checkpoint has offsets that are not of this source ({_short(told)}): "
+                "give the query a checkpointLocation of its own."
+            ) from error
+
+
+def _short(told: object) -> str:
+    text = str(told)
+    return text if len(text) <= 100 else text[:100] + "..."
+
+
+def _nested(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for partition in sorted(offsets):
+        nested.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
+    return nested
+
+
+def _flat(nested: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, int(index)): int(offset)
+        for topic, each in nested.items()
+        for index, offset in each.items()
+    }

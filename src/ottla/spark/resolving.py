@@ -1,0 +1,89 @@
+"""From "earliest", "latest", offsets and times to the offsets of each partition.
+
+Rule: what was asked for and cannot be had is said with the partition's name, and what the log has instead.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from ottla.client.values import TopicPartition
+from ottla.spark.settings import EARLIEST, LATEST, Bound
+
+log = logging.getLogger("ottla.spark")
+
+
+class DataLoss(RuntimeError):
+    """Records that the query should have read are not there any more."""
+
+
+class OffsetsMissing(ValueError):
+    """The options do not say where a partition begins or ends, or no offset fits what they say."""
+
+
+class Leaders(Protocol):
+    """Who knows offsets."""
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]: ...
+
+
+def resolve(
+    bound: Bound,
+    partitions: Iterable[TopicPartition],
+    leaders: Leaders,
+    *,
+    latest_where_no_time: bool,
+) -> dict[TopicPartition, int]:
+    """The offset of each partition. Where no record is as young as a time asked for, the latest."""
+    wanted = _wanted(bound, sorted(partitions))
+    if bound.by_time:
+        found = leaders.at_times(wanted)
+        late = [key for key, offset in found.items() if offset is None]
+        if late and not latest_where_no_time:
+            raise OffsetsMissing(
+                f"{late[0]} has no record at or after the time {wanted[late[0]]} of {bound.option}. Set "
+                "startingOffsetsByTimestampStrategy to latest to begin at the end there."
+            )
+        ends = leaders.latest(late) if late else {}
+        return {key: ends[key] if offset is None else offset for key, offset in found.items()}
+    offsets = {key: number for key, number in wanted.items() if number >= 0}
+    for edge, ask in ((EARLIEST, leaders.earliest), (LATEST, leaders.latest)):
+        asked = [key for key, number in wanted.items() if number == edge]
+        if asked:
+            offsets.update(ask(asked))
+    return offsets
+
+
+def _wanted(bound: Bound, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    if bound.each is None:
+        assert bound.everywhere is not None
+        return dict.fromkeys(partitions, bound.everywhere)
+    given = {TopicPartition(topic, index) for topic, each in bound.each.items() for index in each}
+    missing = [key for key in partitions if key not in given]
+    if missing:
+        hint = "" if bound.by_time else "; -2 is the earliest, -1 the latest"
+        raise OffsetsMissing(
+            f"The option {bound.option} has no entry for {_some(missing)}: name every partition{hint}."
+        )
+    extra = sorted(given - set(partitions))
+    if extra:
+        raise OffsetsMissing(f"The option {bound.option} names {_some(extra)}, which is not read.")
+    return {key: bound.each[key.topic][key.partition] for key in partitions}
+
+
+def _some(keys: list[TopicPartition]) -> str:
+    shown = ", ".join(map(str, keys[:5]))
+    return shown if len(keys) <= 5 else f"{shown} and {len(keys) - 5} more"
+
+
+def report_loss(message: str, *, fails: bool) -> None:
+    """Fail, or warn and go on, as failOnDataLoss says."""
+    if fails:
+        raise DataLoss(f"{message} Set failOnDataLoss to false to go on without them.")
+    log.warning("%s", message)

@@ -1,0 +1,128 @@
+"""The columns of the source, as Spark sees them, and how fetched columns become those.
+
+The schema is that of Spark's Kafka connector, with `headers` where they are asked for; decoded keys and
+values have the types of their schemas. A data frame made with `.schema(...)` names the columns that it wants:
+the others are not sent to Spark at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from ottla.spark.options import OptionError
+from ottla.spark.settings import Decoding, ReadSettings, read_settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+DECODE_ERROR = "decodeError"
+DEAD_LETTER = "deadLetter"
+DEAD_LETTERS = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("headers", HEADERS),
+    ]
+)
+
+
+def schema_of(options: Mapping[str, str]) -> StructType:
+    """All columns that these options lead to."""
+    return schema_for(read_settings(options))
+
+
+def schema_for(settings: ReadSettings) -> StructType:
+    fields = [
+        StructField("key", _type(settings.key, settings, "key")),
+        StructField("value", _type(settings.value, settings, "value")),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+    if settings.headers:
+        fields.append(StructField("headers", HEADERS))
+    if settings.on_decode_error != "fail":
+        fields.append(StructField(DECODE_ERROR, StringType()))
+    if settings.on_decode_error == "deadLetter":
+        fields.append(StructField(DEAD_LETTER, DEAD_LETTERS))
+    return StructType(fields)
+
+
+def _type(decoding: Decoding, settings: ReadSettings, which: str) -> DataType:
+    if decoding.format == "binary":
+        return BinaryType()
+    if decoding.format == "string":
+        return StringType()
+    from ottla.spark.decoding import type_of
+
+    return type_of(decoding, settings, which)
+
+
+def check_schema(schema: StructType, settings: ReadSettings) -> None:
+    """A schema that a user gave may leave columns out; what it names must be there and of its type."""
+    known = {field.name: field.dataType for field in schema_for(settings)}
+    for field in schema:
+        if field.name not in known:
+            raise OptionError(
+                f"There is no column {field.name}; the columns are {', '.join(known)}"
+                + ("." if settings.headers else ", and headers with the option includeHeaders.")
+            )
+        if _plain(field.dataType) != _plain(known[field.name]):
+            raise OptionError(
+                f"The column {field.name} is {known[field.name].simpleString()}, and the schema that was "
+                f"given has {field.dataType.simpleString()}: cast it after reading."
+            )
+
+
+def _plain(kind: DataType) -> str:
+    return kind.simpleString()
+
+
+def finisher(schema: StructType, settings: ReadSettings) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """What gives a fetched batch the columns of `schema`."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    target = to_arrow_schema(schema, timezone="UTC")
+    decode = None
+    if settings.key.format != "binary" or settings.value.format != "binary":
+        from ottla.spark.decoding import decoder
+
+        decode = decoder(schema, settings)
+
+    def finish(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns: dict[str, Any] = {} if decode is None else decode(batch)
+        arrays = [columns[field.name] if field.name in columns else _column(batch, field) for field in target]
+        return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+    def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        match field.name:
+            case "topic":
+                return batch.column("topic").dictionary_decode()
+            case "timestampType":
+                return batch.column("timestamp_type")
+            case "timestamp":
+                return batch.column("timestamp").cast(field.type)
+            case "headers":
+                return batch.column("headers").cast(field.type)
+            case "decodeError" | "deadLetter":
+                return pa.nulls(batch.num_rows, field.type)
+        return batch.column(field.name)
+
+    return finish

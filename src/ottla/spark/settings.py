@@ -1,0 +1,310 @@
+"""What a read is asked to do: the options of the source, read once and checked against each other.
+
+Names and forms are those of Spark's Kafka connector where it has them. Rule: whatever can be said without
+asking the cluster is said here, when the data frame is made.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.spark.options import Kind, Option, OptionError, OptionTable
+
+EARLIEST = -2
+LATEST = -1
+
+ROWS_PER_BATCH = 65_536
+RECORDS_PER_TASK_MAX = 1_000_000
+RECORDS_PER_TASK_MIN = 10_000
+
+FORMATS = ("binary", "string", "json", "avro", "avro-bare")
+ON_ERROR = ("fail", "null", "deadLetter")
+
+OPTIONS = (
+    Option("subscribe", doc="topics, with commas between them"),
+    Option("subscribePattern", doc="a regular expression that the whole name of a topic matches"),
+    Option("assign", doc='partitions as JSON: {"orders": [0, 1]}'),
+    Option("startingOffsets", doc='earliest, latest, or JSON: {"orders": {"0": 23, "1": -2}}'),
+    Option("startingTimestamp", Kind.NUMBER, doc="milliseconds since 1970, for all partitions"),
+    Option("startingOffsetsByTimestamp", doc='JSON: {"orders": {"0": 1700000000000}}'),
+    Option("startingOffsetsByTimestampStrategy", Kind.CHOICE, "error", choices=("error", "latest")),
+    Option("endingOffsets", doc="latest or JSON; of a batch"),
+    Option("endingTimestamp", Kind.NUMBER, doc="milliseconds since 1970; of a batch"),
+    Option("endingOffsetsByTimestamp", doc="JSON; of a batch"),
+    Option("failOnDataLoss", Kind.BOOLEAN, True),
+    Option("maxOffsetsPerTrigger", Kind.COUNT),
+    Option("minOffsetsPerTrigger", Kind.COUNT),
+    Option("maxTriggerDelay", Kind.DURATION, 15 * 60_000),
+    Option("maxBytesPerTrigger", Kind.BYTES),
+    Option("minPartitions", Kind.COUNT, doc="at least so many tasks"),
+    Option("maxRecordsPerPartition", Kind.COUNT, RECORDS_PER_TASK_MAX, doc="of a task"),
+    Option("minRecordsPerPartition", Kind.NUMBER, RECORDS_PER_TASK_MIN, doc="smaller ranges share a task"),
+    Option("maxBytesPerPartition", Kind.BYTES, doc="of a task, by the size of the log"),
+    Option("includeHeaders", Kind.BOOLEAN, False),
+    Option("keyFormat", Kind.CHOICE, "binary", choices=FORMATS),
+    Option("valueFormat", Kind.CHOICE, "binary", choices=FORMATS),
+    Option("keySchema", doc="DDL for json, an Avro schema for avro"),
+    Option("valueSchema", doc="DDL for json, an Avro schema for avro"),
+    Option("schemaRegistry", doc="the address of a schema registry, for avro"),
+    Option("onDecodeError", Kind.CHOICE, "fail", choices=ON_ERROR),
+    Option("groupId", doc="progress is committed to this consumer group"),
+    Option("rowsPerBatch", Kind.COUNT, ROWS_PER_BATCH, doc="of an Arrow record batch"),
+    Option("pollTimeout", Kind.DURATION, 120_000, doc="how long a task waits while nothing comes"),
+    Option("kafkaConsumer.pollTimeoutMs", Kind.COUNT, doc="the same, with the name it has in Spark"),
+    # Spark's connector has these; here nothing depends on them.
+    Option("fetchOffset.numRetries", Kind.UNUSED),
+    Option("fetchOffset.retryIntervalMs", Kind.UNUSED),
+    Option("groupIdPrefix", Kind.UNUSED),
+    Option("maxPartitionBytes", Kind.UNUSED),
+)
+TABLE = OptionTable("reading", OPTIONS)
+
+_REFUSED = {
+    "auto.offset.reset": "say where to begin with startingOffsets",
+    "enable.auto.commit": "progress is committed to the group that groupId names",
+    "key.deserializer": "say with keyFormat what keys are",
+    "value.deserializer": "say with valueFormat what values are",
+    "interceptor.classes": "records do not pass through interceptors",
+}
+_FETCH_DEFAULTS = {"max.partition.fetch.bytes": "8388608", "fetch.max.bytes": "67108864"}
+
+Partitions = dict[str, dict[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which partitions are read; one of the three is given."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        if self.pattern is not None:
+            return f"the pattern {self.pattern}"
+        if self.partitions:
+            return ", ".join(f"{topic}-{index}" for topic, index in self.partitions)
+        return ", ".join(self.topics)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where reading begins or ends: one number for all partitions, or one for each.
+
+    Numbers are offsets, -2 the earliest and -1 the latest, or with `by_time` milliseconds since 1970.
+    """
+
+    everywhere: int | None = None
+    each: Partitions | None = None
+    by_time: bool = False
+    option: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """What keys or values are, and by which schema."""
+
+    format: str = "binary"
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """All of it. Picklable: it goes to the tasks."""
+
+    client: dict[str, str]
+    selection: Selection
+    starting: Bound
+    ending: Bound
+    latest_where_no_time: bool
+    fail_on_data_loss: bool
+    max_offsets: int | None
+    min_offsets: int | None
+    max_delay_ms: int
+    max_bytes: int | None
+    tasks_min: int | None
+    records_per_task_max: int
+    records_per_task_min: int
+    bytes_per_task_max: int | None
+    headers: bool
+    key: Decoding
+    value: Decoding
+    registry: str | None
+    on_decode_error: str
+    group_id: str | None
+    rows_per_batch: int
+    idle_seconds: float
+
+    @property
+    def servers(self) -> str:
+        return self.client["bootstrap.servers"]
+
+
+def read_settings(options: Mapping[str, str], *, streaming: bool | None = None) -> ReadSettings:
+    """The settings that options stand for; OptionError has a line for each fault.
+
+    `streaming` None: it is not known yet, and what depends on it is not checked.
+    """
+    values = TABLE.parse(options)
+    faults: list[str] = []
+    client = _client(values["kafka"], faults)
+    group_id = values["groupId"] or client.pop("group.id", None)
+    starting, ending = _bounds(values, streaming, faults)
+    settings = ReadSettings(
+        client=client,
+        selection=_selection(values, faults),
+        starting=starting,
+        ending=ending,
+        latest_where_no_time=values["startingOffsetsByTimestampStrategy"] == "latest",
+        fail_on_data_loss=values["failOnDataLoss"],
+        max_offsets=values["maxOffsetsPerTrigger"],
+        min_offsets=values["minOffsetsPerTrigger"],
+        max_delay_ms=values["maxTriggerDelay"],
+        max_bytes=values["maxBytesPerTrigger"],
+        tasks_min=values["minPartitions"],
+        records_per_task_max=values["maxRecordsPerPartition"],
+        records_per_task_min=values["minRecordsPerPartition"],
+        bytes_per_task_max=values["maxBytesPerPartition"],
+        headers=values["includeHeaders"],
+        key=_decoding(values, "key", faults),
+        value=_decoding(values, "value", faults),
+        registry=values["schemaRegistry"],
+        on_decode_error=values["onDecodeError"],
+        group_id=group_id,
+        rows_per_batch=values["rowsPerBatch"],
+        idle_seconds=(values["kafkaConsumer.pollTimeoutMs"] or values["pollTimeout"]) / 1000,
+    )
+    low, high = settings.min_offsets, settings.max_offsets
+    if low is not None and high is not None and low > high:
+        faults.append(f"minOffsetsPerTrigger is {low} and more than maxOffsetsPerTrigger, which is {high}.")
+    if faults:
+        raise OptionError("\n".join(faults))
+    return settings
+
+
+def _client(given: Mapping[str, str], faults: list[str]) -> dict[str, str]:
+    """The consumer's properties, checked by its own table."""
+    from ottla.client.config import ConsumerSettings
+    from ottla.client.errors import ConfigError
+
+    client = {**_FETCH_DEFAULTS, **given}
+    for name, cure in _REFUSED.items():
+        if client.pop(name, None) is not None:
+            faults.append(f"The option kafka.{name} cannot be set: {cure}.")
+    try:
+        ConsumerSettings.parse(client)
+    except ConfigError as error:
+        faults.extend(f"In the options with the prefix kafka.: {line}" for line in str(error).splitlines())
+    return client
+
+
+def _selection(values: Mapping[str, Any], faults: list[str]) -> Selection:
+    given = [name for name in ("subscribe", "subscribePattern", "assign") if values[name] is not None]
+    if len(given) != 1:
+        told = f"{' and '.join(given)} are given" if given else "none is given"
+        faults.append(f"One of subscribe, subscribePattern and assign says what to read: {told}.")
+        return Selection()
+    if values["subscribe"] is not None:
+        names = [name.strip() for name in values["subscribe"].split(",")]
+        topics = tuple(dict.fromkeys(name for name in names if name))
+        if not topics:
+            faults.append("The option subscribe names no topic.")
+        return Selection(topics=topics)
+    if values["subscribePattern"] is not None:
+        try:
+            re.compile(values["subscribePattern"])
+        except re.error as error:
+            faults.append(f"The option subscribePattern is no regular expression: {error}.")
+        return Selection(pattern=values["subscribePattern"])
+    partitions = _assigned(values["assign"])
+    if partitions is None:
+        faults.append('The option assign must be JSON such as {"orders": [0, 1]}.')
+    return Selection(partitions=partitions or ())
+
+
+def _assigned(text: str) -> tuple[tuple[str, int], ...] | None:
+    try:
+        given = json.loads(text)
+        found = [(topic, int(index)) for topic, indices in given.items() for index in indices]
+    except (ValueError, TypeError, AttributeError):
+        return None
+    if not found or any(index < 0 for _, index in found):
+        return None
+    return tuple(sorted(set(found)))
+
+
+def _bounds(values: Mapping[str, Any], streaming: bool | None, faults: list[str]) -> tuple[Bound, Bound]:
+    starting = _bound(values, "starting", faults)
+    ending = _bound(values, "ending", faults)
+    if starting is None:
+        starting = Bound(LATEST if streaming else EARLIEST, option="startingOffsets")
+    elif streaming is False and not starting.by_time:
+        numbers = [starting.everywhere] if starting.each is None else _numbers(starting.each)
+        if LATEST in numbers:
+            faults.append("A batch cannot begin at the latest offset: there would be nothing to read.")
+    if ending is not None and streaming:
+        faults.append(f"A stream has no end: {ending.option} is for spark.read.")
+    if ending is not None and not ending.by_time:
+        numbers = [ending.everywhere] if ending.each is None else _numbers(ending.each)
+        if EARLIEST in numbers:
+            faults.append("A batch cannot end at the earliest offset: there would be nothing to read.")
+    return starting, ending or Bound(LATEST, option="endingOffsets")
+
+
+def _numbers(each: Partitions) -> list[int | None]:
+    return [number for partitions in each.values() for number in partitions.values()]
+
+
+def _bound(values: Mapping[str, Any], which: str, faults: list[str]) -> Bound | None:
+    """As in Spark a timestamp for all goes before timestamps for each, and these before offsets."""
+    if values[f"{which}Timestamp"] is not None:
+        return Bound(values[f"{which}Timestamp"], by_time=True, option=f"{which}Timestamp")
+    for name, by_time in ((f"{which}OffsetsByTimestamp", True), (f"{which}Offsets", False)):
+        text = values[name]
+        if text is None:
+            continue
+        plain = text.strip().lower()
+        if not by_time and plain in ("earliest", "latest"):
+            return Bound(EARLIEST if plain == "earliest" else LATEST, option=name)
+        each = parse_partitions(text, least=0 if by_time else EARLIEST)
+        if each is None:
+            form = '{"orders": {"0": 1700000000000}}' if by_time else '{"orders": {"0": 23, "1": -2}}'
+            words = "" if by_time else "earliest, latest or "
+            faults.append(f"The option {name} must be {words}JSON such as {form}.")
+        return Bound(each=each or {}, by_time=by_time, option=name)
+    return None
+
+
+def parse_partitions(text: str, *, least: int) -> Partitions | None:
+    """Numbers by topic and partition; None where the text has another form."""
+    try:
+        given = json.loads(text)
+        found = {
+            str(topic): {int(index): int(number) for index, number in partitions.items()}
+            for topic, partitions in given.items()
+            if not str(topic).startswith("#")
+        }
+    except (ValueError, TypeError, AttributeError):
+        return None
+    if any(index < 0 or number < least for each in found.values() for index, number in each.items()):
+        return None
+    return found
+
+
+def _decoding(values: Mapping[str, Any], which: str, faults: list[str]) -> Decoding:
+    kind, schema = values[f"{which}Format"], values[f"{which}Schema"]
+    if kind in ("json", "avro-bare") and schema is None:
+        what = 'DDL such as "id BIGINT, name STRING"' if kind == "json" else "an Avro schema in JSON"
+        faults.append(f"{which}Format is {kind}, which needs the option {which}Schema: {what}.")
+    if kind == "avro" and schema is None and values["schemaRegistry"] is None:
+        faults.append(
+            f"{which}Format is avro, which needs the option {which}Schema (an Avro schema in JSON) "
+            "or schemaRegistry."
+        )
+    if kind in ("binary", "string") and schema is not None:
+        faults.append(f"{which}Schema is given, and {which}Format is {kind}: set it to json or avro.")
+    return Decoding(kind, schema)

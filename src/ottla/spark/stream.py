@@ -1,0 +1,284 @@
+"""`spark.readStream.format("ottla")`: the driver's side of a streaming query.
+
+Spark keeps one process for a query and asks it, batch by batch, where the batch ends and which tasks read it;
+what it answers goes into the checkpoint. Rules: the same offsets lead to the same records, also after a
+crash; a batch never ends before it begins; and what cannot be read any more is said, not skipped.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ottla.client.values import TopicPartition
+from ottla.spark.batch import Task, shape_of
+from ottla.spark.batch_plan import missing_topic
+from ottla.spark.offsets import CheckpointError, StreamOffset
+from ottla.spark.planning import Offsets, available, limited, limited_bytes, spans_between, tasks
+from ottla.spark.resolving import DataLoss, report_loss, resolve
+from ottla.spark.settings import ReadSettings, read_settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from ottla.spark.watching import Topics, Watch
+
+log = logging.getLogger("ottla.spark")
+
+_SIZES_SECONDS = 60.0
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Made anew in each process; only the settings and the schema travel."""
+
+    def __init__(self, settings: ReadSettings, schema: StructType) -> None:
+        self.settings = settings
+        self.schema = schema
+        self._driver: Driver | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"settings": self.settings, "schema": self.schema, "_driver": None}
+
+    @property
+    def driver(self) -> Driver:
+        if self._driver is None:
+            self._driver = Driver(self.settings)
+        return self._driver
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - these are Spark's names
+        return self.driver.initial().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        settings = self.settings
+        if settings.max_offsets is not None:
+            return ReadMaxRows(settings.max_offsets)
+        if settings.max_bytes is not None:
+            return ReadMaxBytes(settings.max_bytes)
+        if settings.min_offsets is not None:
+            return ReadMinRows(settings.min_offsets)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        end = self.driver.next_end(
+            StreamOffset.from_json(start), is_limited=not isinstance(limit, ReadAllAvailable)
+        )
+        return start if end is None else end.to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self.driver.stop_at_latest()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        latest = self.driver.seen
+        return None if latest is None else latest.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        planned = self.driver.tasks(StreamOffset.from_json(start), StreamOffset.from_json(end))
+        return [Task(spans) for spans in planned]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from ottla.spark.reading import read_spans
+        from ottla.spark.schema import finisher
+
+        assert isinstance(partition, Task)
+        return read_spans(self.settings, partition.spans, finisher(self.schema, self.settings))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self.driver.done(StreamOffset.from_json(end))
+
+    def stop(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+
+
+def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    """The reader that Spark asks for."""
+    from ottla.spark.schema import check_schema
+
+    settings = read_settings(options, streaming=True)
+    check_schema(schema, settings)
+    return StreamReader(settings, schema)
+
+
+class Driver:
+    """What a query knows from batch to batch. Nothing of it is needed to go on after a crash."""
+
+    def __init__(self, settings: ReadSettings, watch: Watch | None = None) -> None:
+        from ottla.spark.watching import Watch
+
+        self.settings = settings
+        self.watch = Watch(settings) if watch is None else watch
+        self.seen: StreamOffset | None = None
+        self._first: StreamOffset | None = None
+        self._target: dict[TopicPartition, int] | None = None
+        self._batch_at = time.monotonic()
+        self._committed: Mapping[TopicPartition, int] = {}
+        self._sizes: dict[TopicPartition, float] = {}
+        self._sizes_at = -_SIZES_SECONDS
+
+    def close(self) -> None:
+        self.watch.close()
+
+    def initial(self) -> StreamOffset:
+        """Where a query without a checkpoint begins."""
+        topics = self.watch.topics()
+        if topics.missing:
+            raise missing_topic(topics.missing[0], self.settings)
+        start = resolve(
+            self.settings.starting,
+            topics.partitions,
+            self.watch,
+            latest_where_no_time=self.settings.latest_where_no_time,
+        )
+        self._first = StreamOffset(start, topics.ids)
+        return self._first
+
+    def stop_at_latest(self) -> None:
+        """Trigger.AvailableNow: what comes from now on is not read."""
+        topics = self.watch.topics()
+        self._target = self.watch.latest(topics.partitions)
+
+    def next_end(self, start: StreamOffset, *, is_limited: bool) -> StreamOffset | None:
+        """Where the next batch ends; None: there is none yet."""
+        self.done(start)
+        topics, latest = self.watch.look(start.offsets)
+        self.seen = StreamOffset(latest, topics.ids)
+        begin, starts = self._begin(start, topics)
+        ends = self._ends(begin, latest)
+        if is_limited:
+            ends = self._limited(begin, ends)
+        if not available(begin, ends) and begin.keys() == start.offsets.keys():
+            return None
+        self._batch_at = time.monotonic()
+        return StreamOffset(ends, topics.ids, starts)
+
+    def _begin(
+        self, start: StreamOffset, topics: Topics
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Where each partition begins, and of that what the next offset must remember."""
+        begin = {key: offset for key, offset in start.offsets.items() if key in topics.partitions}
+        known = {key.topic for key in start.offsets}
+        never = [topic for topic in topics.missing if topic not in known]
+        if never:
+            raise missing_topic(never[0], self.settings)
+        gone = sorted(start.offsets.keys() - topics.partitions)
+        if gone:
+            self._report_gone(gone, start, topics)
+        new = topics.partitions - start.offsets.keys()
+        for topic in self._made_anew(start, topics):
+            anew = [key for key in begin if key.topic == topic]
+            new |= set(anew)
+        starts: dict[TopicPartition, int] = {}
+        if new:
+            starts.update(self._starts_of_new(new))
+            begin.update(starts)
+        if self._first is not None and start.offsets == self._first.offsets:
+            starts = dict(begin)
+        return begin, starts
+
+    def _starts_of_new(
+        self, new: frozenset[TopicPartition] | set[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        if self._target is not None:
+            new = {key for key in new if key in self._target}
+        return self.watch.earliest(new) if new else {}
+
+    def _report_gone(self, gone: list[TopicPartition], start: StreamOffset, topics: Topics) -> None:
+        key = gone[0]
+        is_deleted = key.topic in topics.missing or (
+            key.topic not in topics.ids and self.settings.selection.pattern is not None
+        )
+        if is_deleted:
+            report_loss(
+                f"The topic {key.topic} is gone: it was deleted, with the records from offset "
+                f"{start.offsets[key]} of partition {key.partition} on that were not read yet.",
+                fails=self.settings.fail_on_data_loss,
+            )
+            return
+        message = (
+            f"The checkpoint has offsets of {key}, and this query reads {self.settings.selection}: the "
+            "subscription has changed."
+        )
+        if self.settings.fail_on_data_loss:
+            raise CheckpointError(
+                f"{message} Give the query a checkpointLocation of its own, or set failOnDataLoss to false "
+                "to go on without that partition."
+            )
+        log.warning("%s", message)
+
+    def _made_anew(self, start: StreamOffset, topics: Topics) -> list[str]:
+        """Topics that have another id than when their offsets were written down."""
+        anew = sorted(
+            topic for topic, one in topics.ids.items() if topic in start.ids and start.ids[topic] != one
+        )
+        for topic in anew:
+            report_loss(
+                f"The topic {topic} was deleted and made anew: records of the old one that were not read are "
+                "lost, and the offsets of the checkpoint mean nothing in the new one.",
+                fails=self.settings.fail_on_data_loss,
+            )
+        return anew
+
+    def _ends(self, begin: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
+        ends = {}
+        for key, offset in begin.items():
+            end = latest[key]
+            if self._target is not None:
+                end = min(end, self._target.get(key, offset))
+            if latest[key] < offset:
+                raise DataLoss(
+                    f"{key} should go on at offset {offset}, and its log ends at {latest[key]}: it was cut, "
+                    "or the topic was deleted and made anew. Begin again with a new checkpointLocation."
+                )
+            ends[key] = max(end, offset)
+        return ends
+
+    def _limited(self, begin: Offsets, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        settings = self.settings
+        waiting = available(begin, ends)
+        if settings.min_offsets is not None and self._target is None:
+            waited_ms = (time.monotonic() - self._batch_at) * 1000
+            if waiting < settings.min_offsets and waited_ms < settings.max_delay_ms:
+                return dict(begin)
+        if settings.max_offsets is not None:
+            ends = limited(begin, ends, settings.max_offsets)
+        if settings.max_bytes is not None:
+            ends = limited_bytes(begin, ends, settings.max_bytes, self._sizes_of(ends))
+        return ends
+
+    def _sizes_of(self, offsets: Offsets) -> dict[TopicPartition, float]:
+        now = time.monotonic()
+        if now - self._sizes_at >= _SIZES_SECONDS or not offsets.keys() <= self._sizes.keys():
+            self._sizes = self.watch.sizes(offsets)
+            self._sizes_at = now
+        return self._sizes
+
+    def tasks(self, start: StreamOffset, end: StreamOffset) -> list[list[Any]]:
+        """The ranges of each task of a batch. What the end remembers of its beginning goes before."""
+        begin = {**start.offsets, **end.starts}
+        unknown = end.offsets.keys() - begin.keys()  # of a checkpoint that Spark's own connector began
+        if unknown:
+            begin.update(self.watch.earliest(unknown))
+        spans = spans_between(begin, end.offsets, end.ids)
+        sizes = self._sizes_of(end.offsets) if self.settings.bytes_per_task_max is not None else None
+        return tasks(spans, shape_of(self.settings), sizes)
+
+    def done(self, offset: StreamOffset) -> None:
+        """All before it is done with: the group is told."""
+        if self._first is not None and offset.offsets == self._first.offsets:
+            return  # nothing has been read yet
+        if offset.offsets != self._committed:
+            self._committed = dict(offset.offsets)
+            self.watch.commit(offset.offsets)

@@ -142,9 +142,10 @@ def _change(
         alter(admin, entity, _with_passwords(changes), dry_run=dry_run)
     shown = {key: None if value is None else _shown(key, value) for key, value in changes.items()}
     done = [f"{key} to its default" if value is None else f"{key}={value}" for key, value in shown.items()]
+    whose = f"{str(entity)[0].upper()}{str(entity)[1:]}"
     tell(
         session,
-        f"{str(entity)[0].upper()}{str(entity)[1:]} {'could be changed' if dry_run else 'changed'}: {', '.join(done)}.",
+        f"{whose} {'could be changed' if dry_run else 'changed'}: {', '.join(done)}.",
         {"kind": entity.kind, "name": entity.name, "changes": shown, "changed": not dry_run},
     )
 

@@ -162,10 +162,11 @@ def _plain(data: object) -> Any:
     return str(data)
 
 
-def _label(name: str, is_formatted: bool) -> str:
-    """The name of a column; what is formatted shows its unit beside the value."""
-    if is_formatted:
-        name = name.removesuffix("_bytes").removesuffix("_ms").replace("_seconds", "_time")
+def _label(name: str, names: Sequence[str], formats: Mapping[str, Formatter]) -> str:
+    """What a column is called; what is formatted shows its unit beside the value."""
+    if name in formats:
+        short = name.removesuffix("_bytes").removesuffix("_ms").removesuffix("_seconds")
+        name = f"{short}_time" if short != name and short in names else short
     return name.replace("_", " ")
 
 
@@ -202,7 +203,7 @@ def _show_rows(
         )
         for column in columns
     ]
-    headers = [_label(column, column in formats).upper() for column in columns]
+    headers = [_label(column, columns, formats).upper() for column in columns]
     if is_terminal():
         _show_rich(headers, cells, right, title)
         return
@@ -239,7 +240,7 @@ def _show_object(
     formats: Mapping[str, Formatter],
     title: str | None,
 ) -> None:
-    cells = [(_label(one, one in formats), _cell(data.get(one), formats.get(one))) for one in fields]
+    cells = [(_label(one, fields, formats), _cell(data.get(one), formats.get(one))) for one in fields]
     if is_terminal():
         from rich.console import Console
         from rich.table import Table

@@ -28,7 +28,7 @@ from ottla.cli.errors import Problem, unknown
 
 OUTPUT = "output"
 _CURRENT = "current"
-_SECRET = re.compile(r"password|secret|jaas|token|private|keystore\.key$")
+_SECRET = re.compile(r"password|secret|jaas|\.token$|private|keystore\.key$")
 _BARE = re.compile(r"[A-Za-z0-9.]+")
 _BEGINNINGS = ("sasl.oauthbearer.scope", "sasl.oauthbearer.token")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")

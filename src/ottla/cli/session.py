@@ -72,6 +72,14 @@ class Session:
         return self._profile
 
     @property
+    def profile_name(self) -> str | None:
+        """The name of the profile that would be used, whether it exists or not."""
+        from ottla.cli import profiles
+
+        named = self._flags.profile or self._environment.get("OTTLA_PROFILE")
+        return named or profiles.load(profiles.config_path(self._environment)).current
+
+    @property
     def settings(self) -> Mapping[str, str]:
         """All client settings of the call by their dotted names, bootstrap servers included."""
         return self._resolve()
@@ -156,7 +164,7 @@ class Session:
         if named is not None:
             own = dict(known.settings_of(named))
             self._output_of_profile = own.pop(profiles.OUTPUT, None)
-            _check_known(own, f"profile {named}")
+            check_settings(own, f"profile {named}")
             settings.update(own)
         if environment.get("OTTLA_BOOTSTRAP_SERVERS") and flags.profile is None:
             settings[_SERVERS] = environment["OTTLA_BOOTSTRAP_SERVERS"]
@@ -196,7 +204,7 @@ def pairs(texts: tuple[str, ...] | list[str], flag: str) -> dict[str, str]:
 def _typed_settings(properties: tuple[str, ...]) -> dict[str, str]:
     typed = pairs(properties, "-X")
     if typed:
-        _check_known(typed, "-X")
+        check_settings(typed, "-X")
     return typed
 
 
@@ -212,7 +220,8 @@ def _file_settings(path: str) -> dict[str, str]:
         raise Problem(f"{path}, {error}. Mend that line.") from error
 
 
-def _check_known(settings: Mapping[str, str], origin: str) -> None:
+def check_settings(settings: Mapping[str, str], origin: str) -> None:
+    """Refuse names that no client knows: they are slips."""
     from ottla.client.config import parameters
 
     kinds: tuple[ClientKind, ...] = ("admin", "producer", "consumer")

@@ -410,7 +410,8 @@ def alter(
         before = len(describe_topics(admin, [name])[name].partitions)
         if partitions is not None and partitions < before:
             raise Problem(
-                f"Topic {name} has {count_text(before, 'partition')} and cannot lose any: create another topic, and copy."
+                f"Topic {name} has {count_text(before, 'partition')} and cannot lose any: "
+                "create another topic, and copy."
             )
         if changes:
             resource = topic_resource(name)

@@ -1,0 +1,138 @@
+"""`ottla profile`: the clusters that you use, with the settings to reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from ottla.cli import profiles
+from ottla.cli.errors import Misuse
+from ottla.cli.output import Cell, Styled, show, tell
+from ottla.cli.session import DEFAULT_SERVERS, check_settings, pairs, session_of
+
+app = typer.Typer(help="Keep the addresses and settings of your clusters.", no_args_is_help=True)
+
+ProfileArgument = Annotated[
+    str, typer.Argument(metavar="PROFILE", help="Name of the profile.", show_default=False)
+]
+_SERVERS = "bootstrap.servers"
+
+
+@app.command("list")
+def list_profiles(context: typer.Context) -> None:
+    """List profiles, with the one that is used."""
+    session = session_of(context)
+    known = profiles.load()
+    used = session.profile_name
+    rows = [
+        {
+            "profile": name,
+            "used": name == used,
+            "bootstrap_servers": settings.get(_SERVERS, DEFAULT_SERVERS),
+            "security_protocol": settings.get("security.protocol", "PLAINTEXT"),
+        }
+        for name, settings in sorted(known.by_name.items())
+    ]
+    show(
+        session,
+        rows,
+        columns=["used", "profile", "bootstrap_servers", "security_protocol"],
+        formats={"used": _used_cell},
+        empty="There are no profiles. Make one: ottla profile set NAME bootstrap.servers=HOST:PORT",
+    )
+
+
+def _used_cell(used: bool) -> Cell:
+    return Styled("*", "green") if used else ""
+
+
+@app.command("show")
+def show_profile(
+    context: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="PROFILE", help="Name of the profile; the one in use.", show_default=False),
+    ] = None,
+    secrets: Annotated[bool, typer.Option("--secrets", help="Passwords as well.")] = False,
+) -> None:
+    """Show the settings of a profile, and what the next command would use."""
+    session = session_of(context)
+    known = profiles.load()
+    if name is None:
+        # What is used is more than the profile: the environment and flags are on top of it.
+        chosen: Mapping[str, str] = session.settings
+        head: dict[str, Any] = {"profile": session.profile}
+    else:
+        chosen = known.settings_of(name)
+        head = {"profile": name}
+    shown = {
+        key: "(hidden)" if profiles.is_secret(key) and not secrets else one for key, one in chosen.items()
+    }
+    show(session, {**head, "file": str(known.path), "settings": shown}, formats={"settings": _lines})
+
+
+def _lines(settings: Mapping[str, str]) -> str:
+    return "  ".join(f"{name}={value}" for name, value in sorted(settings.items())) or "-"
+
+
+@app.command("set")
+def set_profile(
+    context: typer.Context,
+    name: ProfileArgument,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SETTING=VALUE...",
+            help="Client settings, such as bootstrap.servers=host:9092, and output=FORMAT.",
+            show_default=False,
+        ),
+    ] = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option("--unset", "-u", metavar="SETTING", help="Remove one; may be repeated."),
+    ] = None,
+) -> None:
+    """Make a profile, or change settings of it. `ottla -b HOST:PORT profile set NAME` works as well."""
+    session = session_of(context)
+    changes: dict[str, str | None] = dict(pairs(settings or [], "profile set"))
+    flags = session.flags
+    if flags.bootstrap_server is not None:
+        changes[_SERVERS] = flags.bootstrap_server
+    changes.update(pairs(flags.properties, "-X"))
+    check_settings(
+        {one: value or "" for one, value in changes.items() if one != profiles.OUTPUT}, "profile set"
+    )
+    changes.update(dict.fromkeys(unset or ()))
+    known = profiles.load()
+    if not changes and name in known.by_name:
+        raise Misuse("Say what to set: ottla profile set NAME bootstrap.servers=HOST:PORT")
+    is_new = name not in known.by_name
+    if is_new and not changes:
+        changes[_SERVERS] = DEFAULT_SERVERS
+    known = profiles.set_settings(known, name, changes)
+    if is_new and known.current is None:
+        known = profiles.use(known, name)
+    told = f"Profile {name} {'made' if is_new else 'changed'} in {known.path}."
+    if known.current == name and is_new:
+        told += " It is used from now on."
+    tell(session, told, {"profile": name, "file": str(known.path), "used": known.current == name})
+
+
+@app.command("use")
+def use_profile(context: typer.Context, name: ProfileArgument) -> None:
+    """Use a profile from now on, where -p names no other."""
+    session = session_of(context)
+    known = profiles.use(profiles.load(), name)
+    servers = known.by_name[name].get(_SERVERS, DEFAULT_SERVERS)
+    tell(session, f"Commands go to {servers} from now on.", {"profile": name, "bootstrap_servers": servers})
+
+
+@app.command("delete")
+def delete_profile(context: typer.Context, name: ProfileArgument) -> None:
+    """Delete a profile."""
+    session = session_of(context)
+    known = profiles.load()
+    profiles.delete(known, name)
+    tell(session, f"Profile {name} deleted.", {"profile": name, "deleted": True})

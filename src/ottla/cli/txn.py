@@ -1,0 +1,312 @@
+"""`ottla txn`: transactions listed, described, aborted, and those found that hang.
+
+A transaction hangs when a partition has it open and no coordinator will end it: readers of committed records
+wait at it for ever.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli.errors import Misuse, Problem, unknown
+from ottla.cli.output import Cell, Formatter, Styled, duration_text, emit, show, tell, time_text
+from ottla.cli.session import session_of
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.client.admin.transactions import ProducerState, TransactionDescription
+    from ottla.client.values import TopicPartition
+
+app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
+
+IdsArgument = Annotated[
+    list[str], typer.Argument(metavar="TRANSACTION...", help="Transactional ids.", show_default=False)
+]
+_BATCH = 500
+HANGS_AFTER_MS = 15 * 60_000
+
+
+@app.command("list")
+def list_transactions(
+    context: typer.Context,
+    pattern: Annotated[
+        str | None,
+        typer.Argument(metavar="PATTERN", help="Only these: app-*, or a part of the id.", show_default=False),
+    ] = None,
+    state: Annotated[
+        list[str] | None, typer.Option(metavar="STATE", help="Only in this state, such as Ongoing.")
+    ] = None,
+    longer_than: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only those that are open for longer: 5m, 1h.")
+    ] = None,
+) -> None:
+    """List transactions of all coordinators."""
+    from ottla.cli.lookups import matching
+    from ottla.cli.units import duration_ms
+
+    session = session_of(context)
+    least_ms = -1 if longer_than is None else duration_ms(longer_than, "--longer-than")
+    with session.admin() as admin:
+        listed = admin.list_transactions(states=_states(state or []), duration_ms=least_ms).all()
+    by_id = {one.transactional_id: one for one in listed}
+    rows = [
+        {
+            "transactional_id": name,
+            "state": str(by_id[name].state),
+            "producer_id": by_id[name].producer_id,
+            "coordinator": by_id[name].coordinator_id,
+        }
+        for name in matching(by_id, pattern)
+    ]
+    show(session, rows, formats={"state": _state_cell}, empty="There are no transactions.")
+
+
+def _states(given: list[str]) -> list[str]:
+    from ottla.client.admin import TransactionState
+
+    known = {str(one).lower(): str(one) for one in TransactionState}
+    for one in given:
+        if one.lower() not in known:
+            raise Misuse(f"There is no state {one}. Take one of {', '.join(known.values())}.")
+    return [known[one.lower()] for one in given]
+
+
+def _state_cell(state: str) -> Cell:
+    return Styled(state, {"Ongoing": "cyan", "Unknown": "red"}.get(state, "green"))
+
+
+@app.command("describe")
+def describe(context: typer.Context, names: IdsArgument) -> None:
+    """Describe transactions: state, age, time limit, partitions."""
+    session = session_of(context)
+    with session.admin() as admin:
+        found = _described(admin, names)
+    facts = [_fact(one) for one in found.values()]
+    if session.is_structured:
+        emit(session, facts if len(facts) > 1 else facts[0])
+        return
+    for at, fact in enumerate(facts):
+        if at:
+            print()
+        formats: dict[str, Formatter] = {
+            "state": _state_cell,
+            "age_seconds": duration_text,
+            "timeout_seconds": duration_text,
+            "started_ms": time_text,
+        }
+        show(session, fact, formats=formats)
+
+
+def _described(admin: Admin, names: list[str]) -> dict[str, TransactionDescription]:
+    from ottla.wire.errors import TransactionalIdNotFound
+
+    results = admin.describe_transactions(list(dict.fromkeys(names)))
+    for name, error in results.failed.items():
+        if isinstance(error, TransactionalIdNotFound):
+            known = [one.transactional_id for one in admin.list_transactions().found]
+            raise unknown("transaction", name, known, cure="ottla txn list shows them.") from error
+        raise error
+    return results.succeeded
+
+
+def _fact(one: TransactionDescription) -> dict[str, Any]:
+    started = one.start_time_ms
+    return {
+        "transactional_id": one.transactional_id,
+        "state": str(one.state),
+        "started_ms": started,
+        "age_seconds": None if started is None else round(max(_now_ms() - started, 0) / 1000, 1),
+        "timeout_seconds": one.timeout_ms / 1000,
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "coordinator": one.coordinator_id,
+        "partitions": [str(key) for key in sorted(one.partitions)],
+    }
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@app.command("abort")
+def abort(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="TRANSACTION", help="Transactional id.", show_default=False)
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", "-t", metavar="TOPIC", help="Of a transaction that hangs: its topic,"),
+    ] = None,
+    partition: Annotated[int | None, typer.Option(help="its partition,")] = None,
+    start_offset: Annotated[
+        int | None, typer.Option(help="and where it begins; ottla txn hanging shows it.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Abort an open transaction: by its id, or by its place if it hangs. Its producer is fenced."""
+    from ottla.cli.lookups import confirm
+
+    session = session_of(context)
+    place = (topic, partition, start_offset)
+    if (name is None) == (None in place) or (name is not None and place != (None, None, None)):
+        raise Misuse("Say what to abort: a transactional id, or --topic, --partition and --start-offset.")
+    with session.admin() as admin:
+        if name is not None:
+            state = str(_described(admin, [name])[name].state)
+            if state != "Ongoing":
+                raise Problem(
+                    f"Transaction {name} is not open: its state is {state}. There is nothing to abort."
+                )
+            confirm(f"Abort transaction {name} and fence its producer?", yes=yes)
+            _terminate(admin, name)
+            told: dict[str, Any] = {"transactional_id": name, "aborted": True}
+        else:
+            assert topic is not None
+            assert partition is not None
+            assert start_offset is not None
+            confirm(f"Abort the transaction at offset {start_offset} of {topic}-{partition}?", yes=yes)
+            _abort_at(admin, topic, partition, start_offset)
+            told = {"topic": topic, "partition": partition, "start_offset": start_offset, "aborted": True}
+    tell(session, "The transaction is aborted.", told)
+
+
+def _terminate(admin: Admin, name: str) -> None:
+    from ottla.wire.errors import UnsupportedVersion
+
+    try:
+        admin.force_terminate_transaction(name)
+    except UnsupportedVersion:
+        # Before there was a way of its own, whoever took the id over ended what was open.
+        admin.fence_producers([name]).all()
+
+
+def _abort_at(admin: Admin, topic: str, partition: int, start_offset: int) -> None:
+    from ottla.cli.lookups import describe_topics
+    from ottla.client.admin import AbortSpec
+    from ottla.client.values import TopicPartition
+
+    key = TopicPartition(topic, partition)
+    if partition not in [one.partition for one in describe_topics(admin, [topic])[topic].partitions]:
+        raise Problem(f"Topic {topic} has no partition {partition}. ottla topic describe {topic} shows them.")
+    for producer in admin.describe_producers([key]).result(key):
+        if producer.transaction_start_offset == start_offset:
+            spec = AbortSpec(
+                key, producer.producer_id, producer.producer_epoch, producer.coordinator_epoch or 0
+            )
+            admin.abort_transaction(spec)
+            return
+    raise Problem(
+        f"No open transaction begins at offset {start_offset} of {key}. ottla txn hanging shows them."
+    )
+
+
+@app.command("hanging")
+def hanging(
+    context: typer.Context,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic; may be repeated."),
+    ] = None,
+    longer_than: Annotated[
+        str, typer.Option(metavar="TIME", help="Only those whose last write is older.")
+    ] = "15m",
+) -> None:
+    """Find transactions that hang: open in a partition, and no coordinator will end them."""
+    from ottla.cli.lookups import describe_topics
+    from ottla.cli.units import duration_ms
+
+    session = session_of(context)
+    least_ms = duration_ms(longer_than, "--longer-than")
+    with session.admin() as admin:
+        if topics:
+            describe_topics(admin, topics)
+        rows = find_hanging(admin, topics, least_ms)
+    show(
+        session,
+        rows,
+        columns=["topic", "partition", "start_offset", "age_seconds", "producer_id", "transactional_id"],
+        wide=["producer_epoch", "coordinator_epoch", "last_write_ms"],
+        formats={"age_seconds": duration_text, "last_write_ms": time_text},
+        empty="No transaction hangs.",
+    )
+    if rows and not session.is_structured:
+        one = rows[0]
+        print()
+        print(
+            f"End one with: ottla txn abort --topic {one['topic']} --partition {one['partition']} "
+            f"--start-offset {one['start_offset']}"
+        )
+
+
+def find_hanging(
+    admin: Admin, topics: list[str] | None, least_ms: int = HANGS_AFTER_MS
+) -> list[dict[str, Any]]:
+    """The transactions that hang in these topics (None: in all), a row for each partition."""
+    opened = _open_transactions(admin, _led_partitions(admin, topics), least_ms)
+    if not opened:
+        return []
+    ids = sorted({producer.producer_id for _, producer in opened})
+    names = {one.producer_id: one.transactional_id for one in admin.list_transactions(producer_ids=ids).all()}
+    known = _known(admin, sorted(set(names.values())))
+    now_ms = _now_ms()
+    return [
+        {
+            "topic": key.topic,
+            "partition": key.partition,
+            "start_offset": producer.transaction_start_offset,
+            "age_seconds": round((now_ms - producer.last_timestamp) / 1000, 1),
+            "last_write_ms": producer.last_timestamp,
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.producer_epoch,
+            "coordinator_epoch": producer.coordinator_epoch,
+            "transactional_id": names.get(producer.producer_id),
+        }
+        for key, producer in opened
+        if key not in known.get(names.get(producer.producer_id, ""), frozenset())
+    ]
+
+
+def _led_partitions(admin: Admin, topics: list[str] | None) -> list[TopicPartition]:
+    from ottla.client.values import TopicPartition
+
+    names = list(admin.list_topics(include_internal=True)) if topics is None else topics
+    return [
+        TopicPartition(name, one.partition)
+        for name, topic in sorted(admin.describe_topics(names).succeeded.items())
+        for one in topic.partitions
+        if one.leader is not None
+    ]
+
+
+def _open_transactions(
+    admin: Admin, keys: list[TopicPartition], least_ms: int
+) -> list[tuple[TopicPartition, ProducerState]]:
+    found = []
+    for begin in range(0, len(keys), _BATCH):
+        producers = admin.describe_producers(keys[begin : begin + _BATCH]).all()
+        now_ms = _now_ms()
+        found += [
+            (key, one)
+            for key, of_partition in producers.items()
+            for one in of_partition
+            if one.transaction_start_offset is not None and now_ms - one.last_timestamp > least_ms
+        ]
+    return found
+
+
+def _known(admin: Admin, names: list[str]) -> dict[str, frozenset[TopicPartition]]:
+    """The partitions in which coordinators know of transactions: those they will end."""
+    from ottla.wire.errors import TransactionalIdNotFound
+
+    known = {}
+    for name, outcome in (admin.describe_transactions(names) if names else {}).items():
+        if isinstance(outcome, TransactionalIdNotFound):
+            continue
+        if isinstance(outcome, Exception):
+            raise outcome
+        known[name] = outcome.partitions
+    return known

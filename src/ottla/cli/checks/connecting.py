@@ -1,0 +1,265 @@
+"""Can the brokers be reached, under the names that they give themselves?
+
+Clients connect twice: to a bootstrap server, and then to the addresses that this one tells
+(advertised.listeners). The second address is the one that is wrong in most set-ups that "connect and then
+hang", so both are tried, each by name look-up, connection and a first question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.cli.checks.finding import Finding, listed, ok, problem, warning
+from ottla.client.config import AdminSettings
+from ottla.client.errors import (
+    AuthenticationFailed,
+    ClientError,
+    ConnectionRefused,
+    ConnectTimedOut,
+    NameNotResolved,
+    ProtocolMismatch,
+    TlsFailed,
+)
+from ottla.client.link import Link
+from ottla.client.security import manner_for
+from ottla.host import HostClock, HostNetwork, HostRandom
+from ottla.wire.apis import API_BY_KEY
+from ottla.wire.errors import KafkaError
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+CONNECTION = "connection"
+LISTENERS = "listeners"
+VERSIONS = "versions"
+_NEEDED = ("Produce", "Fetch", "ListOffsets", "Metadata", "FindCoordinator", "OffsetCommit", "JoinGroup")
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server told on one connection: who it knows, and the versions that it speaks."""
+
+    cluster_id: str
+    brokers: Mapping[int, Address]
+    versions: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """An address that was tried: its numbers in the network, and what it answered or why it did not."""
+
+    address: Address
+    numbers: tuple[str, ...] = ()
+    answer: Answer | None = None
+    error: Exception | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is this machine that the name stands for."""
+        return bool(self.numbers) and all(ipaddress.ip_address(one).is_loopback for one in self.numbers)
+
+
+@dataclass(slots=True)
+class Connections:
+    """What all the tries gave."""
+
+    bootstrap: list[Reached] = field(default_factory=list)
+    brokers: dict[int, Reached] = field(default_factory=dict)
+
+    @property
+    def told(self) -> Answer | None:
+        return next((one.answer for one in self.bootstrap if one.answer is not None), None)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether other questions can be asked of the cluster."""
+        return any(one.answer is not None for one in self.brokers.values())
+
+
+def look(config: Mapping[str, object], timeout_ms: int) -> Connections:
+    """Try the bootstrap servers, and then the addresses that they tell."""
+    return asyncio.run(_look(AdminSettings.parse(config), timeout_ms))
+
+
+async def _look(settings: AdminSettings, timeout_ms: int) -> Connections:
+    found = Connections()
+    tries = [_try(settings, address, timeout_ms) for address in settings.bootstrap_servers]
+    found.bootstrap = list(await asyncio.gather(*tries))
+    if found.told is not None:
+        brokers = found.told.brokers
+        reached = await asyncio.gather(*(_try(settings, one, timeout_ms) for one in brokers.values()))
+        found.brokers = dict(zip(brokers, reached, strict=True))
+    return found
+
+
+async def _try(settings: AdminSettings, address: Address, timeout_ms: int) -> Reached:
+    host, port = address
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, TimeoutError) as error:
+        return Reached(address, error=NameNotResolved(f"{host}: {error}"))
+    numbers = tuple(dict.fromkeys(str(info[4][0]).partition("%")[0] for info in infos))
+    clock, network, random = HostClock(), HostNetwork(), HostRandom()
+    try:
+        manner = manner_for(settings, clock=clock, network=network, random=random)
+        link = await Link.open(network, clock, manner, host, port, timeout_ms=timeout_ms)
+    except (ClientError, KafkaError, OSError) as error:
+        return Reached(address, numbers, error=error)
+    try:
+        answer: MetadataResponse = await link.send(MetadataRequest(topics=[]), timeout_ms=timeout_ms)
+        return Reached(address, numbers, _answer(answer, link))
+    except (ClientError, KafkaError) as error:
+        return Reached(address, numbers, error=error)
+    finally:
+        link.close()
+
+
+def _answer(told: MetadataResponse, link: Link) -> Answer:
+    versions = {
+        api.name: (common[0], common[-1])
+        for key, api in API_BY_KEY.items()
+        if (common := link.versions(key)) is not None
+    }
+    brokers = {one.node_id: (one.host, one.port) for one in told.brokers}
+    return Answer(told.cluster_id or "", dict(sorted(brokers.items())), versions)
+
+
+# What it means
+
+
+def findings(connections: Connections) -> list[Finding]:
+    """What the tries say; pure."""
+    found = [_bootstrap(one) for one in connections.bootstrap]
+    clusters = {one.answer.cluster_id for one in connections.bootstrap if one.answer is not None}
+    if len(clusters) > 1:
+        found.append(
+            problem(
+                CONNECTION,
+                f"The bootstrap servers belong to {len(clusters)} clusters: {listed(sorted(clusters))}.",
+                "Name servers of one cluster with -b, or mend the profile: ottla profile show",
+            )
+        )
+    found += [_advertised(connections, node, one) for node, one in connections.brokers.items()]
+    found += _versions(connections)
+    return found
+
+
+def _bootstrap(one: Reached) -> Finding:
+    if one.answer is not None:
+        where = listed(one.numbers)
+        shown = one.name if where == one.address[0] else f"{one.name} ({where})"
+        return ok(CONNECTION, f"Bootstrap server {shown} answers for cluster {one.answer.cluster_id}.")
+    cause, cure = _why(one)
+    return problem(CONNECTION, f"Bootstrap server {one.name}: {cause}", cure)
+
+
+def _why(one: Reached) -> tuple[str, str]:
+    """Why an address does not answer, and what helps."""
+    host, port = one.address
+    if isinstance(one.error, NameNotResolved):
+        return f"this machine knows no address for {host}.", f"Check the name: getent hosts {host}"
+    if isinstance(one.error, ConnectionRefused):
+        return (
+            f"nothing listens at port {port} of {listed(one.numbers)}.",
+            "Start the broker, or name the port that its listeners have",
+        )
+    if isinstance(one.error, ConnectTimedOut):
+        return (
+            f"{listed(one.numbers)} does not answer in time: the machine is down, a firewall drops the "
+            "packets, or "
+            "the listener expects TLS.",
+            "Open the way, or set security.protocol: -X security.protocol=SSL",
+        )
+    if isinstance(one.error, AuthenticationFailed):
+        return f"it refuses the credentials: {_text(one)}", "Mend the sasl settings: ottla profile show"
+    if isinstance(one.error, TlsFailed):
+        return f"no TLS connection comes about: {_text(one)}", "Mend the ssl settings: ottla profile show"
+    if isinstance(one.error, ProtocolMismatch):
+        return (
+            f"what answers is no broker, or not with this security.protocol: {_text(one)}",
+            "Name a listener for clients, or set security.protocol with -X",
+        )
+    return f"it does not answer as a broker does: {_text(one)}", "Look into the log of the broker"
+
+
+def _text(one: Reached) -> str:
+    return f"{str(one.error).rstrip('.')}."
+
+
+def _advertised(connections: Connections, node: int, one: Reached) -> Finding:
+    first = next(reached for reached in connections.bootstrap if reached.answer is not None)
+    host, port = first.address
+    told = f"Broker {node} tells clients to connect to {one.name}"
+    cure = (
+        f"Set advertised.listeners in server.properties of broker {node} to an address that clients reach, "
+        "such as "
+        f"PLAINTEXT://{host}:{port}, and restart it"
+    )
+    if one.is_local and not first.is_local:
+        return problem(
+            LISTENERS,
+            f"{told}, which is the client's own machine, while it was reached at {first.name}: "
+            "advertised.listeners is wrong.",
+            cure,
+        )
+    if one.answer is None:
+        cause, other = _why(one)
+        is_name = isinstance(one.error, (NameNotResolved, ConnectionRefused, ConnectTimedOut))
+        if is_name:
+            return problem(
+                LISTENERS, f"{told}, and {cause} Either advertised.listeners is wrong or it is down.", cure
+            )
+        return problem(LISTENERS, f"{told}: {cause}", other)
+    if connections.told is not None and one.answer.cluster_id != connections.told.cluster_id:
+        return problem(
+            LISTENERS,
+            f"{told}, where cluster {one.answer.cluster_id} answers and not {connections.told.cluster_id}: "
+            "advertised.listeners is wrong.",
+            cure,
+        )
+    return ok(LISTENERS, f"{told}, and answers there.")
+
+
+def _versions(connections: Connections) -> list[Finding]:
+    answers = {node: one.answer for node, one in connections.brokers.items() if one.answer is not None}
+    if not answers:
+        return []
+    lacking = {
+        node: missing
+        for node, answer in answers.items()
+        if (missing := [name for name in _NEEDED if name not in answer.versions])
+    }
+    if lacking:
+        return [
+            problem(
+                VERSIONS,
+                f"Broker {node} has no version of {listed(missing)} that this client speaks.",
+                "Upgrade the older of the two; kafka-broker-api-versions shows all versions",
+            )
+            for node, missing in lacking.items()
+        ]
+    if len({_key(answer.versions) for answer in answers.values()}) > 1:
+        return [
+            warning(
+                VERSIONS,
+                f"Brokers {listed(answers)} speak different versions of the protocol: an upgrade is under "
+                "way.",
+                "Bring all brokers to one release; kafka-broker-api-versions shows what differs",
+            )
+        ]
+    return [ok(VERSIONS, f"All brokers speak the same {len(next(iter(answers.values())).versions)} APIs.")]
+
+
+def _key(versions: Mapping[str, tuple[int, int]]) -> Any:
+    return tuple(sorted(versions.items()))

@@ -16,6 +16,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from ottla.cli.serve import main as serve
 
         return serve(given[1:])
+    if given[:1] == ["__complete"]:
+        from ottla.cli.completion import main as complete
+
+        return complete(given[1:])
     if given in (["--version"], ["-V"]):
         print(version_line())
         return 0

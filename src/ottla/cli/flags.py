@@ -27,7 +27,7 @@ GLOBAL_FLAGS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "config": (("--config",), "FILE", "A client.properties file."),
 }
 _REPEATED = frozenset({"properties"})
-_PREFIX = "ottla_flag_"
+PREFIX = "ottla_flag_"
 
 
 def take_flags(arguments: list[str]) -> tuple[Flags, list[str]]:
@@ -89,9 +89,7 @@ def _with_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(callback)
     def command(**values: Any) -> Any:
-        typed = {
-            name: values.pop(f"{_PREFIX}{name}") for name in GLOBAL_FLAGS if f"{_PREFIX}{name}" in values
-        }
+        typed = {name: values.pop(f"{PREFIX}{name}") for name in GLOBAL_FLAGS if f"{PREFIX}{name}" in values}
         typed["properties"] = tuple(typed.get("properties") or ())
         context: typer.Context = values[context_name] if contexts else values.pop(context_name)
         session = session_of(context)
@@ -111,7 +109,7 @@ def _parameter(name: str, spellings: list[str], metavar: str, text: str) -> insp
     option = typer.Option(*spellings, metavar=metavar, help=text, rich_help_panel=PANEL, show_default=False)
     annotation: Any = list[str] | None if name in _REPEATED else str | None
     return inspect.Parameter(
-        f"{_PREFIX}{name}",
+        f"{PREFIX}{name}",
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[annotation, option],

@@ -128,7 +128,7 @@ class Session:
         with Admin(config) as admin:
             yield admin
 
-    def check_reachable(self) -> None:
+    def check_reachable(self, timeout_seconds: float = _REACH_SECONDS) -> None:
         """Say at once that no server takes connections, rather than try for as long as clients do."""
         import socket
 
@@ -138,7 +138,7 @@ class Session:
         seen = []
         for host, port in servers:
             try:
-                socket.create_connection((host, port), timeout=_REACH_SECONDS).close()
+                socket.create_connection((host, port), timeout=timeout_seconds).close()
                 return
             except (OSError, UnicodeError) as error:
                 seen.append(f"{host}:{port}: {_reason(error)}")

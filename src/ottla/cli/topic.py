@@ -36,7 +36,9 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 @app.command("create")
 def create(
     context: typer.Context,
-    names: TopicsArgument,
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Names of the topics.", show_default=False)
+    ],
     partitions: Annotated[
         int | None,
         typer.Option("--partitions", "-n", help="How many partitions; the brokers' default if not given."),
@@ -52,8 +54,10 @@ def create(
     ] = None,
     settings: SetOption = None,
     retention: RetentionOption = None,
-    if_not_exists: Annotated[bool, typer.Option(help="Succeed where the topic is there already.")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Only say whether it could be done.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Succeed where the topic is there already.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether it could be done.")] = False,
 ) -> None:
     """Create topics."""
     from ottla.cli.lookups import each
@@ -396,7 +400,7 @@ def alter(
         ),
     ] = None,
     retention: RetentionOption = None,
-    dry_run: Annotated[bool, typer.Option(help="Only say whether it could be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether it could be done.")] = False,
 ) -> None:
     """Give a topic more partitions, and change its settings."""
     from ottla.cli.lookups import describe_topics
@@ -440,7 +444,9 @@ def delete(
     context: typer.Context,
     names: TopicsArgument,
     yes: YesOption = False,
-    if_exists: Annotated[bool, typer.Option(help="Succeed where the topic is not there.")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Succeed where the topic is not there.")
+    ] = False,
 ) -> None:
     """Delete topics with all their records."""
     from ottla.cli.lookups import confirm, describe_topics, each

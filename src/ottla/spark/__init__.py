@@ -13,9 +13,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["SparkMissing", "enable", "find_java", "register", "session"]
+__all__ = ["SparkMissing", "enable", "find_java", "register", "session", "write", "write_stream"]
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -61,6 +62,23 @@ def session(name: str = "ottla", master: str | None = None, **settings: Any) -> 
         name, master, {key.replace("__", "."): str(value) for key, value in settings.items()}
     )
     return enable(made)
+
+
+def write_stream(frame: DataFrame, topic: str | None = None, **options: Any) -> DataStreamWriter:
+    """A streaming frame into a topic, exactly once: `write_stream(df, "out", ...).start()`.
+
+    `bootstrap_servers`, `transactional_id` (a name of this query alone, the same each time) and `checkpoint`
+    are needed; `value_format="json"` makes the value of all columns, `client` has properties of the producer.
+    It gives Spark's DataStreamWriter, for triggers and names.
+    """
+    made: DataStreamWriter = _imported("ottla.spark.sink").write_stream(frame, topic, **options)
+    return made
+
+
+def write(frame: DataFrame, topic: str | None = None, **options: Any) -> int:
+    """A frame into a topic, in one transaction that all its tasks write in; how many rows there were."""
+    written: int = _imported("ottla.spark.sink").write(frame, topic, **options)
+    return written
 
 
 def _imported(module: str) -> Any:

@@ -1,0 +1,128 @@
+"""Into topics, exactly once: `write_stream` for queries, `write` for frames, and Spark's own write path.
+
+Which file does what: `streaming.py` is the query's sink with all tasks in one transaction, `writers.py` the
+format "ottla" with one process that commits, `transaction.py` the driver's side of both, `tasks.py` and
+`building.py` what runs on executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.sink.errors import (
+    Fenced,
+    MarkerMissing,
+    OtherQuery,
+    RetryRefused,
+    SinkError,
+    TransactionTooShort,
+    WritersOverlap,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+
+    from ottla.spark.sink.writers import BatchWriter, StreamWriter
+
+__all__ = [
+    "Fenced",
+    "MarkerMissing",
+    "OtherQuery",
+    "RetryRefused",
+    "SinkError",
+    "TransactionTooShort",
+    "WritersOverlap",
+    "batch_writer",
+    "stream_writer",
+    "write",
+    "write_stream",
+]
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """What `df.write.format("ottla")` makes."""
+    from ottla.spark.sink import writers
+
+    return writers.batch_writer(options, schema, overwrite)
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
+    """What `df.writeStream.format("ottla")` makes."""
+    from ottla.spark.sink import writers
+
+    return writers.stream_writer(options, schema, overwrite)
+
+
+def write_stream(
+    frame: DataFrame,
+    topic: str | None = None,
+    *,
+    bootstrap_servers: str | None = None,
+    transactional_id: str | None = None,
+    checkpoint: str | None = None,
+    client: Mapping[str, object] | None = None,
+    **options: object,
+) -> DataStreamWriter:
+    """A streaming frame into a topic, exactly once: `write_stream(df, "out", ...).start()`.
+
+    It gives Spark's DataStreamWriter, for triggers and names. Options are those of the format, in Python's
+    spelling (`value_format="json"`); `client` has properties of the producer (`{"compression.type": "lz4"}`).
+    """
+    from ottla.spark.sink.columns import columns_of
+    from ottla.spark.sink.options import parse
+    from ottla.spark.sink.streaming import BatchSink
+
+    given = _named(topic, bootstrap_servers, transactional_id, client, options)
+    chosen = parse(given)
+    columns_of(frame.schema, chosen)
+    writer = frame.writeStream
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", checkpoint)
+    if not chosen.is_exactly_once:
+        return writer.format("ottla").options(**given)
+    return writer.foreachBatch(BatchSink(chosen))
+
+
+def write(
+    frame: DataFrame,
+    topic: str | None = None,
+    *,
+    bootstrap_servers: str | None = None,
+    transactional_id: str | None = None,
+    client: Mapping[str, object] | None = None,
+    **options: object,
+) -> int:
+    """A frame into a topic, in one transaction that all its tasks write in; how many rows there were."""
+    from ottla.spark.options import OptionError
+    from ottla.spark.sink.options import parse
+    from ottla.spark.sink.streaming import BatchSink
+    from ottla.spark.sink.writers import named
+
+    chosen = named(parse(_named(topic, bootstrap_servers, transactional_id, client, options), needs_id=False))
+    if not chosen.is_exactly_once:
+        raise OptionError('This writes in a transaction; at-least-once is for df.write.format("ottla").')
+    return BatchSink(chosen).write_all(frame)
+
+
+def _named(
+    topic: str | None,
+    bootstrap_servers: str | None,
+    transactional_id: str | None,
+    client: Mapping[str, object] | None,
+    options: Mapping[str, object],
+) -> dict[str, str]:
+    """Keywords as the options of the format."""
+    given: dict[str, Any] = {f"kafka.{name}": value for name, value in (client or {}).items()}
+    given.update({"topic": topic, "kafka.bootstrap.servers": bootstrap_servers})
+    given["transactionalId"] = transactional_id
+    for name, value in options.items():
+        first, *rest = name.split("_")
+        given[first + "".join(word.capitalize() for word in rest)] = value
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+        if value is not None
+    }

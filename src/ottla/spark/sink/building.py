@@ -1,0 +1,149 @@
+"""Rows into record batches of their target partitions, before anyone knows who sends them.
+
+A task that has rows of many partitions builds whole batches, compressed; what goes through a shuffle is then
+a few large cells, not every row. Rule: rows with a key go where Java's clients would send them, rows of one
+input partition and one target partition keep their order, and no Python runs for a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.client.arrow import BATCH_BYTES
+from ottla.records.arrow import rows_of
+from ottla.records.batch import Codec
+from ottla.records.builder import BatchBuilder, next_ratio
+from ottla.spark.sink.columns import Columns, value_maker
+from ottla.spark.sink.options import SinkOptions
+
+if TYPE_CHECKING:
+    from ottla.records.rows import Rows
+
+_OPEN_BYTES = 64 << 20
+"""What the open batches of a topic may hold together, about."""
+_BATCH_BYTES_MIN = 32 << 10
+_LEVELS = ("gzip", "lz4", "zstd")
+
+
+class Built(NamedTuple):
+    """One whole batch, for one partition."""
+
+    topic: str
+    partition: int
+    records: int
+    data: bytearray
+
+
+def slot_of(topic: str, partition: int, slots: int) -> int:
+    """Which of the writers sends to a partition."""
+    return (crc32(topic.encode()) + partition) % slots
+
+
+class _TopicBuilder:
+    """The open batches of one topic."""
+
+    def __init__(self, topic: str, partition_count: int, codec: int, level: int | None, first: int) -> None:
+        self._topic = topic
+        self._count = partition_count
+        self._codec = codec
+        self._level = level
+        self._size = max(_BATCH_BYTES_MIN, min(BATCH_BYTES, _OPEN_BYTES // (partition_count + 1)))
+        self._ratio = 1.0
+        self._open: dict[int, BatchBuilder] = {}
+        self._keyless = first % partition_count
+        """Where the next batch of rows goes that have neither key nor partition."""
+
+    def add(self, rows: Rows) -> Iterator[Built]:
+        starts = rows.arrange(self._count)
+        for place in range(len(starts) - 1):
+            position, end = starts[place], starts[place + 1]
+            while position < end:
+                builder = self._open.get(place)
+                if builder is None:
+                    builder = self._open[place] = BatchBuilder(
+                        codec=self._codec, level=self._level, batch_size=self._size, ratio=self._ratio
+                    )
+                position = builder.append_rows(rows, position, end)
+                if position < end:
+                    del self._open[place]
+                    yield self._close(place, builder)
+
+    def finish(self) -> Iterator[Built]:
+        for place, builder in sorted(self._open.items()):
+            yield self._close(place, builder)
+        self._open.clear()
+
+    def _close(self, place: int, builder: BatchBuilder) -> Built:
+        data = builder.build()
+        if self._codec:
+            self._ratio = next_ratio(self._ratio, builder.ratio)
+        partition = place - 1
+        if not place:
+            partition = self._keyless
+            self._keyless = (self._keyless + 1) % self._count
+        return Built(self._topic, partition, builder.count, data)
+
+
+class RowBuilder:
+    """All that one task builds. `first`: the number of the task, so that not all begin with partition 0."""
+
+    def __init__(
+        self,
+        options: SinkOptions,
+        columns: Columns,
+        count_of: Callable[[str], int],
+        now_ms: Callable[[], int],
+        first: int,
+    ) -> None:
+        self._options = options
+        self._columns = columns
+        self._count_of = count_of
+        self._now_ms = now_ms
+        self._first = first
+        self._with_value = value_maker(columns, options)
+        name = options.client.get("compression.type", "none")
+        self._codec = int(Codec.from_name(name))
+        level = options.client.get(f"compression.{name}.level") if name in _LEVELS else None
+        self._level = None if level is None else int(level)
+        self._topics: dict[str, _TopicBuilder] = {}
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[Built]:
+        """The batches that these rows have filled."""
+        if not batch.num_rows:
+            return
+        if self._columns.topic is None:
+            assert self._options.topic is not None
+            yield from self._add(self._options.topic, batch)
+            return
+        names = batch.column(self._columns.topic)
+        for name in pc.unique(names).to_pylist():
+            if not name:
+                raise ValueError("A row has no topic: its column topic is null or empty.")
+            yield from self._add(name, batch.filter(pc.equal(names, name)))
+
+    def finish(self) -> Iterator[Built]:
+        """What is left."""
+        for topic in self._topics.values():
+            yield from topic.finish()
+
+    def _add(self, topic: str, batch: pa.RecordBatch) -> Iterator[Built]:
+        builder = self._topics.get(topic)
+        if builder is None:
+            count = self._count_of(topic)
+            builder = self._topics[topic] = _TopicBuilder(topic, count, self._codec, self._level, self._first)
+        columns = self._columns
+        rows = rows_of(
+            self._with_value(batch),
+            key=columns.key,
+            value=columns.value,
+            headers=columns.headers,
+            partition=columns.partition,
+            timestamp=columns.timestamp,
+            now_ms=self._now_ms(),
+        )
+        yield from builder.add(rows)

@@ -1,0 +1,231 @@
+"""The sink of a query, for `foreachBatch`: a transaction for each micro-batch, written by all its tasks.
+
+    tasks     rows --Build--> batches of partitions --shuffle: one writer for each partition--Send--> brokers
+    driver    prepare .................................................. checks, marker, end of transaction
+
+Rules: each target partition has one writer task, of the first attempt of its stage; the driver commits only
+what it has checked. A batch that failed is aborted and tried again as a whole, under a new epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.sink.columns import columns_of
+from ottla.spark.sink.errors import Fenced, RetryRefused, SinkError, TransactionTooShort, WritersOverlap
+from ottla.spark.sink.options import JSON, SinkOptions
+from ottla.spark.sink.tasks import (
+    BUILT_SCHEMA,
+    QUERY_ID,
+    REPORT_SCHEMA,
+    TOO_MUCH,
+    Build,
+    BuildAndSend,
+    Send,
+    built_of,
+)
+from ottla.spark.sink.transaction import SharedTransaction
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
+
+    from ottla.client.core.transactions import Handle
+
+log = logging.getLogger(__name__)
+
+_TRACKER_SECONDS = 60.0
+_SMALL_BYTES = 2 << 20
+"""What a task may build for the driver to send: below it, a second stage costs more than it saves."""
+_CANCELLED = "SPARK_JOB_CANCELLED"
+_HOPELESS = (Fenced, TransactionTooShort)
+"""What the next attempt would meet again."""
+
+
+class BatchSink:
+    """Writes each batch once; what `foreachBatch` calls. Batches of one query, one after the other."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+        self.transaction = SharedTransaction(options)
+        self._is_small = True
+        """Whether batches have been so small of late that the driver sends them itself."""
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        query_id = query_id_of(frame)
+        if self._tried(frame, lambda: self.transaction.prepare(query_id, batch_id)) is None:
+            log.warning("Batch %d was written before; it is not written again.", batch_id)
+        else:
+            self.transaction.commit(query_id, batch_id)
+
+    def write_all(self, frame: DataFrame) -> int:
+        """A frame that is no stream, in one transaction; how many rows there were."""
+
+        def begin() -> bool:
+            self.transaction.begin()
+            return True
+
+        records = self._tried(frame, begin) or 0
+        if records:
+            self.transaction.commit()
+        self.transaction.close()
+        return records
+
+    def _tried(self, frame: DataFrame, begin: Callable[[], bool]) -> int | None:
+        """Have the rows written, with as many attempts as there may be; None: there was nothing to begin."""
+        for left in reversed(range(self.options.attempts)):
+            if not begin():
+                return None
+            try:
+                return self.write(frame)
+            except Exception as error:
+                told = self.transaction.explain(error)
+                if _CANCELLED in str(error):
+                    raise  # the query is stopped
+                if told is not None and (isinstance(told, _HOPELESS) or not left):
+                    raise told from error
+                if not left:
+                    raise
+                log.warning("A batch is aborted and tried again: %s", _first_line(error))
+        raise AssertionError("the last attempt returns or raises")
+
+    def write(self, frame: DataFrame) -> int:
+        """Have the rows written within the transaction that is open; how many there were."""
+        frame = with_values(frame, self.options)
+        options = plain(self.options)
+        columns = columns_of(frame.schema, options)
+        counts = (
+            {} if options.topic is None else {options.topic: self.transaction.partitions_of(options.topic)}
+        )
+        build = Build(options, columns, counts)
+        records = self._write_small(frame, build) if self._is_small else None
+        if records is None:
+            reports = run_tasks(frame, build, self.transaction.share())
+            records = sum(report.records for report in reports)
+            self._is_small = sum(report.bytes for report in reports) < _SMALL_BYTES
+        return records
+
+    def _write_small(self, frame: DataFrame, build: Build) -> int | None:
+        """Send from here what the tasks have built, if it is little; None: it is not, nothing was sent."""
+        built = frame.mapInArrow(replace(build, bytes_max=_SMALL_BYTES), BUILT_SCHEMA).toArrow()
+        if TOO_MUCH in built["slot"].to_pylist():
+            self._is_small = False
+            return None
+        self.transaction.share()
+        producer = self.transaction.producer
+        for one in built_of(built.to_batches()):
+            producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
+        records: int = sum(built["records"].to_pylist())
+        return records
+
+
+def query_id_of(frame: DataFrame) -> str:
+    """The id of the query that this thread works for: it stays the same as long as the checkpoint does."""
+    found = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+    if not found:
+        raise SinkError(
+            "The sink is for foreachBatch of a streaming query; for a frame there is ottla.spark.write."
+        )
+    return found
+
+
+def with_values(frame: DataFrame, options: SinkOptions) -> DataFrame:
+    """The rows with a column value, where it can be made of the others by Spark itself."""
+    if options.value_format != JSON:
+        return frame
+    from pyspark.sql.functions import col, struct, to_json
+
+    columns = columns_of(frame.schema, options)
+    used = [columns.key, columns.topic, columns.partition, columns.headers]
+    kept = [col(f"`{name}`") for name in dict.fromkeys(name for name in used if name is not None)]
+    fields = [col(f"`{name}`") for name in columns.fields]
+    return frame.select(*kept, to_json(struct(*fields)).alias("value"))
+
+
+def plain(options: SinkOptions) -> SinkOptions:
+    """The options as they are for rows that have their value."""
+    return replace(options, value_format="binary") if options.value_format == JSON else options
+
+
+def run_tasks(frame: DataFrame, build: Build, handle: Handle) -> list[Any]:
+    """Have tasks write the rows of a frame; what was written, checked."""
+    context = frame.sparkSession.sparkContext
+    options = build.options
+    slots = options.writers or context.defaultParallelism
+    if options.topic is not None:
+        slots = min(slots, build.counts[options.topic])
+    build, send = replace(build, slots=slots), Send(options, handle)
+    if partitions_of(frame) <= 1:
+        sent = frame.mapInArrow(BuildAndSend(build, send), REPORT_SCHEMA)
+    else:
+        built = frame.mapInArrow(build, BUILT_SCHEMA)
+        sent = built.repartitionById(slots, "slot").mapInArrow(send, REPORT_SCHEMA)
+    reports = sent.collect()
+    check_reports(reports, handle)
+    check_stages(context, {report.stage for report in reports})
+    return reports
+
+
+def partitions_of(frame: DataFrame) -> int:
+    """How many tasks the rows come from."""
+    count: int = frame._jdf.queryExecution().toRdd().getNumPartitions()
+    return count
+
+
+def check_reports(reports: Sequence[Any], handle: Handle) -> None:
+    """The writers had partitions of their own, and one producer id and epoch."""
+    writers: dict[tuple[str, int], int] = {}
+    for report in reports:
+        if (report.producer_id, report.producer_epoch) != (handle.producer_id, handle.producer_epoch):
+            raise WritersOverlap(
+                f"A task wrote under the producer epoch {report.producer_id}/{report.producer_epoch}, not "
+                f"the batch's ({handle.producer_id}/{handle.producer_epoch}): the batch is not committed."
+            )
+        key = (report.topic, report.partition)
+        if writers.setdefault(key, report.task) != report.task:
+            raise WritersOverlap(
+                f"Two tasks wrote to {report.topic}-{report.partition} within one transaction: the batch is "
+                "not committed."
+            )
+
+
+def check_stages(context: SparkContext, stages: set[int]) -> None:
+    """No stage of writers was run again: then tasks of both runs may have written, each from sequence 0.
+
+    Spark runs a stage again when blocks of a shuffle are lost. A task cannot see that; the driver can, once
+    Spark's own record of the job has its end.
+    """
+    if not stages:
+        return
+    tracker = context.statusTracker()
+    deadline = monotonic() + _TRACKER_SECONDS
+    while not _has_ended(tracker, context, stages):
+        if monotonic() > deadline:
+            raise SinkError("Spark does not tell whether a stage was run again: the batch is not committed.")
+        sleep(0.002)
+    for stage in stages:
+        found = tracker.getStageInfo(stage)
+        if found is None or found.currentAttemptId:
+            raise RetryRefused(
+                "Spark ran the stage of writers a second time (an executor was lost): the batch is not "
+                "committed."
+            )
+
+
+def _has_ended(tracker: Any, context: SparkContext, stages: set[int]) -> bool:
+    group = context.getLocalProperty("spark.jobGroup.id")
+    for job in sorted(tracker.getJobIdsForGroup(group), reverse=True):
+        found = tracker.getJobInfo(job)
+        if found is not None and stages & set(found.stageIds):
+            return bool(found.status == "SUCCEEDED")
+    return False
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith("ottla.")]
+    return (told or lines or [type(error).__name__])[0]

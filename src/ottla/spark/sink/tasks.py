@@ -1,0 +1,242 @@
+"""What Spark's tasks do for the sink: build batches, send them within the driver's transaction, report.
+
+They are small values that are pickled to the executors. Rules: only `Send` and `BuildAndSend` reach a broker,
+and they refuse to run twice within one transaction, since a partition's sequence numbers begin with 0 there
+once; building may be done again as often as Spark likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ottla.client.core.transactions import Handle
+from ottla.client.producer import Producer
+from ottla.host import HostClock
+from ottla.spark.sink.building import Built, RowBuilder, slot_of
+from ottla.spark.sink.columns import Columns
+from ottla.spark.sink.errors import RetryRefused
+from ottla.spark.sink.options import SinkOptions
+
+BUILT_SCHEMA = "slot int, topic string, partition int, records int, data binary"
+_BUILT = pa.schema(
+    [
+        ("slot", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("records", pa.int32()),
+        ("data", pa.binary()),
+    ]
+)
+REPORT_SCHEMA = (
+    "topic string, partition int, records long, bytes long, "
+    "producer_id long, producer_epoch int, stage int, task long"
+)
+_REPORT = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int32()),
+        ("stage", pa.int32()),
+        ("task", pa.int64()),
+    ]
+)
+TOO_MUCH = -1
+_GROUP_BYTES = 4 << 20
+"""How much of what is built goes to Spark at once."""
+
+QUERY_ID = "sql.streaming.queryId"
+"""Spark's local property with the id of the query that a task works for."""
+
+
+def task_number() -> int:
+    """Which of the tasks of its stage this one is; 0 outside a task."""
+    context = _context()
+    return 0 if context is None else context.partitionId()
+
+
+def local_property(name: str) -> str | None:
+    """A property that the driver set for this task."""
+    context = _context()
+    value: str | None = None if context is None else context.getLocalProperty(name)
+    return value
+
+
+def _context() -> Any:
+    from pyspark import TaskContext
+
+    return TaskContext.get()
+
+
+@contextmanager
+def partition_counts(options: SinkOptions, known: Mapping[str, int]) -> Iterator[Callable[[str], int]]:
+    """A function that tells how many partitions a topic has; brokers are asked for what is not known."""
+    counts = dict(known)
+    asked: list[Producer] = []
+
+    def count_of(topic: str) -> int:
+        if topic not in counts:
+            if not asked:
+                asked.append(Producer(dict(options.client)))
+            counts[topic] = asked[0].partitions_for(topic)
+        return counts[topic]
+
+    try:
+        yield count_of
+    finally:
+        for producer in asked:
+            producer.close(timeout=0)
+
+
+def built_of(tables: Iterable[pa.RecordBatch]) -> Iterator[Built]:
+    """What `Build` gave, as it comes back from Spark."""
+    for table in tables:
+        columns = (table["topic"], table["partition"], table["records"], table["data"])
+        for topic, partition, records, data in zip(*columns, strict=True):
+            yield Built(topic.as_py(), partition.as_py(), records.as_py(), data.as_buffer())
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Rows of an input partition into batches, for whoever sends them."""
+
+    options: SinkOptions
+    columns: Columns
+    counts: Mapping[str, int]
+    slots: int = 1
+    bytes_max: int | None = None
+    """Give up where it is more: `TOO_MUCH` tells that in place of a slot, and nothing else counts then."""
+
+    def built(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Built]:
+        with partition_counts(self.options, self.counts) as count_of:
+            builder = RowBuilder(self.options, self.columns, count_of, HostClock().now_ms, task_number())
+            for batch in rows:
+                yield from builder.add(batch)
+            yield from builder.finish()
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        group: list[Built] = []
+        size = total = 0
+        for one in self.built(rows):
+            group.append(one)
+            size += len(one.data)
+            total += len(one.data)
+            if self.bytes_max is not None and total > self.bytes_max:
+                yield self._table([Built("", 0, 0, bytearray())]).set_column(
+                    0, _BUILT.field("slot"), pa.array([TOO_MUCH], pa.int32())
+                )
+                return
+            if size >= _GROUP_BYTES:
+                yield self._table(group)
+                group, size = [], 0
+        if group:
+            yield self._table(group)
+
+    def _table(self, group: list[Built]) -> pa.RecordBatch:
+        columns = [
+            pa.array([slot_of(one.topic, one.partition, self.slots) for one in group], pa.int32()),
+            pa.array([one.topic for one in group], pa.string()),
+            pa.array([one.partition for one in group], pa.int32()),
+            pa.array([one.records for one in group], pa.int32()),
+            pa.array([bytes(one.data) for one in group], pa.binary()),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=_BUILT)
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Batches to their partitions, within the transaction of the driver."""
+
+    options: SinkOptions
+    handle: Handle
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield self.send(built_of(batches))
+
+    def send(self, batches: Iterable[Built]) -> pa.RecordBatch:
+        """Send them all and wait for the brokers; what was written where."""
+        self._refuse_retry()
+        written: dict[tuple[str, int], tuple[int, int]] = {}
+        producer: Producer | None = None
+        try:
+            for one in batches:
+                if producer is None:
+                    producer = Producer.join(self.handle, **_keywords(self.options.client))
+                producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
+                key = (one.topic, one.partition)
+                records, size = written.get(key, (0, 0))
+                written[key] = (records + one.records, size + len(one.data))
+        except BaseException:
+            if producer is not None:
+                producer.close(timeout=0)
+            raise
+        if producer is not None:
+            producer.close()
+        return self._report(written)
+
+    def _refuse_retry(self) -> None:
+        context = _context()
+        if context is not None and context.attemptNumber():
+            raise RetryRefused(
+                f"Attempt {context.attemptNumber()} of a task that writes within a transaction is refused: "
+                "the sink tries the whole batch again, or none of it. If speculation is on, this is the copy "
+                "of a task that still runs."
+            )
+
+    def _report(self, written: Mapping[tuple[str, int], tuple[int, int]]) -> pa.RecordBatch:
+        context = _context()
+        stage, task = (-1, -1) if context is None else (context.stageId(), context.taskAttemptId())
+        count = len(written)
+        columns = [
+            pa.array([topic for topic, _ in written], pa.string()),
+            pa.array([partition for _, partition in written], pa.int32()),
+            pa.array([records for records, _ in written.values()], pa.int64()),
+            pa.array([size for _, size in written.values()], pa.int64()),
+            pa.array([self.handle.producer_id] * count, pa.int64()),
+            pa.array([self.handle.producer_epoch] * count, pa.int32()),
+            pa.array([stage] * count, pa.int32()),
+            pa.array([task] * count, pa.int64()),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=_REPORT)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildAndSend:
+    """Both at once, where one task has all rows."""
+
+    build: Build
+    send: Send
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield self.send.send(self.build.built(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class SendPlainly:
+    """Rows to their partitions without a transaction: at least once."""
+
+    build: Build
+    client: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> int:
+        """How many rows the brokers have taken."""
+        written = 0
+        with Producer({**self.build.options.client, **self.client}) as producer:
+            deliveries = []
+            for one in self.build.built(rows):
+                deliveries.append(producer.send_batches(one.topic, [(one.partition, memoryview(one.data))]))
+                written += one.records
+            for delivery in deliveries:
+                delivery.result()
+        return written
+
+
+def _keywords(client: Mapping[str, str]) -> dict[str, str]:
+    return {name.replace(".", "_"): value for name, value in client.items()}

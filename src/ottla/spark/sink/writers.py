@@ -1,0 +1,157 @@
+"""The sink as Spark's own write path has it: `df.write.format("ottla")`, `df.writeStream.format("ottla")`.
+
+Spark gives a Python data source neither a shuffle nor the batch's number before its tasks run, so tasks
+cannot share a transaction here. They build batches and hand them to Spark as their commit messages; what
+commits sends them all from one process, in one transaction with the marker. That is exactly once with no
+condition on the tasks (retry, speculation and lost executors do no harm: only what commits reaches a broker),
+and it takes a batch through the driver: `spark.driver.maxResultSize` limits it. `ottla.spark.write_stream`
+has no such limit.
+With at-least-once tasks write by themselves, as those of Spark's own sink do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from ottla.spark.options import OptionError
+from ottla.spark.sink.building import Built
+from ottla.spark.sink.columns import Columns, columns_of
+from ottla.spark.sink.errors import SinkError
+from ottla.spark.sink.options import SinkOptions, parse
+from ottla.spark.sink.tasks import QUERY_ID, Build, SendPlainly, local_property
+from ottla.spark.sink.transaction import SharedTransaction
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(WriterCommitMessage):
+    """What one task has for the commit: its batches, or only how many rows it has written itself."""
+
+    query_id: str
+    records: int
+    batches: tuple[tuple[str, int, int, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """What both writers have in common."""
+
+    options: SinkOptions
+    columns: Columns
+
+    def task(self, rows: Iterator[pa.RecordBatch]) -> Rows:
+        build = Build(self.options, self.columns, {})
+        query_id = local_property(QUERY_ID) or ""
+        if not self.options.is_exactly_once:
+            return Rows(query_id, SendPlainly(build)(rows), ())
+        built = tuple(
+            (topic, partition, records, bytes(data)) for topic, partition, records, data in build.built(rows)
+        )
+        return Rows(query_id, sum(one[2] for one in built), built)
+
+    def send(self, transaction: SharedTransaction, messages: Sequence[WriterCommitMessage | None]) -> None:
+        for message in messages:
+            if not isinstance(message, Rows):
+                raise SinkError("A task has told nothing of its rows: the batch is not committed.")
+            for topic, partition, records, data in message.batches:
+                one = Built(topic, partition, records, bytearray(data))
+                transaction.producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """The sink of a query."""
+
+    def __init__(self, options: SinkOptions, columns: Columns) -> None:
+        self._writing = _Writing(options, columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._writing.task(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        options = self._writing.options
+        ids = {message.query_id for message in messages if isinstance(message, Rows)}
+        if not options.is_exactly_once or not ids:
+            return
+        if len(ids) > 1 or "" in ids:
+            raise SinkError("Tasks of one batch tell of several queries, or of none: it is not committed.")
+        (query_id,) = ids
+        transaction = SharedTransaction(options)
+        if not transaction.prepare(query_id, batchId):
+            return
+        try:
+            self._writing.send(transaction, messages)
+        except Exception as error:
+            told = transaction.explain(error)
+            if told is None:
+                raise
+            raise told from error
+        transaction.commit(query_id, batchId)
+        transaction.close()
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """Nothing was begun."""
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """The sink of one frame: all of it in one transaction."""
+
+    def __init__(self, options: SinkOptions, columns: Columns) -> None:
+        self._writing = _Writing(options, columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._writing.task(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        options = self._writing.options
+        records = sum(message.records for message in messages if isinstance(message, Rows))
+        if not options.is_exactly_once or not records:
+            return
+        transaction = SharedTransaction(options)
+        transaction.begin()
+        try:
+            self._writing.send(transaction, messages)
+        except Exception as error:
+            told = transaction.explain(error)
+            if told is None:
+                raise
+            raise told from error
+        transaction.commit()
+        transaction.close()
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing was begun."""
+
+
+def named(options: SinkOptions) -> SinkOptions:
+    """The options of a write that has no next time: a name for its one transaction is made up."""
+    if options.transactional_id or not options.is_exactly_once:
+        return options
+    return replace(options, transactional_id=f"ottla-spark-write-{uuid4()}")
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """What `df.write.format("ottla")` makes."""
+    if overwrite:
+        raise OptionError('A topic cannot be overwritten: use mode("append").')
+    chosen = named(parse(options, needs_id=False))
+    return BatchWriter(chosen, columns_of(schema, chosen))
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
+    """What `df.writeStream.format("ottla")` makes."""
+    if overwrite:
+        raise OptionError('A topic only grows: use outputMode("append") or outputMode("update").')
+    chosen = parse(options)
+    return StreamWriter(chosen, columns_of(schema, chosen))

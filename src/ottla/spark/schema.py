@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from ottla.spark.options import OptionError
-from ottla.spark.settings import Decoding, ReadSettings, read_settings
+from ottla.spark.settings import ReadSettings, read_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,15 +40,30 @@ DEAD_LETTERS = StructType(
 )
 
 
-def schema_of(options: Mapping[str, str]) -> StructType:
-    """All columns that these options lead to."""
-    return schema_for(read_settings(options))
+def schema_of(options: Mapping[str, str]) -> StructType | str:
+    """All columns that these options lead to. With decoded ones it is DDL, which only Spark can parse."""
+    settings = read_settings(options)
+    fields = _fields(settings)
+    if not _decoded(settings):
+        return fields
+    from ottla.spark.decoding import ddl_of, to_ddl
+
+    types = {field.name: to_ddl(field.dataType) for field in fields}
+    types["key"] = ddl_of(settings.key, settings, "key")
+    types["value"] = ddl_of(settings.value, settings, "value")
+    return ", ".join(f"`{name}` {kind}" for name, kind in types.items())
 
 
-def schema_for(settings: ReadSettings) -> StructType:
+def _decoded(settings: ReadSettings) -> list[str]:
+    """The columns whose type is that of a schema of their own."""
+    formats = {"key": settings.key.format, "value": settings.value.format}
+    return [name for name, format in formats.items() if format != "binary"]
+
+
+def _fields(settings: ReadSettings) -> StructType:
     fields = [
-        StructField("key", _type(settings.key, settings, "key")),
-        StructField("value", _type(settings.value, settings, "value")),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),
@@ -64,25 +79,18 @@ def schema_for(settings: ReadSettings) -> StructType:
     return StructType(fields)
 
 
-def _type(decoding: Decoding, settings: ReadSettings, which: str) -> DataType:
-    if decoding.format == "binary":
-        return BinaryType()
-    if decoding.format == "string":
-        return StringType()
-    from ottla.spark.decoding import type_of
-
-    return type_of(decoding, settings, which)
-
-
 def check_schema(schema: StructType, settings: ReadSettings) -> None:
     """A schema that a user gave may leave columns out; what it names must be there and of its type."""
-    known = {field.name: field.dataType for field in schema_for(settings)}
+    known = {field.name: field.dataType for field in _fields(settings)}
+    decoded = _decoded(settings)
     for field in schema:
         if field.name not in known:
             raise OptionError(
                 f"There is no column {field.name}; the columns are {', '.join(known)}"
                 + ("." if settings.headers else ", and headers with the option includeHeaders.")
             )
+        if field.name in decoded:
+            continue
         if _plain(field.dataType) != _plain(known[field.name]):
             raise OptionError(
                 f"The column {field.name} is {known[field.name].simpleString()}, and the schema that was "
@@ -101,7 +109,7 @@ def finisher(schema: StructType, settings: ReadSettings) -> Callable[[pa.RecordB
 
     target = to_arrow_schema(schema, timezone="UTC")
     decode = None
-    if settings.key.format != "binary" or settings.value.format != "binary":
+    if _decoded(settings):
         from ottla.spark.decoding import decoder
 
         decode = decoder(schema, settings)

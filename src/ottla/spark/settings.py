@@ -297,9 +297,10 @@ def parse_partitions(text: str, *, least: int) -> Partitions | None:
 
 def _decoding(values: Mapping[str, Any], which: str, faults: list[str]) -> Decoding:
     kind, schema = values[f"{which}Format"], values[f"{which}Schema"]
-    if kind in ("json", "avro-bare") and schema is None:
-        what = 'DDL such as "id BIGINT, name STRING"' if kind == "json" else "an Avro schema in JSON"
-        faults.append(f"{which}Format is {kind}, which needs the option {which}Schema: {what}.")
+    if kind == "avro-bare" and schema is None:
+        faults.append(
+            f"{which}Format is {kind}, which needs the option {which}Schema: an Avro schema in JSON."
+        )
     if kind == "avro" and schema is None and values["schemaRegistry"] is None:
         faults.append(
             f"{which}Format is avro, which needs the option {which}Schema (an Avro schema in JSON) "

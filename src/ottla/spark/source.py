@@ -29,7 +29,7 @@ class OttlaSource(DataSource):
     def name(cls) -> str:
         return FORMAT
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         from ottla.spark.schema import schema_of
 
         return schema_of(self.options)

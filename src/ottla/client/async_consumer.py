@@ -29,6 +29,7 @@ from ottla.client.consumer_base import (
 from ottla.client.core.membership import Call, Change
 from ottla.client.errors import ClientError, TimedOut
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from ottla.ports import Clock, Network, Random
 from ottla.records.consumed import ConsumerRecord
 from ottla.wire.errors import KafkaError
 
@@ -47,6 +48,9 @@ class AsyncConsumer(ConsumerBase[K, V]):
         *,
         topics: Collection[str] | str | None = None,
         pattern: str | re.Pattern[str] | None = None,
+        clock: Clock | None = None,
+        network: Network | None = None,
+        random: Random | None = None,
         **keywords: Any,
     ) -> None:
         """As `Consumer`. Make it while a loop runs."""
@@ -57,7 +61,9 @@ class AsyncConsumer(ConsumerBase[K, V]):
         )
         asyncio.get_running_loop()
         self._bell = asyncio.Event()
-        self._engine = engine_of(self, self._settings, self._bell.set)
+        self._engine = engine_of(
+            self, self._settings, self._bell.set, clock=clock, network=network, random=random
+        )
         self._wake_engine = self._engine.kick
         if topics is not None or pattern is not None:
             self._engine.require_group("subscribe")

@@ -21,6 +21,7 @@ from ottla.client.core.membership import Change
 from ottla.client.errors import Closed, WokenUp
 from ottla.client.serializers import Deserialize, deserializer_of
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.ports import Clock, Network, Random
 from ottla.records.consumed import ConsumerRecord
 from ottla.records.reader import records_of
 
@@ -367,10 +368,21 @@ def _deserializers(settings: ConsumerSettings) -> tuple[Deserialize | None, Dese
 
 
 def engine_of(
-    consumer: ConsumerBase[Any, Any], settings: ConsumerSettings, ring: Callable[[], None]
+    consumer: ConsumerBase[Any, Any],
+    settings: ConsumerSettings,
+    ring: Callable[[], None],
+    *,
+    clock: Clock | None = None,
+    network: Network | None = None,
+    random: Random | None = None,
 ) -> Engine:
-    """An engine on this machine, for the loop that runs now."""
-    cluster = Cluster(settings, clock=host.HostClock(), network=host.HostNetwork(), random=host.HostRandom())
+    """An engine for the loop that runs now; on this machine, unless ports to another world are given."""
+    cluster = Cluster(
+        settings,
+        clock=clock or host.HostClock(),
+        network=network or host.HostNetwork(),
+        random=random or host.HostRandom(),
+    )
     return Engine(settings, cluster, consumer._open, lambda: _assignors(settings), ring)
 
 

@@ -112,7 +112,7 @@ class Engine:
         self._kick = asyncio.Event()
         self._asked: set[str] = set()  # what is under way: "committed", "resets", "validations"
         self._fetches: set[int] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._pattern: re.Pattern[str] | None = None
         self._topics: frozenset[str] = frozenset()
         self._moved = asyncio.Event()  # a position is known that was not
@@ -176,12 +176,12 @@ class Engine:
 
     def _spawn(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """An error that nobody foresaw must not end in silence: the user sees it."""
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             log.error("The consumer's work in the background failed.", exc_info=error)
             self.fail(error)
@@ -377,7 +377,7 @@ class Engine:
         if group.membership is None or group.membership.is_over:
             self.positions.remove(list(self.positions.states))
             self.buffer.drop_stale()
-            group.join(self._membership(), lambda added: self.positions.add(added, pending=True))
+            group.join(self._membership(), lambda added: self.positions.add(sorted(added), pending=True))
         assert group.membership is not None
         group.membership.view_changed(self.cluster.view)
         if self._pattern is not None:
@@ -413,7 +413,7 @@ class Engine:
         wanted = frozenset(partitions)
         self.positions.remove([p for p in self.positions.states if p not in wanted])
         self.buffer.drop_stale()
-        self.positions.add(wanted)
+        self.positions.add(sorted(wanted))
         self._follow({partition.topic for partition in wanted})
         self.positions.follow_leaders(ViewLeaders(self.cluster.view))
         self.kick()

@@ -69,7 +69,7 @@ class GroupMember:
         self._counters = counters
         self._is_stable_required = is_stable_required
         self._kick = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._runner: asyncio.Task[None] | None = None
         self._commits = asyncio.Lock()
         self._learned_at = -_LEARN_STREAK_SECONDS
@@ -148,13 +148,13 @@ class GroupMember:
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """An error that nobody foresaw must not end in silence: the user sees it."""
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             log.error("The consumer's dealings with its group failed.", exc_info=error)
             self.fail(error)

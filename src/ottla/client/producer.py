@@ -25,6 +25,7 @@ from ottla.client.serializers import Serialize, serializer_of
 from ottla.client.transacting import TransactionRunner
 from ottla.client.values import GroupMetadata, OffsetAndMetadata
 from ottla.host import HostClock, HostNetwork, HostRandom
+from ottla.ports import Clock, Network, Random
 
 if TYPE_CHECKING:
     from ottla.client.arrow import TableDelivery
@@ -151,8 +152,17 @@ def _headers_of(given: Headers | None) -> list[tuple[str, bytes | None]] | None:
 class _ProducerBase:
     """What both producers have in common."""
 
-    def __init__(self, settings: ProducerSettings, *, handle: Handle | None = None, **hooks: Any) -> None:
-        clock, network, random = HostClock(), HostNetwork(), HostRandom()
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        *,
+        handle: Handle | None = None,
+        clock: Clock | None = None,
+        network: Network | None = None,
+        random: Random | None = None,
+        **hooks: Any,
+    ) -> None:
+        clock, network, random = clock or HostClock(), network or HostNetwork(), random or HostRandom()
         self._settings = settings
         self._clock = clock
         for warning in settings.warnings:
@@ -533,11 +543,17 @@ class AsyncProducer(_ProducerBase):
         /,
         *,
         _handle: Handle | None = None,
+        clock: Clock | None = None,
+        network: Network | None = None,
+        random: Random | None = None,
         **keywords: Any,
     ) -> None:
         super().__init__(
             _settings_of(settings, keywords),
             handle=_handle,
+            clock=clock,
+            network=network,
+            random=random,
             schedule=lambda call: asyncio.get_running_loop().call_soon(call),
             fallback=lambda *_: None,
             block=self._refuse_to_block,

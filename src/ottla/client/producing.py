@@ -115,7 +115,7 @@ class Engine(Settling):
         self._delays = BrokerDelays(settings.partitioner_availability_timeout_ms)
         self._weighed_at = 0.0
         self._id_task: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self.cluster.on_view(self._view_changed)
 
     # Waiting and waking
@@ -141,8 +141,8 @@ class Engine(Settling):
     def spawn(self, work: Any) -> asyncio.Task[Any]:
         """Run a coroutine beside the turns, until the engine is closed."""
         task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     # Topics

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
+from zlib import crc32
 
 from ottla.log.log import Log, OffsetsOutOfOrder, UnexpectedAppendOffset
 from ottla.ports import Clock
@@ -428,7 +429,7 @@ class Fetchers:
         log = replica.log
         if log is None or replica.leader_id < 0:
             return
-        place = (replica.leader_id, hash(key) % self._count())
+        place = (replica.leader_id, (crc32(replica.topic_id) + replica.index) % self._count())
         fetcher = self._fetchers.get(place)
         if fetcher is None:
             fetcher = self._fetchers[place] = self._make(*place)

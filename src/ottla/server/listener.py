@@ -84,7 +84,7 @@ class Listener:
         self.memory = memory
         self.frame_bytes_max = settings.frame_bytes_max
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         self.port = settings.port
         self.host_shown = settings.host or "0.0.0.0"
         self._settings = settings
@@ -122,11 +122,11 @@ class Listener:
 
     def admit(self, connection: Connection) -> str | None:
         """Count a new connection. The answer says why it must be refused, or is None."""
-        self.connections.add(connection)
+        self.connections[connection] = None
         return self._counts.add(connection.peer_host)
 
     def forget(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._counts.drop(connection.peer_host)
 
     def close_idle(self) -> None:

@@ -82,6 +82,7 @@ class Node:
         disk: Disk,
         network: Network,
         give_back_memory: Callable[[], None] | None = None,
+        settle_memory: Callable[[], None] | None = None,
     ) -> None:
         self.config = config
         self.listeners: list[Listener] = []
@@ -91,6 +92,7 @@ class Node:
         self._disk = disk
         self._network = network
         self._trim = give_back_memory
+        self._settle_memory = settle_memory
         self._duties: list[asyncio.Task[None]] = []
         self._broker: Broker | None = None
         self._quorum: CommittedMetadata | None = None
@@ -288,9 +290,8 @@ class Node:
         )
         logger.info("Ottla %s listens on %s", __version__, where)
         logger.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.config.node_id)
-        # What is alive now stays alive: the garbage collector need not look at it again.
-        gc.collect()
-        gc.freeze()
+        if self._settle_memory is not None:
+            self._settle_memory()
 
     # While it runs
 
@@ -530,7 +531,7 @@ async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] |
 
 def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = None) -> int:
     """Run a node in the foreground: what `ottla serve` and kafka-server-start.sh do."""
-    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory
+    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory, settle_memory
 
     set_up_logging()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
@@ -542,6 +543,7 @@ def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = Non
             disk=HostDisk(),
             network=HostNetwork(),
             give_back_memory=give_back_memory,
+            settle_memory=settle_memory,
         )
         return run_loop(serve_until_signal(node, on_started=on_started))
     except STARTING_ERRORS as error:

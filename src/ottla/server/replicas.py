@@ -55,7 +55,7 @@ class Replicas:
         self._placements = placements
         self._replication = replication
         self._on_failure = on_failure
-        self._deletions: set[asyncio.Task[None]] = set()
+        self._deletions: dict[asyncio.Task[None], None] = {}
         self._backlog: dict[
             tuple[bytes, int], bool
         ] = {}  # (topic id, partition): whether its log is to be new
@@ -319,5 +319,5 @@ class Replicas:
 
     def _settle_soon(self, touched: set[str]) -> None:
         task = asyncio.ensure_future(self._broker.directories.settle(touched))
-        self._deletions.add(task)
-        task.add_done_callback(self._deletions.discard)
+        self._deletions[task] = None
+        task.add_done_callback(self._deletions.pop)

@@ -225,10 +225,17 @@ class _ChildRun:
 def make_node(data_directory: str, port: int, config: Mapping[str, str]) -> Node:
     """A node for tests: the development settings, on 127.0.0.1."""
     from ottla.config import development_config
-    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
+    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, settle_memory
     from ottla.server.node import Node
 
     settings = development_config(
         data_directory=data_directory, port=port, host="127.0.0.1", overrides=dict(config)
     )
-    return Node(settings, clock=HostClock(), random=HostRandom(), disk=HostDisk(), network=HostNetwork())
+    return Node(
+        settings,
+        clock=HostClock(),
+        random=HostRandom(),
+        disk=HostDisk(),
+        network=HostNetwork(),
+        settle_memory=settle_memory,
+    )

@@ -133,7 +133,7 @@ class MarkerSender:
         here: set[TopicPartition] = set()
         gone: set[TopicPartition] = set()
         later: set[TopicPartition] = set()
-        for partition in partitions:
+        for partition in sorted(partitions):
             leader = places.leader_of(*partition)
             if leader is None:
                 gone.add(partition)
@@ -205,7 +205,7 @@ class MarkerSender:
             return
         written: set[TopicPartition] = set()
         again: set[TopicPartition] = set()
-        for partition in asked:
+        for partition in sorted(asked):
             code = outcomes.get(partition, ErrorCode.REQUEST_TIMED_OUT)
             if code == ErrorCode.NONE or code in _NOT_NEEDED:
                 written.add(partition)

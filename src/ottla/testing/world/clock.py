@@ -1,0 +1,33 @@
+"""Clocks of the simulated world: each process has its own, which may be wrong, jump and drift."""
+
+from __future__ import annotations
+
+from ottla.testing.world.process import Process
+
+EPOCH_MS = 1_767_225_600_000  # 2026-01-01: where every world begins
+
+
+class SimulatedClock:
+    """Fills `ottla.ports.Clock`. `offset_ms` moves the time of day alone; a drift (`Process.set_rate`) moves
+    durations too, with every timer of the process."""
+
+    __slots__ = ("_process", "_start", "offset_ms")
+
+    def __init__(self, process: Process, *, start: float, offset_ms: int = 0) -> None:
+        self._process = process
+        self._start = start
+        self.offset_ms = offset_ms
+
+    def now_ns(self) -> int:
+        elapsed = self._process.local_time(self._process.loop.now) - self._start
+        return (EPOCH_MS + self.offset_ms) * 1_000_000 + int(elapsed * 1e9)
+
+    def now_ms(self) -> int:
+        return self.now_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return self._process.local_time(self._process.loop.now)
+
+    def jump(self, milliseconds: int) -> None:
+        """Set the time of day forward, or back."""
+        self.offset_ms += milliseconds

@@ -1,0 +1,328 @@
+"""An event loop of virtual time: the clock jumps to the next timer, and a seed decides who is next.
+
+What may be shuffled, and what not: asyncio and uvloop promise that `call_soon` is first in, first out, and
+code rightly builds on it, so within a process that order holds here too. Between processes there is no order:
+whenever several have something to do, the seed picks who is next, and that one does all that is ready, as a
+turn of a real loop would. Timers of one process that are due at the same instant come in any order, bytes
+of different connections too (see `network.py`), and blocking work ends whenever the seed says (`disk.py`).
+Callbacks take no time; `Process.stall` makes them take some.
+
+Real threads, sockets, signals and child processes are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Any, NoReturn
+
+from ottla.testing.world.process import PROCESS, Process
+
+TURNS_AT_ONE_INSTANT_MAX = 200_000
+_CANCELLED_MIN = 1_000
+
+_Timer = tuple[float, float, int, asyncio.TimerHandle | None, Process]
+
+
+class WorldError(RuntimeError):
+    """The world itself cannot go on."""
+
+
+class Deadlock(WorldError):
+    """Nobody has anything to do, and no timer is set."""
+
+
+class Livelock(WorldError):
+    """Something goes round and round without time passing."""
+
+
+class Refused(WorldError):
+    """Code asked for the real world, which is not here."""
+
+
+class Crashed(BaseException):
+    """Raised in code of a process that has just died in mid-call. No handler of it may matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unhandled:
+    """An exception that nobody caught, or an error that the code logged."""
+
+    at: float
+    process: str
+    text: str
+    error: BaseException | None = None
+
+    def __str__(self) -> str:
+        return f"{self.at:10.3f}  {self.process}: {self.text}"
+
+
+class WorldLoop(asyncio.BaseEventLoop):
+    """The loop of all processes of one world."""
+
+    def __init__(self, chance: random.Random, *, start: float = 1_000.0) -> None:
+        super().__init__()
+        self.now = start
+        self.turns = 0
+        self.root = Process(self, "world", "world")
+        self.current = self.root
+        self.unhandled: list[Unhandled] = []
+        self._chance = chance.random
+        self._timers: list[_Timer] = []
+        self._timer_number = 0
+        self._timers_cancelled = 0
+        self._task_number = 0
+        self._runnable: list[Process] = []
+        self._turns_of_instant = 0
+        self._graves: list[tuple[Process, list[asyncio.Task[Any]]]] = []
+        self._is_ending = False
+
+    # Scheduling
+
+    def time(self) -> float:
+        """Seconds, as the process that asks sees them."""
+        process = self.current
+        if process.rate == 1.0 and process.local_start == process.world_start:
+            return self.now
+        return process.local_time(self.now)
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        process = self.current if context is None else context.get(PROCESS, self.root)
+        if not process.is_dead:
+            process.ready.append(handle)
+            if not process.is_queued:
+                process.is_queued = True
+                self._runnable.append(process)
+        return handle
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        process = self.current if context is None else context.get(PROCESS, self.root)
+        if process.rate != 1.0 or process.local_start != process.world_start:
+            when = process.world_time(when)
+        self._timer_number += 1
+        heappush(self._timers, (when, self._chance(), self._timer_number, handle, process))
+        handle._scheduled = True  # type: ignore[attr-defined]  # asyncio then tells us when it is cancelled
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self._timers_cancelled += 1
+        if self._timers_cancelled > _CANCELLED_MIN and self._timers_cancelled * 2 > len(self._timers):
+            self._timers = [one for one in self._timers if one[3] is None or not one[3].cancelled()]
+            heapify(self._timers)
+            self._timers_cancelled = 0
+
+    def enqueue(self, process: Process) -> None:
+        """It may run again: let it have its turn if it has something to do."""
+        if process.ready and not process.is_queued and not process.is_dead:
+            process.is_queued = True
+            self._runnable.append(process)
+
+    def call_in(self, process: Process, callback: Callable[..., object], *args: Any) -> None:
+        """`call_soon` in a process, from outside of it."""
+        if not process.is_dead:
+            process.ready.append(asyncio.Handle(callback, args, self, process.context))
+            self.enqueue(process)
+
+    def call_in_at(
+        self, process: Process, when: float, callback: Callable[..., object], *args: Any
+    ) -> asyncio.TimerHandle:
+        """A timer in a process, from outside of it, by the world's time."""
+        handle = asyncio.TimerHandle(when, callback, args, self, process.context)
+        self._timer_number += 1
+        heappush(self._timers, (when, self._chance(), self._timer_number, handle, process))
+        handle._scheduled = True  # type: ignore[attr-defined]
+        return handle
+
+    def wake_at(self, when: float, process: Process) -> None:
+        self._timer_number += 1
+        heappush(self._timers, (when, self._chance(), self._timer_number, None, process))
+
+    def create_task(self, coro: Any, *, name: Any = None, context: contextvars.Context | None = None) -> Any:
+        process = self.current if context is None else context.get(PROCESS, self.root)
+        self._task_number += 1
+        task = asyncio.Task(
+            coro, loop=self, name=name or f"{process.name}/{self._task_number}", context=context
+        )
+        process.tasks.add(task)
+        return task
+
+    # Running
+
+    def _run_once(self) -> None:
+        runnable = self._runnable
+        while not runnable:
+            self._advance()
+        last = runnable.pop()
+        if runnable:
+            at = int(self._chance() * (len(runnable) + 1))
+            if at < len(runnable):
+                last, runnable[at] = runnable[at], last
+        process = last
+        ready = process.ready
+        if process.may_run:
+            self._count_turn(process)
+            self.current = process
+            try:
+                for _ in range(len(ready)):
+                    handle = ready.popleft()
+                    if not handle._cancelled:
+                        handle._run()
+                        if process.is_dead or process.is_paused:
+                            break
+            finally:
+                self.current = self.root
+        process.is_queued = False
+        if process.may_run:
+            self.enqueue(process)
+
+    def _count_turn(self, process: Process) -> None:
+        self.turns += 1
+        self._turns_of_instant += 1
+        if self._turns_of_instant > TURNS_AT_ONE_INSTANT_MAX:
+            raise Livelock(
+                f"{self._turns_of_instant} turns at {self.now:.6f} s, the last in {process.name}: "
+                f"{[str(handle) for handle in list(process.ready)[:3]]}"
+            )
+
+    def _advance(self) -> None:
+        """Jump to the next timer, and make ready all that are due then."""
+        timers = self._timers
+        while timers and timers[0][3] is not None and timers[0][3].cancelled():
+            heappop(timers)
+            self._timers_cancelled -= 1
+        if not timers:
+            raise Deadlock(f"Nothing is left to do at {self.now:.3f} s. {self.describe_waiting()}")
+        if timers[0][0] > self.now:
+            self.now = timers[0][0]
+            self._turns_of_instant = 0
+        while timers and timers[0][0] <= self.now:
+            _, _, _, handle, process = heappop(timers)
+            if handle is not None:
+                handle._scheduled = False  # type: ignore[attr-defined]
+                if handle.cancelled():
+                    self._timers_cancelled -= 1
+                    continue
+                if process.is_dead:
+                    continue
+                process.ready.append(handle)
+            if process.may_run:
+                self.enqueue(process)
+
+    def describe_waiting(self) -> str:
+        """Which tasks wait, for people who wonder why nothing happens."""
+        tasks = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
+        shown = [f"{task.get_name()} in {getattr(task.get_coro(), '__qualname__', '?')}" for task in tasks]
+        return f"{len(shown)} tasks wait: {'; '.join(shown[:40])}"
+
+    def bury(self, process: Process) -> None:
+        """Keep what a dead process was, so that nothing of it is closed (and so run) by being forgotten."""
+        self._graves.append((process, list(process.tasks)))
+
+    def end(self) -> None:
+        """The world is over: close what is left of its coroutines, with every port dead, and the loop."""
+        self._is_ending = True
+        self.root.is_dead = True
+        left = [*asyncio.all_tasks(self), *(task for _, tasks in self._graves for task in tasks)]
+        for task in left:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        for task in left:
+            coroutine = task.get_coro()
+            try:
+                if coroutine is not None:
+                    coroutine.close()
+            except (Exception, Crashed, asyncio.CancelledError):  # noqa: BLE001 - dead code's last words
+                continue
+        self._graves.clear()
+        self._timers.clear()
+        self._runnable.clear()
+        self.close()
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if self._is_ending or isinstance(error, Crashed) or self.current.is_dead:
+            return
+        task = context.get("task") or context.get("future")
+        owner = task.get_name().split("/")[0] if isinstance(task, asyncio.Task) else self.current.name
+        if any(owner == process.name for process, _ in self._graves):
+            return
+        text = f"{context.get('message')}: {error!r}" if error is not None else str(context.get("message"))
+        self.unhandled.append(Unhandled(self.now, owner, text, error))
+
+    # asyncio's inner workings that have no place here
+
+    def _process_events(self, event_list: Any) -> None:
+        return
+
+    def _write_to_self(self) -> None:
+        return
+
+    def close(self) -> None:
+        self._timers.clear()
+        super().close()
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:  # type: ignore[override]
+        raise Refused(f"A simulated world has no threads to run {func!r} in: use Disk.offload.")
+
+
+def _refusal(name: str) -> Callable[..., NoReturn]:
+    def refuse(self: WorldLoop, *_: object, **__: object) -> NoReturn:
+        raise Refused(f"loop.{name} reaches out of the simulated world: use the ports (ottla.ports).")
+
+    refuse.__name__ = name
+    return refuse
+
+
+for _name in (
+    "add_reader",
+    "add_signal_handler",
+    "add_writer",
+    "connect_accepted_socket",
+    "connect_read_pipe",
+    "connect_write_pipe",
+    "create_connection",
+    "create_datagram_endpoint",
+    "create_server",
+    "create_unix_connection",
+    "create_unix_server",
+    "getaddrinfo",
+    "getnameinfo",
+    "sendfile",
+    "sock_accept",
+    "sock_connect",
+    "sock_recv",
+    "sock_recv_into",
+    "sock_sendall",
+    "sock_sendfile",
+    "start_tls",
+    "subprocess_exec",
+    "subprocess_shell",
+):
+    setattr(WorldLoop, _name, _refusal(_name))

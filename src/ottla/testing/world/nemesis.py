@@ -1,0 +1,231 @@
+"""Who breaks things: picks faults by the seed, one after the other, and mends everything in the end.
+
+Each fault is a coroutine that breaks something, waits a while and undoes it. Several may overlap. `settle`
+ends them: nothing is cut or slow, every node is started, and it returns once all of them serve.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.testing.world.process import ProcessDied
+from ottla.testing.world.random import stream
+
+if TYPE_CHECKING:
+    from ottla.testing.world.nodes import SimulatedNode
+    from ottla.testing.world.world import World
+
+Fault = Callable[["Nemesis"], Coroutine[Any, Any, None]]
+
+
+class Nemesis:
+    """`faults` are names of `FAULTS`; `pause_s` is how long it waits between two, at least and at most.
+
+    `down_max` nodes may be down, cut off or paused at once; by default a minority.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        faults: Sequence[str] | None = None,
+        *,
+        pause_s: tuple[float, float] = (1.0, 10.0),
+        lasts_s: tuple[float, float] = (0.5, 20.0),
+        down_max: int | None = None,
+    ) -> None:
+        self.world = world
+        self.chance = stream(world.seed, "nemesis")
+        self.faults = [FAULTS[name] for name in (faults if faults is not None else FAULTS)]
+        self.down_max = (len(world.nodes) - 1) // 2 if down_max is None else down_max
+        self._pause_s = pause_s
+        self._lasts_s = lasts_s
+        self._struck: dict[int, None] = {}
+        self._under_way: dict[asyncio.Task[None], None] = {}
+
+    async def run(self, seconds: float) -> None:
+        """Break things for so long, then settle."""
+        until = self.world.now + seconds
+        while self.faults and (wait := self.between(self._pause_s)) < until - self.world.now:
+            await asyncio.sleep(wait)
+            fault = self.chance.choice(self.faults)
+            task = asyncio.ensure_future(fault(self))
+            self._under_way[task] = None
+            task.add_done_callback(self._over)
+        await asyncio.sleep(max(until - self.world.now, 0.0))
+        await self.settle()
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+    async def settle(self) -> None:
+        """Mend everything, and wait until every node serves."""
+        under_way = list(self._under_way)
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        world = self.world
+        world.heal()
+        for node in world.nodes.values():
+            node.resume()
+            if node.process is not None and node.clock_rate != 1.0:
+                node.drift_clock(1.0)
+            if node.disk is not None:
+                node.disk.faults.clear()
+                node.disk.crash_at = None
+        await asyncio.gather(*(self.revive(node) for node in world.nodes.values()))
+        world.note("nemesis", "everything is mended")
+
+    async def revive(self, node: SimulatedNode) -> None:
+        """Have a node run and serve, as often as that takes."""
+        while not node.is_serving:
+            if not node.is_running:
+                try:
+                    await node.start()
+                except ProcessDied:
+                    await asyncio.sleep(1.0)
+            else:
+                await asyncio.sleep(0.1)
+
+    # What faults are made of
+
+    def between(self, bounds: tuple[float, float]) -> float:
+        least, most = bounds
+        return float(least + (most - least) * self.chance.random() ** 2)
+
+    def strike(self) -> SimulatedNode | None:
+        """A node that may be taken down now; None where enough are."""
+        left = [node for node in self.world.nodes.values() if node.id not in self._struck]
+        if len(self._struck) >= self.down_max or not left:
+            return None
+        node = self.chance.choice(left)
+        self._struck[node.id] = None
+        return node
+
+    def spare(self, node: SimulatedNode) -> None:
+        self._struck.pop(node.id, None)
+
+    async def last(self) -> None:
+        await asyncio.sleep(self.between(self._lasts_s))
+
+
+async def _down(nemesis: Nemesis, end: Callable[[SimulatedNode], None]) -> None:
+    node = nemesis.strike()
+    if node is None:
+        return
+    try:
+        end(node)
+        await nemesis.last()
+        await nemesis.revive(node)
+    finally:
+        nemesis.spare(node)
+
+
+async def _crash(nemesis: Nemesis) -> None:
+    await _down(nemesis, lambda node: node.crash())
+
+
+async def _power(nemesis: Nemesis) -> None:
+    await _down(nemesis, lambda node: node.lose_power())
+
+
+async def _crash_within_change(nemesis: Nemesis) -> None:
+    count = 1 + int(nemesis.chance.expovariate(1 / 20))
+    await _down(nemesis, lambda node: node.crash_at_change(count))
+
+
+async def _restart(nemesis: Nemesis) -> None:
+    node = nemesis.strike()
+    if node is None:
+        return
+    try:
+        await node.stop()
+        await nemesis.last()
+        await nemesis.revive(node)
+    finally:
+        nemesis.spare(node)
+
+
+async def _pause(nemesis: Nemesis) -> None:
+    node = nemesis.strike()
+    if node is None:
+        return
+    try:
+        node.pause()
+        await nemesis.last()
+    finally:
+        node.resume()
+        nemesis.spare(node)
+
+
+async def _isolate(nemesis: Nemesis) -> None:
+    node = nemesis.strike()
+    if node is None:
+        return
+    world = nemesis.world
+    others = [one.host for one in world.nodes.values() if one is not node]
+    if nemesis.chance.random() < 0.5:
+        others += [client.host for client in world.clients]
+    try:
+        world.isolate(node, others)
+        await nemesis.last()
+    finally:
+        for other in others:
+            world.wires.heal(node.host, other)
+            world.wires.heal(other, node.host)
+        world.note("network", f"healed {node.host}")
+        nemesis.spare(node)
+
+
+async def _cut_one_way(nemesis: Nemesis) -> None:
+    world = nemesis.world
+    source, target = nemesis.chance.sample(world.hosts, 2)
+    try:
+        world.cut(source, target)
+        await nemesis.last()
+    finally:
+        world.wires.heal(source, target)
+        world.note("network", f"healed {source} -> {target}")
+
+
+async def _reset(nemesis: Nemesis) -> None:
+    nemesis.world.reset(*nemesis.chance.sample(nemesis.world.hosts, 2))
+
+
+async def _slow(nemesis: Nemesis) -> None:
+    world = nemesis.world
+    source, target = nemesis.chance.sample(world.hosts, 2)
+    way = world.wires.way(source, target)
+    before = (way.delay_s, way.jitter_s)
+    if before[0] > 0.01:
+        return
+    try:
+        world.slow(source, target, delay_s=nemesis.between((0.01, 1.0)), jitter_s=nemesis.between((0.0, 0.5)))
+        await nemesis.last()
+    finally:
+        world.slow(source, target, delay_s=before[0], jitter_s=before[1])
+
+
+async def _clock(nemesis: Nemesis) -> None:
+    node = nemesis.chance.choice(list(nemesis.world.nodes.values()))
+    if nemesis.chance.random() < 0.5:
+        node.jump_clock(int(nemesis.chance.uniform(-30_000, 30_000)))
+    else:
+        node.drift_clock(nemesis.chance.uniform(0.95, 1.05))
+
+
+FAULTS: dict[str, Fault] = {
+    "crash": _crash,
+    "power": _power,
+    "crash within change": _crash_within_change,
+    "restart": _restart,
+    "pause": _pause,
+    "isolate": _isolate,
+    "cut": _cut_one_way,
+    "reset": _reset,
+    "slow": _slow,
+    "clock": _clock,
+}

@@ -1,0 +1,329 @@
+"""Nodes and clients of the simulated world: production code on simulated ports, with a life that can end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.testing.world.clock import SimulatedClock
+from ottla.testing.world.disk import SimulatedDisk
+from ottla.testing.world.network import SimulatedNetwork
+from ottla.testing.world.process import Process, ProcessDied
+from ottla.testing.world.random import SimulatedRandom, stream
+from ottla.testing.world.storage import Model, Storage
+
+if TYPE_CHECKING:
+    from ottla.aio import Admin, Consumer, Producer
+    from ottla.config import BrokerConfig
+    from ottla.server.node import Node
+    from ottla.testing.world.world import World
+
+_T = TypeVar("_T")
+
+CLIENT_PORT = 9092
+CONTROLLER_PORT = 9093
+
+_SETTINGS = {
+    # As ottla.testing.Cluster: somebody waits for the next leader, and for the first join of a group.
+    "broker.heartbeat.interval.ms": "1000",
+    "broker.session.timeout.ms": "4000",
+    "group.initial.rebalance.delay.ms": "0",
+    # Few, so that there is much traffic on each and little to set up.
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
+}
+
+
+class SimulatedNode:
+    """One host with a disk, on which a node runs, again and again."""
+
+    def __init__(self, world: World, config: BrokerConfig, storage: Storage) -> None:
+        self.world = world
+        self.config = config
+        self.id = config.node_id
+        self.host = _host(self.id)
+        self.storage = storage
+        self.clock_offset_ms = 0
+        self.clock_rate = 1.0
+        self.life = 0
+        self.process: Process | None = None
+        self.disk: SimulatedDisk | None = None
+        self.clock: SimulatedClock | None = None
+        self.node: Node | None = None
+        self.is_serving = False
+        self.failure: str | None = None
+        """Why the last life ended by itself, if it did."""
+        self._stopping: asyncio.Event | None = None
+        self._ended: asyncio.Future[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None
+
+    @property
+    def is_paused(self) -> bool:
+        return self.process is not None and self.process.is_paused
+
+    @property
+    def active_epoch(self) -> int | None:
+        """The epoch in which it believes to lead the quorum."""
+        quorum = self.node._quorum if self.node is not None else None
+        return quorum.epoch if quorum is not None and quorum.is_active else None
+
+    # Life
+
+    async def start(self) -> None:
+        """Start it and wait until it serves; ProcessDied if it does not get there."""
+        from ottla.server.node import Node
+
+        assert self.process is None, f"{self.host} runs already"
+        world = self.world
+        self.life += 1
+        process = self.process = Process(world.loop, f"{self.host}#{self.life}", self.host)
+        if self.clock_rate != 1.0:
+            process.set_rate(self.clock_rate)
+        chance = stream(world.seed, self.host, self.life)
+        clock = self.clock = SimulatedClock(
+            process, start=world.loop.now - world.now, offset_ms=self.clock_offset_ms
+        )
+        self.disk = SimulatedDisk(
+            stream(world.seed, self.host, self.life, "disk"), storage=self.storage, now_ms=clock.now_ms
+        )
+        world.wires.power_on(self.host)
+        self.node = Node(
+            self.config,
+            clock=clock,
+            random=SimulatedRandom(chance),
+            disk=self.disk,
+            network=world.wires.network_of(process),
+        )
+        self.failure = None
+        world.note(self.host, "starts")
+        serving: asyncio.Future[None] = world.loop.create_future()
+        self._ended = process.spawn(self._serve(self.node, serving, process))
+        ended = self._ended
+        waited: list[asyncio.Future[None]] = [serving, ended]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            raise ProcessDied(f"{self.host} did not start: {self.failure or 'it was killed'}")
+
+    async def _serve(self, node: Node, serving: asyncio.Future[None], process: Process) -> None:
+        """What the program of a node does, from its start to its end."""
+        stopping = self._stopping = asyncio.Event()
+        try:
+            await node.start()
+            self.is_serving = True
+            self.world.note(self.host, "serves")
+            node.broker.quorum.subscribe(self.world.saw_metadata)
+            if not serving.done():
+                serving.set_result(None)
+            stopped = asyncio.ensure_future(stopping.wait())
+            assert node.failure is not None
+            waited: list[asyncio.Future[Any]] = [node.failure, stopped]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if node.failure.done():
+                self.failure = repr(node.failure.exception())
+                self.world.note(self.host, f"cannot go on: {self.failure}")
+            await node.stop()
+        except Exception as error:  # noqa: BLE001 - the program ends with it
+            self.failure = repr(error)
+            self.world.note(self.host, f"ends: {self.failure}")
+        else:
+            self.world.note(self.host, "stopped")
+        self.world.loop.call_in(self.world.loop.root, self._exit, process)
+
+    def _exit(self, process: Process) -> None:
+        if self.process is process:
+            self._end(power_lost=False)
+
+    async def stop(self) -> None:
+        """Stop it cleanly, as SIGTERM does."""
+        ended = self._ended
+        if self._stopping is None or ended is None:
+            return
+        self._stopping.set()
+        await asyncio.wait([ended])
+
+    def crash(self) -> None:
+        if self.process is not None:
+            self.world.note(self.host, "killed")
+            self._end(power_lost=False)
+
+    def lose_power(self) -> None:
+        if self.host in self.world.wires.powered_off:
+            return
+        self.world.note(self.host, "loses power")
+        self.world.wires.power_off(self.host)
+        self._end(power_lost=True)
+        self.storage.lose_power_by_chance(stream(self.world.seed, self.host, self.life, "power"))
+
+    def crash_at_change(self, count: int, *, power_lost: bool = True) -> None:
+        """Let it die within its `count`-th change of the disk from now on."""
+        if self.disk is not None:
+            self.disk.crash_at = (count, self.lose_power if power_lost else self.crash)
+
+    def _end(self, *, power_lost: bool) -> None:
+        process, self.process = self.process, None
+        self.is_serving = False
+        self.node = self.clock = None
+        if self.disk is not None:
+            self.clock_rate = process.rate if process is not None else self.clock_rate
+            self.disk.die()
+            self.disk = None
+        if process is not None:
+            process.kill()
+            self.world.wires.process_died(process, power_lost=power_lost)
+
+    def vanish(self) -> None:
+        """The world ends."""
+        if self.process is not None:
+            self.process.is_dead = True
+        if self.disk is not None:
+            self.disk.die()
+
+    def pause(self) -> None:
+        if self.process is not None and not self.process.is_paused:
+            self.world.note(self.host, "paused")
+            self.process.pause()
+
+    def resume(self) -> None:
+        if self.process is not None and self.process.is_paused:
+            self.world.note(self.host, "resumed")
+            self.process.resume()
+
+    # Clocks
+
+    def jump_clock(self, milliseconds: int) -> None:
+        """Set its time of day forward or back."""
+        self.world.note(self.host, f"its clock jumps by {milliseconds} ms")
+        self.clock_offset_ms += milliseconds
+        if self.clock is not None:
+            self.clock.offset_ms = self.clock_offset_ms
+
+    def drift_clock(self, rate: float) -> None:
+        """Let its clocks run so many times as fast as they should."""
+        self.world.note(self.host, f"its clock runs {rate:g} times as fast")
+        self.clock_rate = rate
+        if self.process is not None:
+            self.process.set_rate(rate)
+
+
+class SimulatedClient:
+    """A process for client code, on a host of its own. `spawn` runs coroutines in it."""
+
+    def __init__(
+        self,
+        world: World,
+        process: Process,
+        clock: SimulatedClock,
+        random: SimulatedRandom,
+        network: SimulatedNetwork,
+    ) -> None:
+        self.world = world
+        self.process = process
+        self.host = process.host
+        self.clock = clock
+        self.random = random
+        self.network = network
+
+    def spawn(self, work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
+        """Run a coroutine here; the future is for the story, and fails with ProcessDied."""
+        return self.process.spawn(work)
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.world.note(self.host, "killed")
+        self.process.kill()
+        self.world.wires.process_died(self.process, power_lost=False)
+
+    def _settings(self, given: dict[str, Any]) -> dict[str, Any]:
+        return {"bootstrap_servers": self.world.bootstrap_servers, **given}
+
+    def producer(self, **settings: Any) -> Producer:
+        """An `ottla.aio.Producer` of this host. Make and use it in `spawn`."""
+        from ottla.aio import Producer
+
+        return Producer(
+            clock=self.clock, network=self.network, random=self.random, **self._settings(settings)
+        )
+
+    def consumer(self, **settings: Any) -> Consumer[Any, Any]:
+        """An `ottla.aio.Consumer` of this host. Make and use it in `spawn`."""
+        from ottla.aio import Consumer
+
+        return Consumer(
+            clock=self.clock, network=self.network, random=self.random, **self._settings(settings)
+        )
+
+    def admin(self, **settings: Any) -> Admin:
+        """An `ottla.aio.Admin` of this host. Make and use it in `spawn`."""
+        from ottla.aio import Admin
+
+        return Admin(clock=self.clock, network=self.network, random=self.random, **self._settings(settings))
+
+
+def _host(node_id: int) -> str:
+    return f"node-{node_id}"
+
+
+def make_nodes(
+    world: World, count: int, controllers: int | None, settings: Mapping[str, str], model: Model
+) -> list[SimulatedNode]:
+    """New, formatted nodes of one cluster."""
+    from ottla.config import BrokerConfig
+    from ottla.server.formatting import Request, format_directories
+    from ottla.wire import uuid
+
+    chosen = controllers if controllers is not None else (3 if count >= 3 else 1)
+    chance = stream(world.seed, "format")
+    random = SimulatedRandom(chance)
+    cluster_id = uuid.to_text(uuid.random(random.bytes))
+    made = []
+    for node_id in range(1, count + 1):
+        text = "".join(
+            f"{name}={value}\n" for name, value in _properties(node_id, count, chosen, settings).items()
+        )
+        config = BrokerConfig.load(text, file=f"{_host(node_id)}/server.properties", environment={})
+        storage = Storage(model)
+        clock = SimulatedClock(world.loop.root, start=world.loop.now)
+        disk = SimulatedDisk(chance, storage=storage, now_ms=clock.now_ms)
+        format_directories(disk, clock, random, config, Request(cluster_id), lambda _: None)
+        storage.sync_all()
+        world.wires.hosts.add(_host(node_id))
+        made.append(SimulatedNode(world, config, storage))
+    return made
+
+
+def _properties(node_id: int, count: int, controllers: int, given: Mapping[str, str]) -> dict[str, str]:
+    host = _host(node_id)
+    listeners = f"PLAINTEXT://{host}:{CLIENT_PORT}"
+    is_controller = node_id <= controllers
+    if is_controller:
+        listeners += f",CONTROLLER://{host}:{CONTROLLER_PORT}"
+    replicas, in_sync = str(min(count, 3)), "2" if count >= 3 else "1"
+    return {
+        "process.roles": "broker,controller" if is_controller else "broker",
+        "node.id": str(node_id),
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.quorum.voters": ",".join(
+            f"{one}@{_host(one)}:{CONTROLLER_PORT}" for one in range(1, controllers + 1)
+        ),
+        "log.dirs": f"/{host}/data",
+        "broker.rack": host,
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        **_SETTINGS,
+        **given,
+    }

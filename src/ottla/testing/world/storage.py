@@ -1,0 +1,369 @@
+"""What a simulated disk holds: the content that programs see, and the content that survives a loss of power.
+
+Every change is applied at once to what programs see, and kept in a journal until a sync makes it stable. A
+loss of power leaves the stable content and any legal part of the journal:
+- a write survives sector by sector (512 bytes), each on its own; what is missing before a surviving sector
+  reads as it was, or as zeros past the old end;
+- `truncate` survives or not; writes to a file keep their order where they touch the same sector;
+- changes of names (create, rename, remove, make a directory) each survive whole or not at all, and only if
+  the earlier changes of the same names did.
+
+Two models of the file system differ in what a sync reaches. "posix": a file's sync saves its bytes and not
+its name; a directory's sync saves the names in it, not its own. "journaled" (ext4, xfs): names reach the disk
+in the order of the changes, and every sync brings along all that came before it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal
+
+SECTOR_BYTES = 512
+
+Model = Literal["posix", "journaled"]
+
+
+class Inode:
+    """A file without its name. `content` is what programs see."""
+
+    __slots__ = ("changes", "content", "maps", "modified_ms", "number", "stable")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.content = bytearray()
+        self.stable = bytearray()
+        self.changes: list[Change] = []
+        self.modified_ms = 0
+        self.maps: list[bytearray] = []
+
+
+class Directory:
+    __slots__ = ("entries", "number", "stable")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.entries: dict[str, Inode | Directory] = {}
+        self.stable: dict[str, Inode | Directory] = {}
+
+
+class Change:
+    """A write (`data` at `position`) or, without data, a truncation to `position`."""
+
+    __slots__ = ("data", "inode", "number", "path", "position")
+
+    def __init__(self, number: int, path: str, inode: Inode, position: int, data: bytes | None) -> None:
+        self.number = number
+        self.path = path
+        self.inode = inode
+        self.position = position
+        self.data = data
+
+    @property
+    def sectors(self) -> range:
+        """The sectors of the file that it touches; a truncation is one thing."""
+        if self.data is None:
+            return range(1)
+        last = self.position + max(len(self.data), 1) - 1
+        return range(self.position // SECTOR_BYTES, last // SECTOR_BYTES + 1)
+
+    def __repr__(self) -> str:
+        if self.data is None:
+            return f"{self.number}: truncate {self.path} to {self.position}"
+        return f"{self.number}: write {self.path} at {self.position}, {len(self.data)} bytes"
+
+
+class Naming:
+    """A change of names: entries that are set, or removed (None), together."""
+
+    __slots__ = ("edits", "number", "text")
+
+    def __init__(
+        self, number: int, text: str, edits: list[tuple[Directory, str, Inode | Directory | None]]
+    ) -> None:
+        self.number = number
+        self.text = text
+        self.edits = edits
+
+    def __repr__(self) -> str:
+        return f"{self.number}: {self.text}"
+
+
+class Storage:
+    """The content of one host's disks. `SimulatedDisk` is how programs get at it."""
+
+    def __init__(self, model: Model = "posix") -> None:
+        self.model = model
+        self.root = Directory(0)
+        self.quota_bytes: int | None = None
+        self._namings: list[Naming] = []
+        self._number = 0
+        self._unsynced: dict[int, Inode] = {}
+
+    # Changes
+
+    def next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def write(self, path: str, inode: Inode, position: int, data: bytes) -> None:
+        if not data:
+            return
+        _apply(inode.content, position, data)
+        for mapped in inode.maps:
+            count = min(len(mapped) - position, len(data))
+            if count > 0:
+                mapped[position : position + count] = data[:count]
+        self._note(Change(self.next_number(), path, inode, position, data))
+
+    def truncate(self, path: str, inode: Inode, size: int) -> None:
+        _apply(inode.content, size, None)
+        self._note(Change(self.next_number(), path, inode, size, None))
+
+    def _note(self, change: Change) -> None:
+        change.inode.changes.append(change)
+        self._unsynced[change.inode.number] = change.inode
+
+    def rename_entries(self, text: str, edits: list[tuple[Directory, str, Inode | Directory | None]]) -> None:
+        for directory, name, target in edits:
+            if target is None:
+                directory.entries.pop(name, None)
+            else:
+                directory.entries[name] = target
+        self._namings.append(Naming(self.next_number(), text, edits))
+
+    # Making it stable
+
+    def sync_file(self, inode: Inode) -> None:
+        for change in inode.changes:
+            _apply(inode.stable, change.position, change.data)
+        inode.changes = []
+        self._unsynced.pop(inode.number, None)
+        if self.model == "journaled":
+            self._sync_names(self._namings)
+
+    def sync_directory(self, directory: Directory) -> None:
+        if self.model == "journaled":
+            self._sync_names(self._namings)
+            return
+        wanted: list[Naming] = []
+        names: set[tuple[int, str]] = set()
+        for naming in reversed(self._namings):
+            touched = {(one.number, name) for one, name, _ in naming.edits}
+            if any(one is directory for one, _, _ in naming.edits) or touched & names:
+                wanted.append(naming)
+                names |= touched
+        self._sync_names(wanted[::-1])
+
+    def _sync_names(self, namings: list[Naming]) -> None:
+        for naming in namings:
+            _rename(naming)
+        done = {naming.number for naming in namings}
+        self._namings = [naming for naming in self._namings if naming.number not in done]
+
+    def sync_all(self) -> None:
+        """As `sync` on the command line."""
+        for inode in list(self._unsynced.values()):
+            self.sync_file(inode)
+        self._sync_names(self._namings)
+
+    def forget_unsynced(self, inode: Inode) -> None:
+        """What Linux does when a sync fails: the pages count as clean, and never reach the disk."""
+        inode.changes = []
+        self._unsynced.pop(inode.number, None)
+
+    def write_back(self, chance: random.Random, probability: float = 0.5) -> None:
+        """What the system does by itself, now and then: bring some files to the disk."""
+        for inode in list(self._unsynced.values()):
+            if chance.random() < probability:
+                for change in inode.changes:
+                    _apply(inode.stable, change.position, change.data)
+                self.forget_unsynced(inode)
+        if self.model == "journaled" and chance.random() < probability:
+            self._sync_names(self._namings)
+
+    # Losing power
+
+    @property
+    def pending(self) -> list[Change | Naming]:
+        """What is not stable yet, in the order in which it was done."""
+        changes: list[Change | Naming] = [
+            change for inode in self._unsynced.values() for change in inode.changes
+        ]
+        return sorted([*changes, *self._namings], key=lambda one: one.number)
+
+    def is_legal(self, kept: Collection[int]) -> bool:
+        """Whether exactly these pending changes of names (by number) may survive together."""
+        lost: set[tuple[int, str]] = set()
+        has_lost_any = False
+        for naming in self._namings:
+            touched = {(one.number, name) for one, name, _ in naming.edits}
+            if naming.number in kept:
+                if touched & lost or (self.model == "journaled" and has_lost_any):
+                    return False
+            else:
+                lost |= touched
+                has_lost_any = True
+        return True
+
+    def lose_power(self, kept: Collection[int], torn: Mapping[int, Collection[int]] | None = None) -> None:
+        """Leave what survives: the pending changes with the numbers in `kept`, and of those in `torn` only
+        the sectors that it names (counted from the start of the file)."""
+        torn = torn or {}
+        for naming in self._namings:
+            if naming.number in kept:
+                _rename(naming)
+        self._namings = []
+        for inode in self._unsynced.values():
+            for change in inode.changes:
+                if change.number in torn and change.data is not None:
+                    for sector in sorted(torn[change.number]):
+                        _apply_sector(inode.stable, change, sector)
+                elif change.number in kept:
+                    _apply(inode.stable, change.position, change.data)
+            inode.changes = []
+        self._unsynced = {}
+        self._forget_cache(self.root)
+
+    def lose_power_by_chance(self, chance: random.Random) -> None:
+        """Any legal outcome. Some losses take all, some nothing, most a part."""
+        keep = chance.choice((0.0, 1.0, 0.2, 0.5, 0.8, 0.95))
+        kept: set[int] = set()
+        lost: set[tuple[int, str]] = set()
+        has_lost_any = False
+        for naming in self._namings:
+            touched = {(one.number, name) for one, name, _ in naming.edits}
+            blocked = touched & lost or (self.model == "journaled" and has_lost_any)
+            if not blocked and chance.random() < keep:
+                kept.add(naming.number)
+            else:
+                lost |= touched
+                has_lost_any = True
+        torn: dict[int, list[int]] = {}
+        for inode in self._unsynced.values():
+            for change in inode.changes:
+                fate = chance.random()
+                if fate < keep:
+                    kept.add(change.number)
+                elif fate < keep + (1 - keep) / 2 and change.data is not None:
+                    torn[change.number] = [one for one in change.sectors if chance.random() < 0.5]
+        self.lose_power(kept, torn)
+
+    def _forget_cache(self, directory: Directory) -> None:
+        directory.entries = dict(directory.stable)
+        for node in directory.entries.values():
+            if isinstance(node, Directory):
+                self._forget_cache(node)
+            else:
+                node.content = bytearray(node.stable)
+                node.maps = []
+
+    # Looking at it
+
+    def used_bytes(self) -> int:
+        return sum(len(inode.content) for inode in self._files(self.root, set()))
+
+    def _files(self, directory: Directory, seen: set[int]) -> Iterator[Inode]:
+        for node in directory.entries.values():
+            if isinstance(node, Directory):
+                yield from self._files(node, seen)
+            elif node.number not in seen:
+                seen.add(node.number)
+                yield node
+
+    def copy(self) -> Storage:
+        """The same content and the same journal, apart from this one."""
+        twin = Storage(self.model)
+        twin.quota_bytes = self.quota_bytes
+        twin._number = self._number
+        twins: dict[int, Inode | Directory] = {}
+        twin.root = self._twin(self.root, twins)  # type: ignore[assignment]
+        for naming in self._namings:
+            edits = [
+                (self._twin(one, twins), name, None if target is None else self._twin(target, twins))
+                for one, name, target in naming.edits
+            ]
+            twin._namings.append(Naming(naming.number, naming.text, edits))  # type: ignore[arg-type]
+        for inode in self._unsynced.values():
+            copied = self._twin(inode, twins)
+            assert isinstance(copied, Inode)
+            twin._unsynced[copied.number] = copied
+        return twin
+
+    def _twin(self, node: Inode | Directory, twins: dict[int, Inode | Directory]) -> Inode | Directory:
+        found = twins.get(node.number)
+        if found is not None:
+            return found
+        if isinstance(node, Inode):
+            inode = twins[node.number] = Inode(node.number)
+            inode.content, inode.stable = bytearray(node.content), bytearray(node.stable)
+            inode.modified_ms = node.modified_ms
+            inode.changes = [
+                Change(one.number, one.path, inode, one.position, one.data) for one in node.changes
+            ]
+            return inode
+        directory = twins[node.number] = Directory(node.number)
+        directory.entries = {name: self._twin(one, twins) for name, one in node.entries.items()}
+        directory.stable = {name: self._twin(one, twins) for name, one in node.stable.items()}
+        return directory
+
+
+def _rename(naming: Naming) -> None:
+    for directory, name, target in naming.edits:
+        if target is None:
+            directory.stable.pop(name, None)
+        else:
+            directory.stable[name] = target
+
+
+def _apply(content: bytearray, position: int, data: bytes | None) -> None:
+    size = len(content)
+    if data is None:
+        if position < size:
+            del content[position:]
+        else:
+            content.extend(bytes(position - size))
+    elif position == size:
+        content += data
+    else:
+        if position > size:
+            content.extend(bytes(position - size))
+        content[position : position + len(data)] = data
+
+
+def _apply_sector(content: bytearray, change: Change, sector: int) -> None:
+    assert change.data is not None
+    start = max(sector * SECTOR_BYTES, change.position)
+    end = min((sector + 1) * SECTOR_BYTES, change.position + len(change.data))
+    if start < end:
+        _apply(content, start, change.data[start - change.position : end - change.position])
+
+
+def crash_states(storage: Storage) -> Iterator[Storage]:
+    """What may be left after a loss of power now: every prefix of the pending changes, every prefix with one
+    earlier change lost, and every prefix whose last write is torn after each of its sectors, or before it.
+
+    All of them are legal in the storage's model. Each is a copy of its own.
+    """
+    pending = storage.pending
+    numbers = [one.number for one in pending]
+    for count in range(len(pending) + 1):
+        kept = set(numbers[:count])
+        yield from _state(storage, kept)
+        for missing in numbers[: max(count - 1, 0)]:
+            yield from _state(storage, kept - {missing})
+        last = pending[count - 1] if count else None
+        if isinstance(last, Change) and last.data is not None and len(last.sectors) > 1:
+            sectors = list(last.sectors)
+            for cut in range(1, len(sectors)):
+                yield from _state(storage, kept, {last.number: sectors[:cut]})
+                yield from _state(storage, kept, {last.number: sectors[cut:]})
+
+
+def _state(
+    storage: Storage, kept: set[int], torn: Mapping[int, Collection[int]] | None = None
+) -> Iterator[Storage]:
+    if storage.is_legal(kept):
+        state = storage.copy()
+        state.lose_power(kept, torn)
+        yield state

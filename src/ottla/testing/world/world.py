@@ -1,0 +1,389 @@
+"""`World(seed)`: a cluster of production nodes and clients in one process, on virtual time, with every fault.
+
+    with World(7) as world:
+        world.add_nodes(3)
+
+        async def story() -> None:
+            await world.start()
+            client = world.client("reader")
+            async with client.admin() as admin:
+                await admin.create_topics([...])
+            world.crash(1)                      # kill -9
+            world.cut(2, 3)                     # nothing goes from node 2 to node 3
+            await asyncio.sleep(30)             # virtual seconds
+            world.heal()
+            await world.restart(1)
+
+        world.run(story())
+        assert not world.unhandled
+
+The seed decides everything that the story leaves open: delays, the order of what happens at once, what a loss
+of power leaves behind, every random number that nodes and clients draw. The same seed and story give the
+same `trace_hash`, in every process. Coroutines that belong to a client run in `client.spawn(...)`: its
+connections and timers end with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import zlib
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from ottla.testing.world.clock import SimulatedClock
+from ottla.testing.world.loop import Unhandled, WorldError, WorldLoop
+from ottla.testing.world.network import Wires
+from ottla.testing.world.nodes import SimulatedClient, SimulatedNode
+from ottla.testing.world.process import Process
+from ottla.testing.world.random import SimulatedRandom, stream
+
+if TYPE_CHECKING:
+    from ottla.controller.delta import ImageDelta
+    from ottla.controller.image import ClusterImage
+    from ottla.testing.world.storage import Model
+
+_T = TypeVar("_T")
+_STEP = Struct(">dqI")
+_WATCH_SECONDS = 0.25
+_NEVER_S = 24 * 3600.0
+
+CLIENT_PORT = 9092
+CONTROLLER_PORT = 9093
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line of the timeline."""
+
+    at: float
+    who: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.at:10.3f}  {self.who:<12} {self.what}"
+
+
+class TookTooLong(WorldError):
+    """The story did not end within its limit of virtual time."""
+
+
+class World:
+    """See the module. `keep_trace` keeps each step in `steps`, to find where two runs part."""
+
+    def __init__(self, seed: int, *, keep_trace: bool = False, log_level: int = logging.WARNING) -> None:
+        self.seed = seed
+        self.loop = WorldLoop(stream(seed, "loop"))
+        self.chance = stream(seed, "world")
+        self.timeline: list[Event] = []
+        self.logged: list[Unhandled] = []
+        """Errors that production code has logged: caught there, but maybe not meant to happen."""
+        self.nodes: dict[int, SimulatedNode] = {}
+        self.clients: list[SimulatedClient] = []
+        self.steps: list[tuple[float, bytes, int, int]] | None = [] if keep_trace else None
+        self.wires = Wires(self.loop, stream(seed, "network"), self.trace)
+        self._start = self.loop.now
+        self._trace = zlib.crc32(str(seed).encode())
+        self._trace_count = 0
+        self._cluster_id = ""
+        self._seen_partitions: dict[tuple[bytes, int], int] = {}
+        self._seen_epochs: dict[int, int] = {}
+        self._handler = _Logged(self, log_level)
+        self._logger = logging.getLogger("ottla")
+        self._logger_before = (self._logger.propagate, self._logger.level)
+        self._collects = gc.isenabled()
+        self._is_open = False
+
+    # Life
+
+    def __enter__(self) -> Self:
+        self._is_open = True
+        self._logger.addHandler(self._handler)
+        self._logger.propagate = False
+        self._logger.setLevel(min(self._handler.level, logging.WARNING))
+        gc.disable()
+        self.loop.create_task(self._watch())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            for node in self.nodes.values():
+                node.vanish()
+            for client in self.clients:
+                client.process.is_dead = True
+            self.loop.end()
+        finally:
+            self._logger.removeHandler(self._handler)
+            self._logger.propagate = self._logger_before[0]
+            self._logger.setLevel(self._logger_before[1])
+            if self._collects:
+                gc.enable()
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the beginning."""
+        return self.loop.now - self._start
+
+    @property
+    def unhandled(self) -> list[Unhandled]:
+        """Exceptions that nobody caught, so far."""
+        return self.loop.unhandled
+
+    def run(self, story: Coroutine[Any, Any, _T], *, limit_s: float = _NEVER_S) -> _T:
+        """Run a coroutine to its end, with everything around it. `TookTooLong` after `limit_s`."""
+
+        async def bounded() -> _T:
+            try:
+                async with asyncio.timeout(limit_s) as bound:
+                    return await story
+            except TimeoutError as error:
+                if not bound.expired():
+                    raise
+                raise TookTooLong(
+                    f"After {limit_s:g} virtual seconds the story is not over. {self.loop.describe_waiting()}"
+                ) from error
+
+        outcome = self.loop.run_until_complete(bounded())
+        gc.collect()  # exceptions of tasks that nobody waits for are told when those are gone
+        return outcome
+
+    # What happened
+
+    def note(self, who: str, what: str) -> None:
+        """Add a line to the timeline; it counts for the trace hash."""
+        self.timeline.append(Event(self.now, who, what))
+        self.trace(b"note", len(self.timeline), zlib.crc32(f"{who} {what}".encode()))
+
+    def trace(self, kind: bytes, number: int, value: int) -> None:
+        self._trace = zlib.crc32(kind + _STEP.pack(self.loop.now, number, value), self._trace)
+        self._trace_count += 1
+        if self.steps is not None:
+            self.steps.append((self.loop.now, kind, number, value))
+
+    @property
+    def trace_hash(self) -> str:
+        """Of all that was received, and of every line of the timeline, with its time."""
+        return f"{self._trace:08x}-{self._trace_count}-{self.loop.turns}"
+
+    def history(self, last: int | None = None) -> str:
+        """The timeline as text."""
+        events = self.timeline if last is None else self.timeline[-last:]
+        return "\n".join(map(str, events))
+
+    # Nodes
+
+    def add_nodes(
+        self,
+        count: int,
+        *,
+        controllers: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        model: Model | None = None,
+    ) -> list[SimulatedNode]:
+        """Nodes 1 to `count`, all brokers; the first `controllers` (3, if there are as many) controllers too.
+
+        `settings` as in server.properties. `model`: of their file systems (see `storage.py`), by default as
+        the seed says.
+        """
+        from ottla.testing.world.nodes import make_nodes
+
+        models: tuple[Model, Model] = ("posix", "journaled")
+        chosen = self.chance.choice(models) if model is None else model
+        made = make_nodes(self, count, controllers, settings or {}, chosen)
+        self.nodes |= {node.id: node for node in made}
+        return made
+
+    def node(self, node: int | SimulatedNode) -> SimulatedNode:
+        return node if isinstance(node, SimulatedNode) else self.nodes[node]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"{node.host}:{CLIENT_PORT}" for node in self.nodes.values())
+
+    @property
+    def running(self) -> list[SimulatedNode]:
+        """Nodes whose process lives, paused ones too."""
+        return [node for node in self.nodes.values() if node.is_running]
+
+    async def start(self, *nodes: int) -> None:
+        """Start these nodes, or all, and wait until they serve."""
+        started = [self.nodes[one] for one in nodes] or list(self.nodes.values())
+        await asyncio.gather(*(node.start() for node in started if not node.is_running))
+
+    async def stop(self, *nodes: int) -> None:
+        """Stop these nodes, or all, cleanly."""
+        stopped = [self.nodes[one] for one in nodes] or list(self.nodes.values())
+        await asyncio.gather(*(node.stop() for node in stopped if node.is_running))
+
+    async def restart(self, *nodes: int) -> None:
+        """Have these nodes, or all, run and serve, whatever happened to them."""
+        await self.start(*nodes)
+
+    def crash(self, node: int | SimulatedNode) -> None:
+        """kill -9: what was written is in the system's cache, and not lost."""
+        self.node(node).crash()
+
+    def lose_power(self, node: int | SimulatedNode) -> None:
+        """The host is dead: unsynced writes are lost or torn, and nobody answers for it until it starts."""
+        self.node(node).lose_power()
+
+    def pause(self, node: int | SimulatedNode) -> None:
+        """SIGSTOP."""
+        self.node(node).pause()
+
+    def resume(self, node: int | SimulatedNode) -> None:
+        """SIGCONT."""
+        self.node(node).resume()
+
+    # Network
+
+    def _host(self, one: int | str | SimulatedNode | SimulatedClient) -> str:
+        if isinstance(one, str):
+            return one
+        return self.nodes[one].host if isinstance(one, int) else one.host
+
+    @property
+    def hosts(self) -> list[str]:
+        return [*(node.host for node in self.nodes.values()), *(client.host for client in self.clients)]
+
+    def cut(
+        self,
+        source: int | str | SimulatedNode | SimulatedClient,
+        target: int | str | SimulatedNode | SimulatedClient,
+        *,
+        both: bool = False,
+    ) -> None:
+        """Nothing goes from one host to another; with `both`, nor back."""
+        first, second = self._host(source), self._host(target)
+        self.note("network", f"cut {first} -{'/' if both else ''}-> {second}")
+        self.wires.cut(first, second)
+        if both:
+            self.wires.cut(second, first)
+
+    def isolate(
+        self, one: int | str | SimulatedNode | SimulatedClient, others: Iterable[str] | None = None
+    ) -> None:
+        """Cut a host off from these hosts, or all, in both directions."""
+        host = self._host(one)
+        for other in self.hosts if others is None else others:
+            if other != host:
+                self.cut(host, other, both=True)
+
+    def partition(self, *groups: Iterable[int | str]) -> None:
+        """Cut hosts of different groups off from each other."""
+        named = [[self._host(one) for one in group] for group in groups]
+        for index, group in enumerate(named):
+            for other in named[index + 1 :]:
+                for first in group:
+                    for second in other:
+                        self.cut(first, second, both=True)
+
+    def heal(self) -> None:
+        """End every cut."""
+        self.note("network", "healed")
+        self.wires.heal_all()
+
+    def reset(
+        self,
+        first: int | str | SimulatedNode | SimulatedClient,
+        second: int | str | SimulatedNode | SimulatedClient,
+    ) -> None:
+        """Break the connections between two hosts."""
+        one, other = self._host(first), self._host(second)
+        count = self.wires.reset(one, other)
+        self.note("network", f"reset {count} connections of {one} and {other}")
+
+    def slow(
+        self,
+        source: int | str | SimulatedNode | SimulatedClient,
+        target: int | str | SimulatedNode | SimulatedClient,
+        *,
+        delay_s: float,
+        jitter_s: float = 0.0,
+        bytes_per_second: float | None = None,
+    ) -> None:
+        """Make the way from one host to another as slow as this, from now on."""
+        first, second = self._host(source), self._host(target)
+        way = self.wires.way(first, second)
+        way.delay_s, way.jitter_s, way.bytes_per_second = delay_s, jitter_s, bytes_per_second
+        self.note("network", f"{first} -> {second} takes {delay_s * 1000:g} ms")
+
+    # Clients
+
+    def client(self, name: str) -> SimulatedClient:
+        """A host with a process for client code. Names are of one use."""
+        if name in self.hosts:
+            raise WorldError(f"There is a host {name} already: give each client a name of its own.")
+        process = Process(self.loop, name, name)
+        chance = stream(self.seed, name)
+        clock = SimulatedClock(process, start=self._start)
+        client = SimulatedClient(
+            self, process, clock, SimulatedRandom(chance), self.wires.network_of(process)
+        )
+        self.clients.append(client)
+        return client
+
+    # Watching
+
+    def saw_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """Note each change of a partition's leader or replicas in sync, when the first node learns of it."""
+        changed = [
+            (topic_id, index) for topic_id, found in delta.partitions_changed.items() for index in found
+        ]
+        for topic_id, index in changed:
+            topic = image.topics.get(topic_id)
+            partition = image.partition(topic_id, index)
+            if topic is None or partition is None:
+                continue
+            key = (topic_id, index)
+            if partition.partition_epoch > self._seen_partitions.get(key, -1):
+                self._seen_partitions[key] = partition.partition_epoch
+                leads = f"led by {partition.leader} in epoch {partition.leader_epoch}"
+                self.note(f"{topic.name}-{index}", f"{leads}, in sync {[*partition.isr]}")
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            for node in self.nodes.values():
+                epoch = node.active_epoch
+                if epoch is not None and self._seen_epochs.get(epoch) != node.id:
+                    if epoch in self._seen_epochs:
+                        self.note(
+                            node.host,
+                            f"LEADS the quorum in epoch {epoch}, as {self._seen_epochs[epoch]} does",
+                        )
+                    self._seen_epochs[epoch] = node.id
+                    self.note(node.host, f"leads the quorum in epoch {epoch}")
+
+
+class _Logged(logging.Handler):
+    """What production code logs becomes part of the timeline."""
+
+    def __init__(self, world: World, level: int) -> None:
+        super().__init__(level)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        world = self._world
+        process = world.loop.current
+        if process.is_dead:
+            return
+        text = record.getMessage()
+        world.note(process.name, f"{record.levelname}: {text}")
+        if record.levelno >= logging.ERROR:
+            error = record.exc_info[1] if record.exc_info else None
+            world.logged.append(
+                Unhandled(world.now, process.name, f"{text} {error!r}" if error else text, error)
+            )

@@ -99,6 +99,7 @@ class Lane:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._is_closed:
             future.set_exception(Closed("The client is closed."))
+            future.exception()  # it counts as seen: after the end nobody may be left to ask for it
             return future
         self._waiting.append((future, request, options))
         if self._opening is None:

@@ -1,0 +1,195 @@
+"""`ottla start`: a node, or several, on this machine; says when it is ready and how to use it, then runs.
+
+One node is what `ottla serve` runs, several are what `ottla cluster up` runs: the same data, the same code.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.cli.errors import Misuse, Problem
+
+if TYPE_CHECKING:
+    from ottla.cluster.layout import Layout
+    from ottla.server.node import Node
+
+app = typer.Typer(no_args_is_help=False)
+
+PORT = 9092
+_HOST = "localhost"
+
+
+@app.command()
+def start(
+    nodes: Annotated[
+        int | None, typer.Option("-n", "--nodes", min=1, help="How many nodes; 1 if not given.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "-d", "--data", metavar="DIR", help="Where the data is kept: data, or cluster for several."
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=0, max=65535, help=f"Port of the first node; {PORT} if not given, 0: a free one."
+        ),
+    ] = None,
+    override: Annotated[
+        list[str] | None, typer.Option("--override", metavar="NAME=VALUE", help="A setting of the nodes.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show what the node logs.")] = False,
+) -> None:
+    """Start a node, or a cluster with --nodes 3, and say how to connect. Ctrl-C stops it.
+
+    What is in the directory is started again; a new one is set up by itself.
+    """
+    from ottla.cluster.layout import ClusterError, is_layout
+
+    directory = data or Path("data" if (nodes or 1) == 1 else "cluster")
+    try:
+        if (nodes or 1) > 1 or is_layout(directory):
+            _start_cluster(directory, nodes, port, override or [])
+            return
+        code = _start_node(directory, port, override or [], verbose)
+    except ClusterError as error:
+        raise Problem(str(error)) from error
+    if code:
+        raise typer.Exit(code)
+
+
+# One node
+
+
+def _start_node(directory: Path, port: int | None, override: list[str], verbose: bool) -> int:
+    import os
+
+    from ottla.config import ConfigError, development_config
+    from ottla.server.node import run
+    from ottla.tools.configuration import parse_overrides
+
+    wanted = PORT if port is None else port
+    _check_port(wanted)
+    try:
+        config = development_config(
+            data_directory=str(directory),
+            port=wanted,
+            overrides=parse_overrides(override),
+            environment=os.environ,
+            base_directory=os.getcwd(),
+        )
+    except ConfigError as error:
+        raise Problem(str(error)) from error
+    except ValueError as error:
+        raise Misuse(str(error)) from error
+    if not verbose:
+        logging.disable(logging.INFO)
+    try:
+        return run(config, on_started=lambda node: _tell_node(node, directory))
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _check_port(port: int) -> None:
+    """Say that a port is taken before anything is made."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError as error:
+            raise Problem(
+                f"Port {port} cannot be had ({error.strerror}): stop what listens there, or take another "
+                "with "
+                "--port; --port 0 takes a free one."
+            ) from error
+
+
+def _tell_node(node: Node, directory: Path) -> None:
+    address = f"{_HOST}:{node.port}"
+    tell(f"One node runs; its data is in {directory.resolve()}", address)
+
+
+# Several
+
+
+def _start_cluster(directory: Path, nodes: int | None, port: int | None, override: list[str]) -> None:
+    from ottla.cluster.supervisor import Supervisor
+
+    layout = _layout(directory, nodes, port, override)
+    supervisor = Supervisor(layout, lambda line: typer.echo(line, err=True))
+    typer.echo(f"Starting {len(layout.nodes)} nodes ...", err=True)
+    with _stops_on_signals(supervisor.request_stop):
+        supervisor.run(
+            lambda cluster_id: tell(
+                f"{len(layout.nodes)} nodes run; their logs and data are in {directory.resolve()}",
+                layout.bootstrap_servers,
+            )
+        )
+
+
+def _layout(directory: Path, nodes: int | None, port: int | None, override: list[str]) -> Layout:
+    from ottla.cluster.layout import ClusterError, Plan, is_layout, read_layout, write_layout
+    from ottla.tools.configuration import parse_overrides
+
+    if is_layout(directory):
+        layout = read_layout(directory)
+        there = len(layout.nodes)
+        if (nodes is not None and nodes != there) or port is not None or override:
+            raise ClusterError(
+                f"{directory} holds a cluster of {there} nodes: start it without --nodes, --port and "
+                "--override, "
+                "or name another directory with --data."
+            )
+        return layout
+    if (directory / "meta.properties").exists():
+        raise ClusterError(f"{directory} holds the data of one node: name another directory with --data.")
+    try:
+        overrides = parse_overrides(override)
+    except ValueError as error:
+        raise Misuse(str(error)) from error
+    plan = Plan(nodes=nodes or 3, port=PORT if port is None else port, overrides=overrides)
+    return write_layout(directory, plan)
+
+
+@contextmanager
+def _stops_on_signals(stop: Callable[[], object]) -> Iterator[None]:
+    """Have SIGTERM and Ctrl-C stop the cluster, and afterwards do what they did before."""
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda *_: stop()) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
+
+
+# What a person reads
+
+
+def tell(what: str, servers: str) -> None:
+    """What runs, where clients connect, and what to try."""
+    first = servers.partition(",")[0]
+    lines = [f"{what}.", "", f"  Clients connect to  {servers}", ""]
+    if first != f"{_HOST}:{PORT}":
+        lines += ["  In another terminal:", f"    export OTTLA_BOOTSTRAP_SERVERS={first}"]
+    else:
+        lines += ["  In another terminal:"]
+    lines += [
+        "    ottla topic create hello",
+        "    ottla record produce hello world",
+        "    ottla record consume hello",
+        "    ottla doctor",
+        "",
+        "Ctrl-C stops it.",
+    ]
+    typer.echo("\n".join(lines))

@@ -30,6 +30,7 @@ KAFKA_VERSION = "4.3.1"
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / ".peers"
 _POM = Path(__file__).with_name("kafka.pom.xml")
+_SHELL_POM = Path(__file__).with_name("kafka-shell.pom.xml")
 _QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _BROKER_HEAP = ("-Xms256m", "-Xmx768m")
 _START_TIMEOUT_S = 60.0
@@ -131,6 +132,22 @@ def _maven_jars(name: str, what: str) -> list[str]:
     return sorted(str(jar) for jar in _build_once(target, fetch).glob("*.jar"))
 
 
+def kafka_shell_class_path() -> str:
+    """What Kafka's metadata shell needs besides; fetched by Maven the first time."""
+    target = PEERS / f"kafka-shell-{KAFKA_VERSION}"
+    maven = None if target.exists() else _tool("mvn", "maven")
+
+    def fetch(directory: Path) -> None:
+        assert maven is not None
+        _run_checked(
+            [maven, "-B", "-q", "-f", str(_SHELL_POM), "dependency:copy-dependencies"]
+            + [f"-DoutputDirectory={directory}", "-DincludeScope=runtime"],
+            "fetching Kafka's metadata shell with Maven",
+        )
+
+    return str(_build_once(target, fetch) / "*")
+
+
 def javac_compile(sources: Sequence[Path]) -> Path:
     """Compile Java sources against Kafka's jars; the directory of classes, kept by the sources' content."""
     class_path = kafka_class_path()
@@ -155,11 +172,12 @@ def java_command(
     classes: Path | None = None,
     jvm: Sequence[str] = _QUICK_JVM,
     log_level: str = "warn",
+    class_path: Sequence[str] = (),
 ) -> list[str]:
     """The command line that runs a class of Kafka's, or one of ours from `classes`."""
-    class_path = kafka_class_path()
+    places = [*class_path, kafka_class_path()]
     if classes is not None:
-        class_path = f"{classes}{os.pathsep}{class_path}"
+        places.insert(0, str(classes))
     logging = [
         f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -170,7 +188,7 @@ def java_command(
         *jvm,
         *logging,
         "-cp",
-        class_path,
+        os.pathsep.join(places),
         main_class,
         *arguments,
     ]

@@ -45,10 +45,10 @@ class Ran:
 class Tools:
     """The running JVM."""
 
-    def __init__(self) -> None:
+    def __init__(self, *class_path: str) -> None:
         classes = peers.javac_compile([Path(__file__).with_name("ToolRunner.java")])
         self._process = peers.start_process(
-            peers.java_command("ToolRunner", classes=classes, log_level="error"),
+            peers.java_command("ToolRunner", classes=classes, log_level="error", class_path=class_path),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -102,31 +102,30 @@ def completion(
 
 def main(arguments: Sequence[str]) -> int:
     """What a shell asks: `bash LINE POINT`, or `zsh WORDS...` of which the last one is unfinished."""
-    _limit_time()
-    with contextlib.suppress(Exception):
+    with _limited(), contextlib.suppress(Exception):
         shell, *rest = arguments
         words = _bash_words(rest[0], int(rest[1])) if shell == "bash" else list(rest) or [""]
-        found = complete(words)
         cut = _bash_cut(words[-1]) if shell == "bash" else 0
-        for text, meaning in found:
-            print(
-                f"{text[cut:]}\t{meaning}"
-                if not text.startswith(":") and meaning
-                else text[cut:]
-                if cut
-                else text
-            )
+        for text, meaning in complete(words):
+            candidate = text if text.startswith(":") else text[cut:]
+            print(f"{candidate}\t{meaning}" if meaning else candidate)
         sys.stdout.flush()
     return 0
 
 
-def _limit_time() -> None:
-    def give_up(*_: object) -> None:
-        os._exit(0)
-
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, give_up)
-        signal.setitimer(signal.ITIMER_REAL, _LIMIT_SECONDS)
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """End the process when time is up, whatever it waits for."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, _LIMIT_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _bash_words(line: str, point: int) -> list[str]:

@@ -91,6 +91,8 @@ def explain(error: Exception, servers: Callable[[], str] = str) -> tuple[str, in
         return _usage_sentence(error, usage()), getattr(error, "exit_code", MISUSED)
     if type(error).__name__ == "Abort":
         return "Nothing was done.", FAILED
+    if _is_failure_of_a_tool(error):
+        return _sentence(str(error)), FAILED
     known = _client_sentence(error, servers)
     if known is not None:
         return known, FAILED
@@ -107,6 +109,12 @@ def _usage_sentence(error: Exception, message: str) -> str:
     context = getattr(error, "ctx", None)
     cure = f" Try: {context.command_path} --help" if context is not None else ""
     return f"{_sentence(message)}{cure}"
+
+
+def _is_failure_of_a_tool(error: Exception) -> bool:
+    """Whether it is one of the sentences of the Kafka-named tools, parts of which commands use."""
+    running = sys.modules.get("ottla.tools.running")
+    return running is not None and isinstance(error, running.Failure)
 
 
 def _client_sentence(error: Exception, servers: Callable[[], str]) -> str | None:

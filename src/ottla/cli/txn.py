@@ -17,7 +17,7 @@ from ottla.cli.session import session_of
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
-    from ottla.client.admin.transactions import ProducerState, TransactionDescription
+    from ottla.client.admin.transactions import TransactionDescription
     from ottla.client.values import TopicPartition
 
 app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
@@ -25,8 +25,6 @@ app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help
 IdsArgument = Annotated[
     list[str], typer.Argument(metavar="TRANSACTION...", help="Transactional ids.", show_default=False)
 ]
-_BATCH = 500
-HANGS_AFTER_MS = 15 * 60_000
 
 
 @app.command("list")
@@ -49,8 +47,9 @@ def list_transactions(
 
     session = session_of(context)
     least_ms = -1 if longer_than is None else duration_ms(longer_than, "--longer-than")
+    states = _states(state or [])
     with session.admin() as admin:
-        listed = admin.list_transactions(states=_states(state or []), duration_ms=least_ms).all()
+        listed = admin.list_transactions(states=states, duration_ms=least_ms).all()
     by_id = {one.transactional_id: one for one in listed}
     rows = [
         {
@@ -228,7 +227,7 @@ def hanging(
     show(
         session,
         rows,
-        columns=["topic", "partition", "start_offset", "age_seconds", "producer_id", "transactional_id"],
+        columns=["topic", "partition", "start_offset", "age_seconds", "producer_id"],
         wide=["producer_epoch", "coordinator_epoch", "last_write_ms"],
         formats={"age_seconds": duration_text, "last_write_ms": time_text},
         empty="No transaction hangs.",
@@ -242,31 +241,23 @@ def hanging(
         )
 
 
-def find_hanging(
-    admin: Admin, topics: list[str] | None, least_ms: int = HANGS_AFTER_MS
-) -> list[dict[str, Any]]:
+def find_hanging(admin: Admin, topics: list[str] | None, least_ms: int) -> list[dict[str, Any]]:
     """The transactions that hang in these topics (None: in all), a row for each partition."""
-    opened = _open_transactions(admin, _led_partitions(admin, topics), least_ms)
-    if not opened:
-        return []
-    ids = sorted({producer.producer_id for _, producer in opened})
-    names = {one.producer_id: one.transactional_id for one in admin.list_transactions(producer_ids=ids).all()}
-    known = _known(admin, sorted(set(names.values())))
+    from ottla.tools.transactions import hanging_transactions
+
     now_ms = _now_ms()
     return [
         {
-            "topic": key.topic,
-            "partition": key.partition,
-            "start_offset": producer.transaction_start_offset,
-            "age_seconds": round((now_ms - producer.last_timestamp) / 1000, 1),
-            "last_write_ms": producer.last_timestamp,
-            "producer_id": producer.producer_id,
-            "producer_epoch": producer.producer_epoch,
-            "coordinator_epoch": producer.coordinator_epoch,
-            "transactional_id": names.get(producer.producer_id),
+            "topic": one.partition.topic,
+            "partition": one.partition.partition,
+            "start_offset": one.producer.transaction_start_offset,
+            "age_seconds": round((now_ms - one.producer.last_timestamp) / 1000, 1),
+            "last_write_ms": one.producer.last_timestamp,
+            "producer_id": one.producer.producer_id,
+            "producer_epoch": one.producer.producer_epoch,
+            "coordinator_epoch": one.producer.coordinator_epoch,
         }
-        for key, producer in opened
-        if key not in known.get(names.get(producer.producer_id, ""), frozenset())
+        for one in hanging_transactions(admin, _led_partitions(admin, topics), least_ms)
     ]
 
 
@@ -280,33 +271,3 @@ def _led_partitions(admin: Admin, topics: list[str] | None) -> list[TopicPartiti
         for one in topic.partitions
         if one.leader is not None
     ]
-
-
-def _open_transactions(
-    admin: Admin, keys: list[TopicPartition], least_ms: int
-) -> list[tuple[TopicPartition, ProducerState]]:
-    found = []
-    for begin in range(0, len(keys), _BATCH):
-        producers = admin.describe_producers(keys[begin : begin + _BATCH]).all()
-        now_ms = _now_ms()
-        found += [
-            (key, one)
-            for key, of_partition in producers.items()
-            for one in of_partition
-            if one.transaction_start_offset is not None and now_ms - one.last_timestamp > least_ms
-        ]
-    return found
-
-
-def _known(admin: Admin, names: list[str]) -> dict[str, frozenset[TopicPartition]]:
-    """The partitions in which coordinators know of transactions: those they will end."""
-    from ottla.wire.errors import TransactionalIdNotFound
-
-    known = {}
-    for name, outcome in (admin.describe_transactions(names) if names else {}).items():
-        if isinstance(outcome, TransactionalIdNotFound):
-            continue
-        if isinstance(outcome, Exception):
-            raise outcome
-        known[name] = outcome.partitions
-    return known

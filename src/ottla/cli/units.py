@@ -1,4 +1,4 @@
-"""Lengths of time and moments as people type them: `15m`, `7d`, `2026-01-31T12:00`."""
+"""Lengths of time, moments and sizes as people type them: `15m`, `2026-01-31T12:00`, `50MB`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from ottla.cli.errors import Misuse
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+
+
+def size_bytes(text: str, flag: str) -> int:
+    """`1048576`, `50MB`, `1.5GiB` in bytes: a MB is a million of them, a MiB 1024 * 1024."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or (found[3] and not found[2]):
+        raise Misuse(f"{flag} {text} is no size: take a number of bytes, or one with kB, MB, MiB or GiB.")
+    unit: int = (1024 if found[3] else 1000) ** " kmgt".index(found[2].lower() or " ")
+    return round(float(found[1]) * unit)
 
 
 def duration_ms(text: str, flag: str) -> int:

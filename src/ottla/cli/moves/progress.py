@@ -1,0 +1,78 @@
+"""How far reassignments are, by what they copy; pure.
+
+A replica that is added is as far as its log is long, measured by the leader's. What was seen under way and is
+no more is done, so its bytes count as copied. The rate is that of the last samples.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.client.values import TopicPartition
+
+_SAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A partition that is being reassigned."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    copied_bytes: int
+    total_bytes: int
+    """What its new replicas hold, and what they will hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All that is or was under way, taken together."""
+
+    partitions: int
+    partitions_done: int
+    copied_bytes: int
+    total_bytes: int
+    bytes_per_second: float | None
+    seconds_left: float | None
+
+
+class Tracker:
+    """Takes samples, one after the other."""
+
+    def __init__(self) -> None:
+        self._known: dict[TopicPartition, Moving] = {}
+        self._samples: deque[tuple[float, int]] = deque(maxlen=_SAMPLES)
+
+    def take(self, moving: Mapping[TopicPartition, Moving], seconds: float) -> Standing:
+        """The reassignments under way at a time, in seconds that only grow."""
+        self._known.update(moving)
+        copied = total = 0
+        for place, one in self._known.items():
+            total += one.total_bytes
+            copied += min(one.copied_bytes, one.total_bytes) if place in moving else one.total_bytes
+        self._samples.append((seconds, copied))
+        rate = self._rate()
+        left = (total - copied) / rate if rate else None
+        return Standing(
+            len(self._known), len(self._known) - len(moving), copied, total, rate, 0.0 if not moving else left
+        )
+
+    def _rate(self) -> float | None:
+        (first, before), (last, now) = self._samples[0], self._samples[-1]
+        return None if last <= first else max(now - before, 0) / (last - first)
+
+
+def moving_of(
+    reassignments: Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]],
+    sizes: Mapping[tuple[int, TopicPartition], int],
+) -> dict[TopicPartition, Moving]:
+    """Reassignments (replicas, adding, removing) with what the log of each replica holds."""
+    found = {}
+    for place, (replicas, adding, removing) in reassignments.items():
+        whole = max((sizes.get((broker, place), 0) for broker in replicas if broker not in adding), default=0)
+        copied = sum(min(sizes.get((broker, place), 0), whole) for broker in adding)
+        found[place] = Moving(replicas, adding, removing, copied, whole * len(adding))
+    return found

@@ -1,0 +1,352 @@
+"""`ottla reassign`: replicas moved between brokers; planned, started, watched, cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli.errors import Misuse, Problem
+from ottla.cli.output import Cell, Styled, clean, count_text, emit, is_terminal, show, size_text, tell
+from ottla.cli.session import Session, session_of
+
+if TYPE_CHECKING:
+    from ottla.cli.moves.progress import Moving, Standing
+    from ottla.cli.moves.proposals import Plan
+    from ottla.client.values import TopicPartition
+
+app = typer.Typer(help="Move replicas between brokers.", no_args_is_help=True)
+
+TopicsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TOPIC...", help="Topics by name or pattern: orders-*.", show_default=False),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All topics, internal ones too.")]
+ToOption = Annotated[
+    str | None,
+    typer.Option("--to", metavar="IDS", help="The brokers to spread them over, 1,2,3; all if not given."),
+]
+DrainOption = Annotated[
+    str | None,
+    typer.Option("--drain", metavar="IDS", help="Take all replicas away from these brokers."),
+]
+FactorOption = Annotated[
+    int | None, typer.Option("--replication-factor", "-r", min=1, help="How many replicas to have.")
+]
+RacksOption = Annotated[bool, typer.Option(help="Spread the replicas of a partition over racks.")]
+FileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--file", "-f", metavar="FILE", help="Take the plan from a file, as Kafka's tool writes it."
+    ),
+]
+ThrottleOption = Annotated[
+    str | None,
+    typer.Option("--throttle", metavar="SIZE", help="How much a broker may copy each second: 50MB, 10MiB."),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+_NOTHING = "Nothing is being moved."
+_CLEARED = " The throttle is taken away."
+
+
+# plan
+
+
+@app.command("plan")
+def plan(
+    context: typer.Context,
+    topics: TopicsArgument = None,
+    all_topics: AllOption = False,
+    to: ToOption = None,
+    drain: DrainOption = None,
+    replication_factor: FactorOption = None,
+    racks: RacksOption = True,
+    save: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the plan to a file, for start and for Kafka's tool."),
+    ] = None,
+    save_current: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write what is now to a file, to go back to it.")
+    ] = None,
+) -> None:
+    """Show which replicas would move, before and after. Nothing is moved."""
+    from ottla.cli.moves.proposals import planned, write_plan
+
+    session = session_of(context)
+    with session.admin() as admin:
+        found = planned(admin, topics or [], all_topics, to, drain, replication_factor, racks)
+    for path, rows in ((save, found.after), (save_current, found.before)):
+        if path is not None:
+            write_plan(path, rows)
+    if session.is_structured:
+        emit(session, found.facts())
+        return
+    _show_plan(session, found)
+    if found.after and save is not None:
+        tell(session, f"The plan is in {save}. Start it with: ottla reassign start --file {save}")
+
+
+def _show_plan(session: Session, found: Plan) -> None:
+    if not found.after:
+        tell(session, "Nothing needs to move.")
+        return
+    facts = found.facts()
+    show(
+        session,
+        [{**row, "after": _marked(row)} for row in facts["partitions"]],
+        columns=["topic", "partition", "before", "after", "copied_bytes"],
+        wide=["adding", "removing"],
+        formats={"after": _after_cell, "copied_bytes": size_text},
+    )
+    print()
+    show(session, facts["brokers"], columns=["broker", "replicas_before", "replicas_after"])
+    print()
+    copied = size_text(facts["copied_bytes"])
+    print(
+        f"{count_text(len(found.after), 'partition')} change,"
+        f" {count_text(facts['replicas_added'], 'replica')} will be copied ({copied})."
+    )
+
+
+def _marked(row: Mapping[str, Any]) -> tuple[list[int], bool]:
+    return row["after"], bool(row["adding"])
+
+
+def _after_cell(value: tuple[list[int], bool]) -> Cell:
+    row, is_copied = value
+    return Styled(_commas(row), "green") if is_copied else _commas(row)
+
+
+# start
+
+
+@app.command("start")
+def start(
+    context: typer.Context,
+    topics: TopicsArgument = None,
+    all_topics: AllOption = False,
+    to: ToOption = None,
+    drain: DrainOption = None,
+    replication_factor: FactorOption = None,
+    racks: RacksOption = True,
+    file: FileOption = None,
+    throttle: ThrottleOption = None,
+    yes: YesOption = False,
+    wait: Annotated[
+        bool | None,
+        typer.Option("--wait/--no-wait", help="Stay until all is moved; so by default on a terminal."),
+    ] = None,
+) -> None:
+    """Move replicas: by the flags of plan, or by a file."""
+    from ottla.cli.lookups import confirm
+    from ottla.cli.moves.proposals import plan_of_file, planned, start_plan
+    from ottla.cli.moves.watching import clear_throttles, watch
+
+    session = session_of(context)
+    rate = None if throttle is None else _rate(throttle)
+    if file is not None and (topics or all_topics or to or drain or replication_factor):
+        raise Misuse("--file has the whole plan: name nothing else.")
+    stays = is_terminal() and not session.is_structured if wait is None else wait
+    with session.admin() as admin:
+        if file is not None:
+            found = plan_of_file(admin, file)
+        else:
+            found = planned(admin, topics or [], all_topics, to, drain, replication_factor, racks)
+        if not session.is_structured:
+            _show_plan(session, found)
+        if found.after:
+            confirm("Start?", yes=yes)
+            start_plan(admin, found, rate)
+        if session.is_structured:
+            emit(session, {**found.facts(), "throttle_bytes_per_second": rate, "started": bool(found.after)})
+        if not found.after:
+            return
+        tell(session, f"{count_text(len(found.after), 'partition')} started to move.")
+        if stays:
+            standing = watch(session, admin)
+            if rate is not None:
+                clear_throttles(admin, {place.topic for place in found.after})
+            _tell_end(session, standing, cleared=rate is not None)
+        elif not session.is_structured:
+            print("See how far it is with: ottla reassign status")
+            if rate is not None:
+                print("When all is moved, take the throttle away with: ottla reassign throttle off")
+
+
+# status
+
+
+@app.command("status")
+def status(
+    context: typer.Context,
+    watch: Annotated[
+        bool | None,
+        typer.Option(
+            "--watch/--no-watch", help="Show a bar until all is moved; so by default on a terminal."
+        ),
+    ] = None,
+) -> None:
+    """Show what is being moved, and how far it is."""
+    from ottla.cli.moves.watching import look, throttled
+    from ottla.cli.moves.watching import watch as watch_moves
+
+    session = session_of(context)
+    stays = is_terminal() and not session.is_structured if watch is None else watch
+    with session.admin() as admin:
+        standing = watch_moves(session, admin) if stays else None
+        moving = {} if stays else look(admin)
+        limits = throttled(admin)
+    if session.is_structured:
+        emit(session, _status_facts(moving, limits))
+        return
+    if standing is not None:
+        _tell_end(session, standing)
+    else:
+        _show_status(session, moving)
+    if limits and not moving:
+        print(
+            f"Brokers {_commas(limits)} still have a throttle. Take it away with: ottla reassign throttle off"
+        )
+
+
+def _tell_end(session: Session, standing: Standing, *, cleared: bool = False) -> None:
+    done = f"{count_text(standing.partitions, 'partition')} moved." if standing.partitions else _NOTHING
+    tell(session, f"{done}{_CLEARED if cleared else ''}")
+
+
+def _show_status(session: Session, moving: Mapping[TopicPartition, Moving]) -> None:
+    show(
+        session,
+        _status_rows(moving),
+        columns=[
+            "topic",
+            "partition",
+            "replicas",
+            "adding",
+            "removing",
+            "copied_bytes",
+            "total_bytes",
+            "percent",
+        ],
+        formats={"copied_bytes": size_text, "total_bytes": size_text, "percent": lambda value: f"{value}%"},
+        empty=_NOTHING,
+    )
+
+
+def _status_rows(moving: Mapping[TopicPartition, Moving]) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "replicas": [broker for broker in one.replicas if broker not in one.removing],
+            "adding": list(one.adding),
+            "removing": list(one.removing),
+            "copied_bytes": one.copied_bytes,
+            "total_bytes": one.total_bytes,
+            "percent": 100 * one.copied_bytes // one.total_bytes if one.total_bytes else 100,
+        }
+        for place, one in sorted(moving.items())
+    ]
+
+
+def _status_facts(moving: Mapping[TopicPartition, Moving], throttled: Mapping[int, int]) -> dict[str, Any]:
+    return {
+        "partitions": _status_rows(moving),
+        "copied_bytes": sum(one.copied_bytes for one in moving.values()),
+        "total_bytes": sum(one.total_bytes for one in moving.values()),
+        "throttles": [
+            {"broker": broker, "bytes_per_second": rate} for broker, rate in sorted(throttled.items())
+        ],
+    }
+
+
+# throttle
+
+
+@app.command("throttle")
+def change_throttle(
+    context: typer.Context,
+    rate: Annotated[str, typer.Argument(metavar="SIZE|off", help="Bytes a second, 50MB, or off.")],
+) -> None:
+    """Limit what is being moved to a rate, or take the limit away."""
+    from ottla.cli.moves.watching import clear_throttles
+    from ottla.tools.reassigning import moves_of, set_throttle
+
+    session = session_of(context)
+    if rate.lower() == "off":
+        with session.admin() as admin:
+            cleared = clear_throttles(admin)
+        sentence = "The throttle is taken away." if cleared else "There is no throttle."
+        tell(session, sentence, {"throttle_cleared": cleared})
+        return
+    wanted = _rate(rate)
+    with session.admin() as admin:
+        under_way = admin.list_partition_reassignments()
+        if not under_way:
+            raise Problem("Nothing is being moved, so there is nothing to throttle. ottla reassign status")
+        set_throttle(admin, moves_of(under_way, {}, {}), wanted)
+    sentence = f"{count_text(len(under_way), 'partition')} may be copied at {size_text(wanted)}/s."
+    tell(session, sentence, {"throttle_bytes_per_second": wanted})
+
+
+# cancel
+
+
+@app.command("cancel")
+def cancel(context: typer.Context, topics: TopicsArgument = None, yes: YesOption = False) -> None:
+    """Stop moving, of some topics or of all, and go back to the replicas before."""
+    from ottla.cli.lookups import confirm
+    from ottla.cli.moves.watching import clear_throttles
+
+    session = session_of(context)
+    with session.admin() as admin:
+        moving = admin.list_partition_reassignments()
+        names = {place.topic for place in moving}
+        if topics:
+            names = {found for name in topics for found in _named(names, name)}
+        chosen = sorted(place for place in moving if place.topic in names)
+        if chosen:
+            confirm(f"Cancel the move of {count_text(len(chosen), 'partition')}?", yes=yes)
+        outcomes = admin.alter_partition_reassignments(dict.fromkeys(chosen)) if chosen else None
+        cleared = clear_throttles(admin, names) if chosen and len(chosen) == len(moving) else False
+    failed = {} if outcomes is None else outcomes.failed
+    done = [place for place in chosen if place not in failed]
+    said = f"{count_text(len(done), 'partition')} cancelled." if chosen else _NOTHING
+    facts = {
+        "cancelled": [{"topic": place.topic, "partition": place.partition} for place in done],
+        "throttle_cleared": cleared,
+    }
+    tell(session, f"{said}{_CLEARED if cleared else ''}", facts)
+    if failed:
+        place, error = min(failed.items())
+        raise Problem(f"{place.topic}-{place.partition} cannot be cancelled: {error}") from error
+
+
+def _named(names: Iterable[str], name: str) -> list[str]:
+    from ottla.cli.lookups import matching
+
+    if any(one in name for one in "*?["):
+        return matching(names, name)
+    if name not in names:
+        raise Problem(
+            f"No partition of {clean(name)} is being moved. ottla reassign status shows those that are."
+        )
+    return [name]
+
+
+# Words
+
+
+def _rate(text: str) -> int:
+    from ottla.cli.units import size_bytes
+
+    rate = size_bytes(text.removesuffix("/s"), "--throttle")
+    if rate <= 0:
+        raise Misuse("--throttle 0 would never end: give a rate such as 50MB.")
+    return rate
+
+
+def _commas(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers))

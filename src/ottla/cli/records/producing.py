@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO
 
+from ottla.cli.checks.finding import several
 from ottla.cli.errors import Problem
 from ottla.cli.records.json_lines import BadLine, Headers, Outgoing, from_line
 from ottla.cli.records.values import BadValue, Kind
@@ -187,8 +188,16 @@ def send_all(
 def _send(
     producer: Producer, topic: str, records: Iterable[tuple[str, Outgoing]], common: Common, outcome: Outcome
 ) -> None:
+    count: int | None = None
     for where, record in records:
         full = common.apply(record)
+        if count is None:
+            count = producer.partitions_for(topic)
+        if full.partition is not None and full.partition >= count:
+            raise Problem(
+                f"{where} is for partition {full.partition}, and {topic} has {several(count, 'partition')}: "
+                "-p any has the partitioner choose."
+            )
         producer.send(
             topic,
             full.value,

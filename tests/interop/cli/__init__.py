@@ -1,0 +1,1 @@
+"""The `ottla` command on Kafka and on Ottla."""

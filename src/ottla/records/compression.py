@@ -17,7 +17,7 @@ from cramjam import DecompressionError, lz4, snappy, zstd
 
 from ottla.ports import Buffer
 from ottla.records.batch import Codec
-from ottla.wire.errors import CorruptMessage, MessageTooLarge, UnsupportedCompressionType
+from ottla.wire.errors import CorruptMessage, KafkaError, MessageTooLarge, UnsupportedCompressionType
 
 DECOMPRESSED_BYTES_MAX = 128 << 20
 """What the records of one batch may grow to unless the caller says otherwise."""
@@ -99,8 +99,14 @@ def decompress(
         if codec == Codec.ZSTD:
             return _unzstd(view, size_max)
     except (DecompressionError, error, IndexError, _INFLATE_ERROR) as cause:
-        raise CorruptMessage(f"The {Codec(codec).config_name} data does not decompress: {cause}.") from cause
-    raise UnsupportedCompressionType(f"No codec has the number {codec}; 0 to 4 exist.")
+        problem: KafkaError = CorruptMessage(
+            f"The {Codec(codec).config_name} data does not decompress: {cause}."
+        )
+    except (CorruptMessage, MessageTooLarge) as cause:
+        problem = type(cause)(cause.message)
+    else:
+        raise UnsupportedCompressionType(f"No codec has the number {codec}; 0 to 4 exist.")
+    raise problem  # from here: the traceback of the cause holds on to what was decompressed so far
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:

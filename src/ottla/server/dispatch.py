@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.server.dispatch")
 
 HAND_ON_TRIES = 5
+BOUNDED_BYTES_MIN = 256 * 1024
+"""A frame of fewer bytes cannot become more than some tens of megabytes of objects."""
 
 _PREFIX = Struct(">ii")
 _PREFIX_FLEXIBLE = Struct(">iix")
@@ -82,17 +84,31 @@ class RequestContext:
 class _Route:
     """All that is needed to serve one version of one API."""
 
-    __slots__ = ("decode", "encode", "express", "handle", "has_flexible_header", "prefix")
+    __slots__ = (
+        "decode",
+        "encode",
+        "express",
+        "handle",
+        "has_flexible_header",
+        "prefix",
+        "request",
+        "version",
+    )
 
     def __init__(self, handle: Handle, key: int, version: int, express: Express | None = None) -> None:
         entry = apis.API_BY_KEY[key]
         self.handle = handle
         self.express = express
         self.has_flexible_header = apis.request_header_version(key, version) >= 2
-        self.decode = codec.decoder(entry.request_class(), version)
+        self.request, self.version = entry.request_class(), version
+        self.decode = codec.decoder(self.request, version)
         encode_parts = codec.parts_encoder(entry.response_class(), version)
         self.prefix = _PREFIX_FLEXIBLE if apis.response_header_version(key, version) >= 1 else _PREFIX
         self.encode = encode_parts
+
+    def decode_bounded(self, frame: memoryview, position: int) -> tuple[Any, int]:
+        """Decode a large frame, in memory of about its size or not at all."""
+        return codec.decoder(self.request, self.version, bounded=True)(frame, position)
 
     def frame(self, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
         """The parts of the response's frame; one part where it has no records."""
@@ -126,7 +142,7 @@ class _ForwardingRoute(_Route):
 
     def __init__(self, handle: Handle, key: int, version: int, forward: Forward) -> None:
         super().__init__(handle, key, version)
-        decode = self.decode
+        decode = super().decode_bounded
 
         def decode_and_keep(frame: memoryview, position: int) -> tuple[Any, int]:
             request, end = decode(frame, position)
@@ -156,6 +172,9 @@ class _ForwardingRoute(_Route):
 
         self.decode = decode_and_keep  # type: ignore[assignment]
         self.handle = hand_on
+
+    def decode_bounded(self, frame: memoryview, position: int) -> tuple[Any, int]:
+        return self.decode(frame, position)
 
     def frame(self, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
         if isinstance(response, bytes):
@@ -214,7 +233,8 @@ class Dispatcher:
                 if answer is not None:
                     connection.answer_now([answer])
                     return
-            request, _ = route.decode(frame, position)  # bytes after the request are ignored, as Kafka does
+            decode = route.decode if len(frame) < BOUNDED_BYTES_MIN else route.decode_bounded
+            request, _ = decode(frame, position)  # bytes after the request are ignored, as Kafka does
         except MalformedMessage as error:
             connection.close(f"its request cannot be read: {error}")
             return
@@ -252,7 +272,7 @@ class Dispatcher:
             route = self._routes.get(key << 16 | version)
             if route is None:
                 route = self._routes[key << 16 | version] = _Route(self._handles[key], key, version)
-            request, _ = route.decode(memoryview(frame), position)
+            request, _ = route.decode_bounded(memoryview(frame), position)
         except MalformedMessage as error:
             raise UnsupportedVersion(f"A request in an envelope cannot be read: {error}") from error
         inner = RequestContext(version, correlation_id, client_id, context.connection, self._listener_name)

@@ -29,6 +29,7 @@ PartsEncoder: TypeAlias = Callable[[M], list[Any]]
 
 _schemas: dict[type[Message], MessageSchema] = {}
 _decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
+_bounded_decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
 _encoders: dict[tuple[type[Message], int], Encoder[Any]] = {}
 _parts_encoders: dict[tuple[type[Message], int], PartsEncoder[Any]] = {}
 
@@ -53,12 +54,13 @@ def encode_parts(message: Message, version: int) -> list[Any]:
     return parts_encoder(type(message), version)(message)
 
 
-def decoder(cls: type[M], version: int) -> Decoder[M]:
-    """The function that reads one version."""
-    found = _decoders.get((cls, version))
+def decoder(cls: type[M], version: int, *, bounded: bool = False) -> Decoder[M]:
+    """The function that reads one version. `bounded`: in memory of about its input's size, or not at all."""
+    known = _bounded_decoders if bounded else _decoders
+    found = known.get((cls, version))
     if found is None:
-        grown = DecoderSource(_plan(cls, version))
-        found = _decoders[cls, version] = _compiled(cls, "decode", grown)
+        grown = DecoderSource(_plan(cls, version), bounded=bounded)
+        found = known[cls, version] = _compiled(cls, "decode", grown)
     return found
 
 
@@ -124,6 +126,7 @@ def _compiled(cls: type[Message], name: str, grown: DecoderSource | EncoderSourc
 
 
 _HELPERS: tuple[Callable[..., Any], ...] = (
+    primitives.check_tag_count,
     primitives.check_uuid,
     primitives.fixed_array,
     primitives.long_length,
@@ -134,6 +137,7 @@ _HELPERS: tuple[Callable[..., Any], ...] = (
     primitives.read_unsigned_varint,
     primitives.refuse_count,
     primitives.refuse_field,
+    primitives.refuse_memory,
     primitives.refuse_null,
     primitives.refuse_tags,
     primitives.tag_section,

@@ -5,12 +5,23 @@ that follows them; structs are read in line; nothing is looked up by field while
 safe. A count is checked against the bytes that remain before its loop starts. A slice past the end is not
 checked where it is taken, because it cannot be longer than the input: the reads after it fail, or the one
 comparison at the end does.
+
+An empty text takes one byte on the wire and fifty in memory. Where the sender is not trusted and the frame is
+large, the `bounded` form is used: it counts what the objects will take before it makes them, and refuses a
+message that would take far more than its frame.
 """
 
 from __future__ import annotations
 
 from ottla.wire.schema import Field
 from ottla.wire.source import LETTER_BYTES, LETTERS, SHORT_ARRAY, Plan, Source
+
+ROOM_BYTES = 32 * 1024 * 1024
+"""What the objects of a bounded message may take beside as much as its frame has."""
+TAG_MEMORY = 170
+"""What an unknown tagged field takes: a number, its bytes and a place in a dictionary."""
+TEXT_GROWTH = 4
+"""A text with one rare letter takes four bytes for each of its letters."""
 
 
 class DecoderSource:
@@ -20,8 +31,9 @@ class DecoderSource:
     addition of their own. `run` holds the neighbours of fixed size that are not read yet.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, bounded: bool = False) -> None:
         self.plan = plan
+        self.bounded = bounded
         self.source = Source(depth=2)
         self.ahead = 0
         self.run: list[tuple[str, str]] = []
@@ -31,6 +43,8 @@ class DecoderSource:
     def text(self) -> str:
         """The whole function."""
         head = ["def decode(buffer, p):", "    try:", "        size = len(buffer)"]
+        if self.bounded:
+            head.append(f"        room = {ROOM_BYTES} + size")
         if self.plan.has_records():
             head.append("        view = memoryview(buffer)")
         self.source.add("m = new(outer)")
@@ -104,6 +118,8 @@ class DecoderSource:
                 self._tags(tagged, target, count)
             else:
                 self.source.add(f"{target}.unknown_tagged_fields, p = read_unknown_tags(buffer, p, {count})")
+                if self.bounded:
+                    self._take(f"{TAG_MEMORY} * len({target}.unknown_tagged_fields)")
 
     def _default(self, member: Field, target: str) -> None:
         literal = member.default_literal
@@ -123,6 +139,7 @@ class DecoderSource:
         with source.block(f"if {count} > 127:"):
             source.add(f"{count}, x = long_varint(buffer, p, {count})")
             source.add("p += x")
+            source.add(f"check_tag_count({count})")
         with source.block(f"for _ in range({count}):"):
             tag = source.name("t")
             source.add(f"{tag}, p = read_unsigned_varint(buffer, p)")
@@ -136,6 +153,8 @@ class DecoderSource:
             with source.block("else:"):
                 with source.block(f"if {target}.unknown_tagged_fields is None:"):
                     source.add(f"{target}.unknown_tagged_fields = {{}}")
+                if self.bounded:
+                    self._take(str(TAG_MEMORY))
                 source.add(f"{target}.unknown_tagged_fields[{tag}] = bytes(buffer[p : p + n])")
                 source.add("p += n")
 
@@ -204,6 +223,8 @@ class DecoderSource:
         start = self._at()
         self.source.add(f"e = p + {count}{sign}")
         if member.type == "string":
+            if self.bounded:
+                self._take(f"{TEXT_GROWTH} * (e - p)")
             self.source.add(f'{target} = str(buffer[{start} : e], "utf-8")')
         elif member.type == "bytes":
             self.source.add(f"{target} = bytes(buffer[{start} : e])")
@@ -237,6 +258,8 @@ class DecoderSource:
         least = self.plan.element_bytes_min(member)
         with source.block(f"if {count}{f' * {least}' if least > 1 else ''} > size - p:"):
             source.add(f'refuse_count("{member.name}", {count}, size - p)')
+        if self.bounded:
+            self._take(f"{count} * {8 + self.plan.element_memory(member)}")
         if member.type == "uuid":
             source.add(f"e = p + {count} * 16")
             source.add(f"{target} = [bytes(buffer[i : i + 16]) for i in range(p, e, 16)]")
@@ -261,6 +284,12 @@ class DecoderSource:
                     self._sequence(member, item, False)
                     source.add(f"{items}.append({item})")
                 self._settle()
+
+    def _take(self, memory: str) -> None:
+        """Count memory that is about to be taken."""
+        self.source.add(f"room -= {memory}")
+        with self.source.block("if room < 0:"):
+            self.source.add("refuse_memory(size)")
 
 
 def short_unpackers(letter: str) -> str:

@@ -15,6 +15,7 @@ from ottla.wire.errors import MalformedMessage, UnencodableMessage, UnsupportedV
 from ottla.wire.message import Buffer
 
 TEXT_BYTES_MAX: Final = 0x7FFF
+TAGS_MAX: Final = 1000
 _INT32_MAX: Final = 0x7FFFFFFF
 
 _LAYOUTS: dict[str, Layout] = {}
@@ -84,11 +85,16 @@ def refuse_count(name: str, count: int, remaining: int) -> NoReturn:
     )
 
 
+def refuse_memory(size: int) -> NoReturn:
+    raise MalformedMessage(f"Its {size} bytes have more small parts than there is memory for.")
+
+
 def read_unknown_tags(buffer: Buffer, position: int, count: int) -> tuple[dict[int, bytes], int]:
     """All tagged fields of a struct that declares none: (bytes by tag, position after them)."""
     if count > 127:
         count, more = long_varint(buffer, position, count)
         position += more
+        check_tag_count(count)
     found: dict[int, bytes] = {}
     for _ in range(count):
         tag, position = read_unsigned_varint(buffer, position)
@@ -97,6 +103,12 @@ def read_unknown_tags(buffer: Buffer, position: int, count: int) -> tuple[dict[i
         found[tag] = bytes(buffer[position:end])
         position = end
     return found, position
+
+
+def check_tag_count(count: int) -> None:
+    """Refuse more tagged fields than any struct will ever have: each costs a look, known or not."""
+    if count > TAGS_MAX:
+        raise MalformedMessage(f"A struct says that it has {count} tagged fields, over {TAGS_MAX}.")
 
 
 def read_fixed_array(buffer: Buffer, position: int, count: int, letter: str) -> list[int]:

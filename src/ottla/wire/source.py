@@ -26,6 +26,10 @@ SHORT_ARRAY = 8
 
 LETTER_BYTES = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}
 
+_NUMBER_MEMORY, _LIST_MEMORY, _OBJECT_MEMORY = 32, 72, 48
+_MEMORY = {"bool": 0, "int8": 0, "string": 52, "bytes": 36, "records": 184, "uuid": 52}
+"""Bytes that CPython takes for a value, at its smallest; what is not here is a number."""
+
 
 @dataclass(slots=True)
 class Source:
@@ -122,6 +126,17 @@ class Plan:
         if self.is_compact(member):
             return 1
         return 2 if member.type == "string" else 4
+
+    def element_memory(self, member: Field) -> int:
+        """About the bytes that an element of an array takes as Python objects, all texts and arrays empty."""
+        if member.is_struct:
+            return _OBJECT_MEMORY + sum(8 + self._member_memory(part) for part in self.members(member.type))
+        return _MEMORY.get(member.type, _NUMBER_MEMORY)
+
+    def _member_memory(self, member: Field) -> int:
+        if not self.is_present(member):
+            return _LIST_MEMORY if member.is_array else 0  # its default
+        return _LIST_MEMORY if member.is_array else self.element_memory(member)
 
     def differs(self, member: Field, value: str) -> str:
         """An expression that is true when a value is not the field's default."""

@@ -1,0 +1,43 @@
+"""The bounded form of a decoder reads what the plain one reads, and stops before its objects are too many."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.wire.instances import CLASS_VERSIONS, Instances
+
+from ottla.wire import codec
+from ottla.wire.decoder import ROOM_BYTES
+from ottla.wire.errors import MalformedMessage
+from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.primitives import TAGS_MAX
+
+
+def test_every_version_of_every_message_is_read_alike_in_both_forms() -> None:
+    for cls, version in CLASS_VERSIONS:
+        encoded = codec.encode(Instances(("bounded", cls.NAME, version)).message(cls, version), version)
+        plain = codec.decoder(cls, version)(encoded, 0)
+        assert codec.decoder(cls, version, bounded=True)(encoded, 0) == plain, (cls.NAME, version)
+
+
+def _metadata_request(topics: int) -> bytes:
+    named = MetadataRequest.MetadataRequestTopic(name="a")
+    return codec.encode(MetadataRequest(topics=[named] * topics), 9)
+
+
+def test_as_many_parts_as_there_is_room_for_are_read_and_more_are_refused() -> None:
+    decode = codec.decoder(MetadataRequest, 9, bounded=True)
+    few = ROOM_BYTES // 300
+    message, _ = decode(_metadata_request(few), 0)
+    assert len(message.topics or ()) == few
+    with pytest.raises(MalformedMessage, match="more small parts than there is memory for"):
+        decode(_metadata_request(ROOM_BYTES // 100), 0)
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_struct_has_a_thousand_unknown_tagged_fields_at_most(bounded: bool) -> None:
+    decode = codec.decoder(MetadataRequest, 9, bounded=bounded)
+    most = MetadataRequest(topics=None, unknown_tagged_fields=dict.fromkeys(range(TAGS_MAX), b""))
+    assert decode(codec.encode(most, 9), 0)[0] == most
+    more = MetadataRequest(topics=None, unknown_tagged_fields=dict.fromkeys(range(TAGS_MAX + 1), b""))
+    with pytest.raises(MalformedMessage, match="1001 tagged fields"):
+        decode(codec.encode(more, 9), 0)

@@ -12,7 +12,7 @@ from ottla.cli.output import Cell, Styled, clean, count_text, emit, is_terminal,
 from ottla.cli.session import Session, session_of
 
 if TYPE_CHECKING:
-    from ottla.cli.moves.progress import Moving, Standing
+    from ottla.cli.moves.progress import Moving
     from ottla.cli.moves.proposals import Plan
     from ottla.client.values import TopicPartition
 
@@ -20,7 +20,7 @@ app = typer.Typer(help="Move replicas between brokers.", no_args_is_help=True)
 
 TopicsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TOPIC...", help="Topics by name or pattern: orders-*.", show_default=False),
+    typer.Argument(metavar="TOPIC", help="Topics by name or pattern: orders-*.", show_default=False),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All topics, internal ones too.")]
 ToOption = Annotated[
@@ -48,6 +48,7 @@ ThrottleOption = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 _NOTHING = "Nothing is being moved."
+_NOTHING_LEFT = "All is moved."
 _CLEARED = " The throttle is taken away."
 
 
@@ -105,7 +106,7 @@ def _show_plan(session: Session, found: Plan) -> None:
     print()
     copied = size_text(facts["copied_bytes"])
     print(
-        f"{count_text(len(found.after), 'partition')} change,"
+        f"{count_text(len(found.after), 'partition')} {'changes' if len(found.after) == 1 else 'change'},"
         f" {count_text(facts['replicas_added'], 'replica')} will be copied ({copied})."
     )
 
@@ -165,10 +166,10 @@ def start(
             return
         tell(session, f"{count_text(len(found.after), 'partition')} started to move.")
         if stays:
-            standing = watch(session, admin)
+            watch(session, admin)
             if rate is not None:
                 clear_throttles(admin, {place.topic for place in found.after})
-            _tell_end(session, standing, cleared=rate is not None)
+            tell(session, f"{_NOTHING_LEFT}{'' if rate is None else _CLEARED}")
         elif not session.is_structured:
             print("See how far it is with: ottla reassign status")
             if rate is not None:
@@ -202,18 +203,13 @@ def status(
         emit(session, _status_facts(moving, limits))
         return
     if standing is not None:
-        _tell_end(session, standing)
+        tell(session, _NOTHING_LEFT if standing.partitions else _NOTHING)
     else:
         _show_status(session, moving)
     if limits and not moving:
         print(
             f"Brokers {_commas(limits)} still have a throttle. Take it away with: ottla reassign throttle off"
         )
-
-
-def _tell_end(session: Session, standing: Standing, *, cleared: bool = False) -> None:
-    done = f"{count_text(standing.partitions, 'partition')} moved." if standing.partitions else _NOTHING
-    tell(session, f"{done}{_CLEARED if cleared else ''}")
 
 
 def _show_status(session: Session, moving: Mapping[TopicPartition, Moving]) -> None:

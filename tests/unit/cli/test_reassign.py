@@ -19,6 +19,7 @@ from ottla.testing import Cluster
 from ottla.wire.messages.metadata import MetadataRequest
 
 SECONDS_MAX = 120
+_BROKERS = [["1", "3", "1"], ["2", "0", "1"], ["3", "0", "1"]]
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +108,8 @@ def test_a_plan_is_shown_saved_and_carried_out(
         ["spread", "1", "1", "3"],
     ]
     assert "2 partitions change, 2 replicas will be copied" in shown
+    brokers = [line.split() for line in shown.splitlines()[4:8]]
+    assert brokers == [["BROKER", "REPLICAS", "BEFORE", "REPLICAS", "AFTER"], *_BROKERS]
     assert replicas(cluster.port(1), "spread") == [[1], [1], [1]], "a plan moves nothing"
     assert "say --yes" in ottla.run("start", "--file", str(plan), code=2)
     told = ottla.run("start", "--file", str(plan), "--yes", "--wait")
@@ -150,7 +153,7 @@ def test_a_throttled_move_is_seen_and_cancelled(cluster: Cluster, admin: Admin, 
     wait_for(cluster, "large", [[1]])
     assert "Nothing is being moved." in ottla.run("cancel", "--yes")
     told = ottla.run("start", "large", "-r", "2", "--to", "1,2", "--throttle", "50MB", "--yes", "--wait")
-    assert "The throttle is taken away." in told
+    assert "All is moved. The throttle is taken away." in told
     wait_for(cluster, "large", [[1, 2]])
     wait_until(lambda: throttles() == {}, "the limits to be gone again", seconds_max=SECONDS_MAX)
     wait_until(

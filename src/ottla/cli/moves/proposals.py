@@ -24,6 +24,8 @@ class Plan:
     before: Rows
     after: Rows
     sizes: Mapping[TopicPartition, int]
+    others: Rows
+    """The partitions that were looked at and stay as they are."""
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -54,9 +56,10 @@ class Plan:
         }
 
     def loads(self) -> list[tuple[int, int, int]]:
-        """Broker, and how many of these replicas it has before and after."""
-        before = Counter(broker for row in self.before.values() for broker in row)
-        after = Counter(broker for row in self.after.values() for broker in row)
+        """Broker, and how many replicas of the partitions that were looked at it has before and after."""
+        stays = Counter(broker for row in self.others.values() for broker in row)
+        before = stays + Counter(broker for row in self.before.values() for broker in row)
+        after = stays + Counter(broker for row in self.after.values() for broker in row)
         return [(broker, before[broker], after[broker]) for broker in sorted({*before, *after})]
 
 
@@ -104,7 +107,12 @@ def planned(
     except CannotPlan as error:
         raise Problem(f"{error} Ask for fewer replicas, or name more brokers.") from error
     changed = {place: row for place, row in after.items() if row != chosen[place]}
-    return Plan({place: chosen[place] for place in changed}, changed, sizes)
+    return _plan(current, changed, sizes)
+
+
+def _plan(current: Rows, changed: Rows, sizes: Mapping[TopicPartition, int]) -> Plan:
+    others = {place: row for place, row in current.items() if place not in changed}
+    return Plan({place: current[place] for place in changed}, changed, sizes, others)
 
 
 def _topics(admin: Admin, names: Sequence[str]) -> dict[str, TopicDescription]:
@@ -189,7 +197,7 @@ def plan_of_file(admin: Admin, path: str) -> Plan:
                 f"{path}: there is no broker {missing[0]}. The brokers are {commas(sorted(nodes))}."
             )
     changed = {place: row for place, row in plan.replicas.items() if row != current[place]}
-    return Plan({place: current[place] for place in changed}, changed, _sizes(admin, described))
+    return _plan(current, changed, _sizes(admin, described))
 
 
 def write_plan(path: str, rows: Rows) -> None:

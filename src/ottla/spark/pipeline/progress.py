@@ -1,0 +1,76 @@
+"""What Spark reports of a query -> a line for people and programs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One query, after a batch. Rates are rows a second, lag is records that are there and not read yet."""
+
+    sink: str
+    state: str
+    batch: int | None = None
+    rows: int = 0
+    rows_total: int = 0
+    input_rate: float = 0.0
+    processed_rate: float = 0.0
+    lag: int | None = None
+    batch_ms: int | None = None
+    state_rows: int = 0
+    state_bytes: int = 0
+    late_rows: int = 0
+    restarts: int = 0
+    error: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def offsets_of(told: Any) -> dict[str, dict[str, int]]:
+    """Offsets by topic and partition; empty where a source has others."""
+    if not isinstance(told, Mapping):
+        return {}
+    return {
+        topic: {str(partition): int(offset) for partition, offset in each.items()}
+        for topic, each in told.items()
+        if not topic.startswith("#") and isinstance(each, Mapping)
+    }
+
+
+def lag_of(sources: list[Mapping[str, Any]]) -> int | None:
+    """Records between where the batch ended and what was there; None where no source tells."""
+    total = None
+    for source in sources:
+        end, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
+        for topic, partitions in latest.items():
+            for partition, offset in partitions.items():
+                behind = offset - end.get(topic, {}).get(partition, 0)
+                total = (total or 0) + max(0, behind)
+    return total
+
+
+def progress_of(sink: str, told: Mapping[str, Any], *, rows_before: int, restarts: int) -> Progress:
+    """The line of one report of Spark's."""
+    states = told.get("stateOperators") or []
+    rows = int(told.get("numInputRows") or 0)
+    return Progress(
+        sink=sink,
+        state="running",
+        batch=int(told["batchId"]),
+        rows=rows,
+        rows_total=rows_before + rows,
+        input_rate=float(told.get("inputRowsPerSecond") or 0.0),
+        processed_rate=float(told.get("processedRowsPerSecond") or 0.0),
+        lag=lag_of(list(told.get("sources") or [])),
+        batch_ms=int(
+            (told.get("durationMs") or {}).get("triggerExecution") or told.get("batchDuration") or 0
+        ),
+        state_rows=sum(int(one.get("numRowsTotal") or 0) for one in states),
+        state_bytes=sum(int(one.get("memoryUsedBytes") or 0) for one in states),
+        late_rows=sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in states),
+        restarts=restarts,
+    )

@@ -1,0 +1,267 @@
+"""A pipeline that runs: a query for each sink, what they report, and their restarts.
+
+Rule: a query goes on from its checkpoint, whoever ended it. One that fails is started again, as the restart
+policy says, while the others go on; once its attempts are used up all are stopped and the reason is told.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.pipeline.build import Builder, Output, columns_for_topic
+from ottla.spark.pipeline.model import (
+    ConsoleTarget,
+    DatabaseTarget,
+    Delivery,
+    FileTarget,
+    IcebergTarget,
+    Pipeline,
+    Sink,
+    TopicTarget,
+)
+from ottla.spark.pipeline.progress import Progress, progress_of
+from ottla.spark.tables import (
+    DeltaTable,
+    IcebergTable,
+    ParquetTable,
+    PostgresTable,
+    SqliteTable,
+    TableSink,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+PAUSE_SECONDS = 0.25
+
+
+class QueryFailed(RuntimeError):
+    """A query ended more often than the restart policy allows; the message tells why."""
+
+
+def table_of(pipeline: Pipeline, sink: Sink) -> TableSink | None:
+    """The table that a sink writes; None where it is no table."""
+    query = f"{pipeline.name}.{sink.name}"
+    match sink.target:
+        case FileTarget(kind="parquet") as to:
+            return ParquetTable(
+                query=query,
+                path=to.path,
+                partition_by=to.partition_by,
+                files=to.files,
+                compact_batches=to.compact_batches,
+            )
+        case FileTarget() as to:
+            return DeltaTable(
+                query=query, path=to.path, partition_by=to.partition_by, optimize_batches=to.compact_batches
+            )
+        case IcebergTarget() as to:
+            return IcebergTable(query=query, table=to.table, catalog=to.catalog, catalog_name=to.catalog_name)
+        case DatabaseTarget(kind="postgres") as to:
+            return PostgresTable(
+                query=query, connection=to.address, table=to.table, key=to.key, version=to.version
+            )
+        case DatabaseTarget() as to:
+            return SqliteTable(
+                query=query, database=to.address, table=to.table, key=to.key, version=to.version
+            )
+        case _:
+            return None
+
+
+def transactional_id_of(pipeline: Pipeline, sink: Sink) -> str:
+    """The name of the sink for the brokers."""
+    given = sink.target.transactional_id if isinstance(sink.target, TopicTarget) else None
+    return given or f"{pipeline.name}.{sink.name}"
+
+
+def _writer(pipeline: Pipeline, builder: Builder, output: Output) -> DataStreamWriter:
+    sink = output.sink
+    if isinstance(sink.target, TopicTarget):
+        from ottla.spark.sink import write_stream
+
+        is_exact = sink.target.delivery is Delivery.EXACTLY_ONCE
+        client = dict(builder.client)
+        servers = client.pop("bootstrap.servers")
+        given: dict[str, Any] = {"delivery": sink.target.delivery.replace("_", "-"), **sink.target.options}
+        return write_stream(
+            columns_for_topic(output.frame, sink.target),
+            sink.target.topic,
+            bootstrap_servers=servers,
+            transactional_id=transactional_id_of(pipeline, sink) if is_exact else None,
+            client=client,
+            **given,
+        )
+    table = table_of(pipeline, sink)
+    if table is not None:
+        return _visible(output.frame).writeStream.foreachBatch(table)
+    assert isinstance(sink.target, ConsoleTarget), "There is no other kind."
+    return output.frame.writeStream.format("console").option("numRows", sink.target.rows)
+
+
+def _visible(frame: DataFrame) -> DataFrame:
+    """Without the columns of the record, whose names begin with `_`."""
+    return frame.drop(*(name for name in frame.columns if name.startswith("_")))
+
+
+@dataclass(slots=True)
+class _Running:
+    """A query and what is known of it."""
+
+    output: Output
+    query: StreamingQuery | None
+    shown: Progress
+    batch_seen: tuple[str, int] = ("", -1)  # of which run, which batch
+    attempts: int = 0
+    next_attempt_at: float = 0.0
+    is_done: bool = False
+
+
+class Runner:
+    """Starts the queries and looks after them until all have ended, or `stop` is called."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        builder: Builder,
+        outputs: list[Output],
+        *,
+        once: bool,
+        report: Callable[[Progress], None],
+    ) -> None:
+        self._pipeline, self._builder, self._once, self._report = pipeline, builder, once, report
+        self._running = [_Running(one, None, Progress(one.sink.name, "starting")) for one in outputs]
+        self._is_stopped = False
+
+    @property
+    def shown(self) -> list[Progress]:
+        """The latest of each sink."""
+        return [one.shown for one in self._running]
+
+    def stop(self) -> None:
+        """Have `run` end once the batches that run are done with or given up; Spark repeats those."""
+        self._is_stopped = True
+
+    def run(self, each_round: Callable[[], None] = lambda: None) -> None:
+        """Until everything was read (once), or stopped; QueryFailed when a query cannot go on."""
+        try:
+            for one in self._running:
+                self._start(one)
+            while not self._is_stopped and not all(one.is_done for one in self._running):
+                for one in self._running:
+                    self._look_after(one)
+                each_round()
+                time.sleep(PAUSE_SECONDS)
+        finally:
+            for one in self._running:
+                if one.query is not None and one.query.isActive:
+                    one.query.stop()
+
+    def _start(self, one: _Running) -> None:
+        sink = one.output.sink
+        writer = _writer(self._pipeline, self._builder, one.output).queryName(
+            f"{self._pipeline.name}.{sink.name}"
+        )
+        writer = writer.outputMode(sink.mode.value)
+        writer = writer.option("checkpointLocation", checkpoint_of(self._pipeline, sink.name))
+        if self._once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=sink.trigger or self._pipeline.trigger)
+        try:
+            one.query = writer.start()
+        except Exception as error:  # noqa: BLE001 - whatever Spark raises here is what a query raises later
+            self._failed(one, error)
+            return
+        self._show(one, replace(one.shown, state="running", error=None))
+
+    def _look_after(self, one: _Running) -> None:
+        if one.is_done:
+            return
+        if one.query is None:
+            if time.monotonic() >= one.next_attempt_at:
+                self._start(one)
+            return
+        self._read_progress(one, one.query)
+        if one.query.isActive:
+            return
+        error = one.query.exception()
+        self._read_progress(one, one.query)
+        if error is not None:
+            self._failed(one, error)
+        else:
+            one.is_done = True
+            self._show(one, replace(one.shown, state="done"))
+
+    def _read_progress(self, one: _Running, query: StreamingQuery) -> None:
+        for told in query.recentProgress:
+            report = json.loads(told.json) if hasattr(told, "json") else dict(told)
+            run, batch = str(query.runId), int(report["batchId"])
+            if (run, batch) == one.batch_seen and not report.get("numInputRows"):
+                continue
+            if run == one.batch_seen[0] and batch <= one.batch_seen[1]:
+                continue
+            one.batch_seen = (run, batch)
+            one.attempts = 0
+            restarts = one.shown.restarts
+            self._show(
+                one,
+                progress_of(one.shown.sink, report, rows_before=one.shown.rows_total, restarts=restarts),
+            )
+
+    def _failed(self, one: _Running, error: Exception) -> None:
+        policy = self._pipeline.restart
+        reason = reason_of(error)
+        one.attempts += 1
+        one.query = None
+        if one.attempts > policy.attempts or is_hopeless(error):
+            self._show(one, replace(one.shown, state="failed", error=reason))
+            raise QueryFailed(f"The sink {one.shown.sink!r} has failed: {reason}") from error
+        one.next_attempt_at = time.monotonic() + policy.delay_of(one.attempts) / 1000
+        self._show(one, replace(one.shown, state="restarting", error=reason, restarts=one.shown.restarts + 1))
+
+    def _show(self, one: _Running, progress: Progress) -> None:
+        one.shown = progress
+        self._report(progress)
+
+
+def checkpoint_of(pipeline: Pipeline, sink: str) -> str:
+    return f"{pipeline.checkpoint.rstrip('/')}/{sink}"
+
+
+_HOPELESS = {"CheckpointChanged", "TableError", "OtherQuery", "Fenced", "MarkerMissing", "OptionError"}
+_BAD_ROW = ("A record of the source", "A row of the step")
+_OURS = ("ottla.", "psycopg.", "sqlite3.", "pyiceberg.")
+_RAISED = "[USER_RAISED_EXCEPTION] "
+
+
+def is_hopeless(error: Exception) -> bool:
+    """Whether another attempt would meet the same: what is wrong is in the data or in the set-up."""
+    name, reason = _named_reason(error)
+    return name in _HOPELESS or reason.startswith(_BAD_ROW)
+
+
+def reason_of(error: Exception) -> str:
+    """The sentence in what Spark tells of a failed query: the innermost Python error, or Spark's own line."""
+    return _named_reason(error)[1]
+
+
+def _named_reason(error: Exception) -> tuple[str, str]:
+    """The class of the error and its sentence. Only lines count that tell an error: plans hold texts, too."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for line in lines:
+        if _RAISED in line and "raise_error(" not in line:
+            return "", line.partition(_RAISED)[2].partition(" SQLSTATE")[0]
+    for line in reversed(lines):
+        head, mark, rest = line.partition(": ")
+        name = head.rpartition(".")[2]
+        if mark and rest and head.startswith(_OURS) and " " not in head and name[:1].isupper():
+            return name, rest
+    own = next((line for line in lines if line.startswith("[")), lines[0] if lines else type(error).__name__)
+    return "", own.partition(" SQLSTATE")[0]

@@ -1,0 +1,142 @@
+"""The Spark that a pipeline runs on: one of its own, a cluster's, or one behind Spark Connect.
+
+Rule: what Spark itself has to say goes into a file, so that the screen shows the pipeline.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.spark.pipeline.model import FileTarget, Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DEFAULTS = {
+    "spark.log.level": "WARN",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": str(max(2, min(8, os.cpu_count() or 2))),
+}
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+class RemoteMissing(RuntimeError):
+    """Spark Connect cannot be used; the message says what to install."""
+
+
+def settings_of(pipeline: Pipeline, master: str | None, packed: Path | None) -> dict[str, str]:
+    """Spark's settings: ours, over them what the pipeline needs, over them what it asks for."""
+    chosen = dict(_DEFAULTS)
+    if master is None or master.startswith("local"):
+        chosen |= _LOCAL
+    if any(isinstance(sink.target, FileTarget) and sink.target.kind == "delta" for sink in pipeline.sinks):
+        from ottla.spark.tables.delta import PACKAGE
+
+        chosen |= _DELTA
+        if "spark.jars" not in pipeline.spark:
+            chosen["spark.jars.packages"] = PACKAGE
+    if packed is not None:
+        from ottla.spark.pipeline.ship import settings
+
+        chosen |= settings(packed)
+    return chosen | dict(pipeline.spark)
+
+
+def open_session(
+    pipeline: Pipeline, *, master: str | None, remote: str | None, log_file: Path | None
+) -> SparkSession:
+    """The session, with the format "ottla" known to it."""
+    import ottla.spark
+
+    _quiet()
+    if remote is not None:
+        return _remote(remote, pipeline)
+    packed = None
+    if master is not None and not (master.startswith("local[") or master == "local"):
+        from ottla.spark.pipeline.ship import archive
+
+        packed = archive(Path.home() / ".cache" / "ottla")
+    chosen = settings_of(pipeline, master, packed)
+    if packed is None:
+        _workers_find_us()
+    with _errors_to(log_file):
+        return ottla.spark.session(
+            pipeline.name,
+            master or "local[*]",
+            **{name.replace(".", "__"): value for name, value in chosen.items()},
+        )
+
+
+def _remote(address: str, pipeline: Pipeline) -> SparkSession:
+    """Its server has Ottla installed: what executors run is found there by name."""
+    import ottla.spark
+
+    try:
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.remote(address)
+        for name, value in pipeline.spark.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+    except ImportError as error:
+        raise RemoteMissing(
+            f"--remote needs Spark Connect's client: `pip install 'pyspark[connect]'` ({error})."
+        ) from error
+    return ottla.spark.enable(session)
+
+
+def _workers_find_us() -> None:
+    """Spark's own Python processes import this package from where this one did."""
+    source = str(Path(__file__).parents[3])
+    before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if source not in before:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, *before]))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _quiet() -> None:
+    """Errors of analysis are told by us; Spark would log each of them as a page of JSON."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+
+
+@contextmanager
+def _errors_to(log_file: Path | None) -> Iterator[None]:
+    """Have the JVM that is started within write its errors to a file."""
+    if log_file is None:
+        yield
+        return
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    ours = os.dup(2)
+    with open(log_file, "ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def client_properties(settings: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Bootstrap servers, and the other properties of a client."""
+    others = {name: value for name, value in settings.items() if name != "bootstrap.servers"}
+    return settings["bootstrap.servers"], others

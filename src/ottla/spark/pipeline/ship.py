@@ -1,0 +1,51 @@
+"""What executors need, as one archive: this package and what it imports, compiled parts included.
+
+Executors of a cluster are other processes on other machines, which have Spark and perhaps nothing else. Rule:
+the archive is named by its content, so that the same one is made and sent once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGES = ("ottla", "pyspark_ottla", "cramjam", "fastcrc", "isal")
+_SKIP = ("__pycache__", "testing")
+_NAMES_NOT = (".c", ".pyc", ".pxd")
+
+
+def archive(directory: Path) -> Path:
+    """The archive, made in a directory unless it is there."""
+    files = sorted(_files())
+    digest = hashlib.sha256()
+    for name, path in files:
+        stat = path.stat()
+        digest.update(f"{name}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
+    directory.mkdir(parents=True, exist_ok=True)
+    target = directory / f"ottla-{digest.hexdigest()[:16]}.zip"
+    if not target.exists():
+        new = target.with_suffix(".new")
+        with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for name, path in files:
+                zipped.write(path, name)
+        new.replace(target)
+    return target
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    for package in PACKAGES:
+        spec = importlib.util.find_spec(package)
+        for root in (spec.submodule_search_locations or []) if spec is not None else []:
+            base = Path(root)
+            for path in base.rglob("*"):
+                relative = path.relative_to(base)
+                if path.is_file() and path.suffix not in _NAMES_NOT and not set(relative.parts) & set(_SKIP):
+                    yield f"{package}/{relative}", path
+
+
+def settings(packed: Path) -> dict[str, str]:
+    """Spark's settings that have executors unpack the archive and import from it."""
+    return {"spark.archives": f"{packed}#ottla_packages", "spark.executorEnv.PYTHONPATH": "./ottla_packages"}

@@ -173,17 +173,17 @@ class Engine(Settling):
                 if view is not None and isinstance(error, TimedOut):
                     raise self._no_topic(name, partition, view, timeout_ms) from error
                 raise TimedOut(
-                    f"No metadata of {name} came within max.block.ms ({timeout_ms:g} ms): {error}"
+                    f"No metadata of {name} came within max.block.ms ({timeout_ms:.0f} ms): {error}"
                 ) from error
 
     def _no_topic(self, name: str, partition: int, view: TopicView | None, timeout_ms: float) -> ClientError:
         if view is not None and view.partitions:
             return TimedOut(
                 f"{name} has {len(view.partitions)} partitions, and no partition {partition} after "
-                f"max.block.ms ({timeout_ms:g} ms)."
+                f"max.block.ms ({timeout_ms:.0f} ms)."
             )
         reason = f" ({view.error.name})" if view is not None and view.error is not None else ""
-        return TimedOut(f"The topic {name} is not there{reason} after max.block.ms ({timeout_ms:g} ms).")
+        return TimedOut(f"The topic {name} is not there{reason} after max.block.ms ({timeout_ms:.0f} ms).")
 
     def _queues(self, name: str, view: TopicView) -> TopicQueues:
         found: TopicQueues | None = self.accumulator.topics.get(name)

@@ -194,11 +194,11 @@ def _work(options: Options) -> int:
             raise
         print(f"Error while executing ACL command: {error}")
         return 1
-    except OSError as error:
-        print(f"Error while executing ACL command: {error.filename}: {error.strerror}")
-        return 1
     except (Failure, KafkaError, ClientError) as error:
         print(f"Error while executing ACL command: {text_of(error)}")
+        return 1
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        print(f"Error while executing ACL command: {error.filename}: {error.strerror}")
         return 1
     return 0
 

@@ -6,6 +6,7 @@ Options, lines and exit codes are those of Kafka's tool.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -151,3 +152,7 @@ def _list(admin: Admin, options: Options) -> None:
 
 
 _RUN = {"alter": _alter, "delete": _delete, "describe": _describe, "list": _list}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

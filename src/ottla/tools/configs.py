@@ -7,6 +7,7 @@ Options, lines and exit codes are those of Kafka's tool. Every failure is a line
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -467,3 +468,7 @@ def _describe_credentials(admin: Admin, names: Sequence[str]) -> None:
             f"{one.mechanism.name.replace('_', '-')}=iterations={one.iterations}" for one in outcome
         )
         print(f"SCRAM credential configs for user-principal '{user}' are {told}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

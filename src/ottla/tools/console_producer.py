@@ -198,3 +198,7 @@ def _lines() -> Iterator[str]:
             yield line.removesuffix("\n")
     finally:
         lines.detach()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -525,3 +525,7 @@ _RUN = {
     "reset-offsets": _reset,
     "delete-offsets": _delete_offsets,
 }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

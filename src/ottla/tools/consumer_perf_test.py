@@ -225,3 +225,7 @@ def _date(moment_ms: int, written: str) -> str:
         return text[-2:] if found[0] == "yy" else text
 
     return re.sub(r"'[^']*'|y+|M+|d+|H+|m+|s+|S+", shown, written)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ottla.tools.arguments import OptionParser, Options
 from ottla.tools.connecting import open_admin
+from ottla.tools.java import text_of
 from ottla.tools.partition_files import duplicates, entries_of, field, name_of, place_of, read_object
 from ottla.tools.running import Failure, run
 
@@ -50,8 +51,7 @@ def _delete(options: Options) -> int:
         for place, offset in results.succeeded.items():
             print(f"partition: {name_of(place)}\tlow_watermark: {offset}")
         for place, error in results.failed.items():
-            name = f"org.apache.kafka.common.errors.{type(error).__name__}Exception"
-            print(f"partition: {name_of(place)}\terror: {name}: {error}")
+            print(f"partition: {name_of(place)}\terror: {text_of(error)}")
     return 0
 
 

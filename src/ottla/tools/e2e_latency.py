@@ -188,3 +188,7 @@ def _compare(records: list[Any], key: bytes, value: bytes, headers: list[tuple[s
         raise Failure(f"The message headers read {found.headers} did not match those sent {headers}")
     if len(records) != 1:
         raise Failure(f"Only one result was expected during this test. We found [{len(records)}]")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -161,3 +161,7 @@ def _partitions(admin: Admin, allows: _Allows, *, include_internal: bool) -> lis
         for one in found.partitions
         if allows(topic, one.partition)
     ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

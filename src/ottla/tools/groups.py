@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from ottla.client.admin.groups import GroupListing
 
 _TYPES = ("classic", "consumer", "share", "streams")
-_TIMEOUT_MS = 30_000
 _WIDTH = 20
 
 
@@ -45,7 +45,7 @@ def _work(options: Options) -> int:
         servers=options.value("bootstrap-server"), config=options.value("command-config")
     ) as admin:
         try:
-            listed = {one.group_id: one for one in admin.list_groups(timeout_ms=_TIMEOUT_MS)}
+            listed = {one.group_id: one for one in admin.list_groups()}
         except (KafkaError, ClientError) as error:
             print(f"Error while executing groups command : {message_of(error)}")
             return 1
@@ -83,3 +83,7 @@ def _show(groups: Sequence[GroupListing]) -> None:
     print(" ".join(f"{cell:<{width}}" for cell in ("GROUP", "TYPE", "PROTOCOL")))
     for row in rows:
         print("".join(f"{cell:<{width}} " for cell in row))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

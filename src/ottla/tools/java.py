@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from decimal import Decimal
 from typing import TypeVar
 
+from ottla.client.errors import TimedOut
 from ottla.wire.errors import ErrorCode, KafkaError
 
 K = TypeVar("K", bound=Hashable)
@@ -75,6 +76,7 @@ def double_text(value: float) -> str:
 
 _CLASSES = {
     ErrorCode.NON_EMPTY_GROUP: "GroupNotEmptyException",
+    ErrorCode.REQUEST_TIMED_OUT: "TimeoutException",
     ErrorCode.TOPIC_ALREADY_EXISTS: "TopicExistsException",
 }
 _TEXTS = {
@@ -102,6 +104,8 @@ def message_of(error: BaseException) -> str:
 
 def text_of(error: BaseException) -> str:
     """An exception as Java prints it: its class and its message."""
+    if isinstance(error, TimedOut):
+        return f"org.apache.kafka.common.errors.TimeoutException: {error}"
     if not isinstance(error, KafkaError):
         return message_of(error)
     name = "".join(word.capitalize() for word in error.code.name.removesuffix("_EXCEPTION").split("_"))

@@ -285,3 +285,7 @@ class _Window:
             f"{self._total_ms / self.count:.1f} ms avg latency, {float(self._max_ms):.1f} ms max latency.",
             flush=True,
         )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -406,3 +406,7 @@ def _ids(nodes: Sequence[Node] | None) -> str:
 
 
 _RUN = {"list": _list, "describe": _describe, "create": _create, "alter": _alter, "delete": _delete}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,6 +6,7 @@ Subcommands, tables and exit codes are those of Kafka's tool.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -95,7 +96,9 @@ def _open(options: argparse.Namespace) -> Admin:
 
 
 def _failed(what: str, error: Exception) -> Failure:
-    return Failure(f"{what}: {java.message_of(error)}. Enable debug logging for additional detail.")
+    return Failure(
+        f"{what}: {java.message_of(error).removesuffix('.')}. Enable debug logging for additional detail."
+    )
 
 
 def _print(header: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
@@ -389,3 +392,7 @@ def _is_under_way(
 
 def _batches(items: list[T]) -> list[list[T]]:
     return [items[start : start + _BATCH] for start in range(0, len(items), _BATCH)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -160,3 +160,7 @@ class _Reading:
             tell("offsets_committed", offsets=told, error=str(error), success=False)
         else:
             tell("offsets_committed", offsets=told, success=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -133,3 +133,7 @@ class _Sending:
             producer.send(topic, value, key, timestamp=time_ms, on_delivery=heard)
         except (ClientError, KafkaError) as error:
             failed(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Options of old times: one line says what stands in their place."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+ONCE_ASKED_ZOOKEEPER = [
+    "acls",
+    "configs",
+    "console_consumer",
+    "consumer_groups",
+    "consumer_perf_test",
+    "preferred_replica_election",
+    "reassign_partitions",
+    "topics",
+]
+
+
+@pytest.mark.parametrize("tool", ONCE_ASKED_ZOOKEEPER)
+@pytest.mark.parametrize("form", [["--zookeeper", "localhost:2181"], ["--zookeeper=localhost:2181"]])
+def test_zookeeper_is_refused_in_one_line(
+    tool: str, form: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert import_module(f"ottla.tools.{tool}").main([*form, "--list"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
+        "zookeeper is not a recognized option: there is no ZooKeeper any more, give --bootstrap-server"
+        " host:port of a broker.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "option", "told"),
+    [
+        ("topics", "--broker-list=localhost:9092", "give --bootstrap-server host:port."),
+        ("configs", "--broker-list=localhost:9092", "give --bootstrap-server host:port."),
+        ("consumer_groups", "--broker-list=localhost:9092", "give --bootstrap-server host:port."),
+        ("console_consumer", "--whitelist=a.*", "give --include with the pattern."),
+        ("console_consumer", "--new-consumer", "leave it out, there is no other consumer."),
+        ("consumer_groups", "--new-consumer", "leave it out, there is no other consumer."),
+        ("console_producer", "--new-producer", "leave it out, there is no other producer."),
+        ("acls", "--authorizer-properties=zookeeper.connect=localhost:2181", "the controllers keep"),
+    ],
+)
+def test_what_was_dropped_names_its_new_form(
+    tool: str, option: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert import_module(f"ottla.tools.{tool}").main([option]) == 1
+    printed = capsys.readouterr()
+    name = option.lstrip("-").partition("=")[0]
+    assert printed.err.startswith(f"{name} is not a recognized option: {told}")
+    assert len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("tool", ["console_producer", "consumer_perf_test", "get_offsets"])
+def test_brokers_may_still_be_called_a_list(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert import_module(f"ottla.tools.{tool}").main(["--broker-list", "localhost:9092", "--nothing"]) == 1
+    assert capsys.readouterr().err.startswith("nothing is not a recognized option")

@@ -1,9 +1,10 @@
 """The processes on this machine that are Ottla nodes, known by their command lines.
 
-A node is a Python process whose program is `kafka-server-start`, `kafka-run-class kafka.Kafka`, `ottla serve`
-or a child of `ottla cluster up`. The words are compared one by one, so that an editor or a search that merely
-names such a program is never taken for one. A process is signalled through a handle that is opened before it
-is looked at again: a number that was given to another process in the meantime harms nobody.
+A node is a Python process whose program is `kafka-server-start`, `kafka-run-class kafka.Kafka`, `ottla
+serve`, `ottla start` for one node, or a child of `ottla cluster up`. The words are compared one by one, so
+that an editor or a search that merely names such a program is never taken for one. A process is signalled
+through a handle that is opened before it is looked at again: a number that was given to another process in
+the meantime harms nobody.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class NodeProcess:
     words: tuple[str, ...]
     """What its program was given: a file and settings."""
     is_serve: bool
-    """Whether the words are those of `ottla serve`."""
+    """Whether the words are those of `ottla serve` or `ottla start`, which need no file."""
     directory: str
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -129,7 +130,7 @@ def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
 
 
 def words_of_node(words: Sequence[str]) -> tuple[tuple[str, ...], bool] | None:
-    """What a node was given by a command line, and whether by `ottla serve`; None if it runs no node."""
+    """What a node was given by a command line, and whether that needs no file; None if it runs no node."""
     program = program_of(words)
     if program is None:
         return None
@@ -147,7 +148,7 @@ def words_of_node(words: Sequence[str]) -> tuple[tuple[str, ...], bool] | None:
     if module == _COMMAND:
         while rest and rest[0].startswith("-"):
             del rest[: 2 if rest[0] in _COMMAND_FLAGS else 1]
-        return (tuple(rest[1:]), True) if rest[:1] == ["serve"] else None
+        return (tuple(rest[1:]), True) if rest[:1] in (["serve"], ["start"]) else None
     return None
 
 
@@ -160,8 +161,10 @@ def _options(words: Sequence[str], is_serve: bool) -> argparse.Namespace:
     parser = _Parser(add_help=False)
     parser.add_argument("file", nargs="?")
     parser.add_argument("--override", action="append", default=[])
-    parser.add_argument("--data", default=None)
+    parser.add_argument("-d", "--data", default=None)
     parser.add_argument("--port", type=int, default=9092)
+    parser.add_argument("-n", "--nodes", type=int, default=1)
+    parser.add_argument("-v", "--verbose", action="store_true")
     if not is_serve and not words:
         raise ValueError("no file is named")
     return parser.parse_args(list(words))
@@ -171,7 +174,20 @@ def _node(root: Path, pid: int, words: tuple[str, ...]) -> NodeProcess | None:
     found = words_of_node(words)
     if found is None or pid == os.getpid():
         return None
-    return NodeProcess(pid, *found, *_surroundings(root / str(pid)))
+    node = NodeProcess(pid, *found, *_surroundings(root / str(pid)))
+    return None if _is_supervisor(node) else node
+
+
+def _is_supervisor(node: NodeProcess) -> bool:
+    """Whether it runs several nodes, as `ottla start --nodes 3` does: its children are the nodes."""
+    if not node.is_serve:
+        return False
+    try:
+        options = _options(node.words, is_serve=True)
+    except ValueError:
+        return False
+    first = os.path.join(node.directory, options.data or "data", "node-1", "server.properties")
+    return options.nodes > 1 or (options.file is None and os.path.exists(first))
 
 
 def _surroundings(process: Path) -> tuple[str, dict[str, str]]:

@@ -29,6 +29,7 @@ SECONDS_MAX = 120
         ("python -m ottla.cluster.child node-1/server.properties", (("node-1/server.properties",), False)),
         ("/v/bin/python /v/bin/ottla serve --port 0", (("--port", "0"), True)),
         ("python -m ottla.cli -p serve serve", ((), True)),
+        ("python /v/bin/ottla -o json start -d here", (("-d", "here"), True)),
         ("python /v/bin/kafka-server-start -daemon a.properties", None),
         ("python /v/bin/kafka-server-start --help", None),
         ("python /v/bin/kafka-run-class kafka.tools.StorageTool kafka.Kafka", None),
@@ -58,6 +59,8 @@ def test_processes_are_read_with_their_surroundings(tmp_path: Path) -> None:
         (tmp_path / str(pid) / "cmdline").write_bytes(line)
     (tmp_path / "7" / "cwd").symlink_to("/somewhere")
     (tmp_path / "7" / "environ").write_bytes(b"KAFKA_NODE_ID=12\0LANG=C\0")
+    (tmp_path / "11").mkdir()
+    (tmp_path / "11" / "cmdline").write_bytes(b"python\0-m\0ottla.cli\0start\0-n\03\0")  # its children are
     (tmp_path / "10").mkdir()  # it has just ended
     (tmp_path / "self").mkdir()
     surroundings = ("/somewhere", {"KAFKA_NODE_ID": "12", "LANG": "C"})

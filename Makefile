@@ -10,13 +10,17 @@ KERNEL := $(COMPILED) $(wildcard $(COMPILED:.pxd=.py))
 STAMP := .venv/.set-up
 BENCH_STAMP := .venv/.set-up-bench
 
-.PHONY: help setup run test unit check format bench bench-library clean
+SEED ?= 1
+RUNS ?= 1
+
+.PHONY: help setup run test unit sim check format bench bench-library clean
 
 help:
 	@echo "make setup    a virtual environment in .venv with Ottla and everything its tests use"
 	@echo "make run      a broker on localhost:9092 that keeps its data in ./data"
 	@echo "make test     all tests, those with real peers too (Java and Maven, Go, kcat, PostgreSQL)"
 	@echo "make unit     the tests that need Python alone"
+	@echo "make sim      simulated clusters under faults: SEED=7 replays one, RUNS=20 takes the seeds from SEED on"
 	@echo "make check    style, types, layers and generated files"
 	@echo "make format   put the style right"
 	@echo "make bench    Kafka and Ottla side by side (ARGS=--quick for the short one)"
@@ -45,11 +49,14 @@ test: setup
 unit: setup
 	$(BIN)/python -m pytest tests/unit
 
+sim: setup
+	$(BIN)/python -m tests.sim $(SEED) $(RUNS) $(ARGS)
+
 check: setup
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
-	$(BIN)/mypy tests/interop bench docs/examples
+	$(BIN)/mypy tests/interop tests/sim bench docs/examples
 	$(BIN)/lint-imports
 	$(BIN)/python -m ottla.wire.generate --check
 	$(BIN)/python -m ottla.config.generate --check

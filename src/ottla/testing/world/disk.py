@@ -8,8 +8,8 @@
 `Storage` (see `storage.py`) is the content, which outlives programs; `SimulatedDisk` is one program's way to
 it, and ends with it: `die()` makes every later call raise `Crashed`. Faults: `fail(...)` has calls raise
 OSError, `storage.quota_bytes` fills the disk, a failing fsync loses the pages as Linux does, `flip_bit`
-damages a file, `delay_s` slows blocking work and `slow_call` any call, `crash_at` ends the program within its n-th
-change from now.
+damages a file, `delay_s` slows blocking work and `slow_call` any call, `crash_at` ends the program within its
+n-th change from now.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = ["Change", "Fault", "Model", "Naming", "SimulatedDisk", "Storage", "cr
 
 _T = TypeVar("_T")
 _FREE_BYTES = 1 << 40
+_DIRECTORY_BYTES = 4096
 
 
 @dataclass(slots=True)
@@ -250,8 +251,10 @@ class SimulatedDisk:
         node: Inode | Directory | None = self.storage.root
         for part in path.split("/"):
             if part:
-                if not isinstance(node, Directory):
+                if node is None:
                     return None
+                if isinstance(node, Inode):
+                    raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
                 node = node.entries.get(part)
         return node
 
@@ -327,20 +330,27 @@ class SimulatedDisk:
 
     def exists(self, path: str) -> bool:
         self.step("exists", path)
-        return self._find(path) is not None
+        try:
+            return self._find(path) is not None
+        except NotADirectoryError:
+            return False
 
     def is_directory(self, path: str) -> bool:
         self.step("is_directory", path)
-        return isinstance(self._find(path), Directory)
+        try:
+            return isinstance(self._find(path), Directory)
+        except NotADirectoryError:
+            return False
 
     def size(self, path: str) -> int:
         self.step("size", path)
-        return len(self._inode(path).content)
+        node = self._find(path)
+        return _DIRECTORY_BYTES if isinstance(node, Directory) else len(self._inode(path).content)
 
     def modified_ms(self, path: str) -> int:
         self.step("modified_ms", path)
         node = self._find(path)
-        return node.modified_ms if isinstance(node, Inode) else self._inode(path).modified_ms
+        return 0 if isinstance(node, Directory) else self._inode(path).modified_ms
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         self.step("set_modified_ms", path)
@@ -367,15 +377,23 @@ class SimulatedDisk:
         node = self._find(old)
         if node is None:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", old)
-        target = self._find(new)
-        if isinstance(target, Directory) and target.entries:
-            raise OSError(errno.ENOTEMPTY, "Directory not empty", new)
         source, old_name = self._place(old)
         destination, new_name = self._place(new)
-        if (source, old_name) != (destination, new_name):
-            self.storage.rename_entries(
-                f"rename {old} to {new}", [(source, old_name, None), (destination, new_name, node)]
-            )
+        target = destination.entries.get(new_name)
+        if target is node:
+            return
+        if isinstance(node, Directory):
+            if f"{new}/".startswith(f"{old}/"):
+                raise OSError(errno.EINVAL, "Invalid argument", new)
+            if isinstance(target, Inode):
+                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", new)
+            if target is not None and target.entries:
+                raise OSError(errno.ENOTEMPTY, "Directory not empty", new)
+        elif isinstance(target, Directory):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", new)
+        self.storage.rename_entries(
+            f"rename {old} to {new}", [(source, old_name, None), (destination, new_name, node)]
+        )
 
     def remove(self, path: str) -> None:
         self.step("remove", path)
@@ -389,7 +407,9 @@ class SimulatedDisk:
 
     def remove_tree(self, path: str) -> None:
         node = self._find(path)
-        if isinstance(node, Directory):
+        if isinstance(node, Inode):
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
+        if node is not None:
             for name in sorted(node.entries):
                 if isinstance(node.entries[name], Directory):
                     self.remove_tree(f"{path}/{name}")

@@ -191,12 +191,14 @@ class WorldLoop(asyncio.BaseEventLoop):
             self._count_turn(process)
             self.current = process
             try:
+                handle: asyncio.Handle | None
                 for _ in range(len(ready)):
                     handle = ready.popleft()
                     if not handle._cancelled:
                         handle._run()
                         if process.is_dead or process.is_paused:
                             break
+                handle = None  # an exception that is kept keeps this frame, and so the last task
             finally:
                 self.current = self.root
         process.is_queued = False

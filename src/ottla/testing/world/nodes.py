@@ -228,6 +228,7 @@ class SimulatedClient:
         self.clock = clock
         self.random = random
         self.network = network
+        self._made = 0
 
     def spawn(self, work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
         """Run a coroutine here; the future is for the story, and fails with ProcessDied."""
@@ -240,7 +241,10 @@ class SimulatedClient:
         self.world.wires.process_died(self.process, power_lost=False)
 
     def _settings(self, given: dict[str, Any]) -> dict[str, Any]:
-        return {"bootstrap_servers": self.world.bootstrap_servers, **given}
+        # Clients number themselves within a real process, where several worlds may have been before.
+        self._made += 1
+        own = {"bootstrap_servers": self.world.bootstrap_servers, "client_id": f"{self.host}-{self._made}"}
+        return {**own, **given}
 
     def producer(self, **settings: Any) -> Producer:
         """An `ottla.aio.Producer` of this host. Make and use it in `spawn`."""

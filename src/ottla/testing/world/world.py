@@ -29,11 +29,11 @@ import asyncio
 import gc
 import logging
 import zlib
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ottla.testing.world.clock import SimulatedClock
 from ottla.testing.world.loop import Unhandled, WorldError, WorldLoop
@@ -106,7 +106,6 @@ class World:
         self._logger.propagate = False
         self._logger.setLevel(min(self._handler.level, logging.WARNING))
         gc.disable()
-        self.loop.create_task(self._watch())
         return self
 
     def __exit__(
@@ -141,8 +140,8 @@ class World:
         """Exceptions that nobody caught, so far."""
         return self.loop.unhandled
 
-    def run(self, story: Coroutine[Any, Any, _T], *, limit_s: float = _NEVER_S) -> _T:
-        """Run a coroutine to its end, with everything around it. `TookTooLong` after `limit_s`."""
+    def run(self, story: Awaitable[_T], *, limit_s: float = _NEVER_S) -> _T:
+        """Run an awaitable to its end, with everything around it. `TookTooLong` after `limit_s`."""
 
         async def bounded() -> _T:
             try:
@@ -201,6 +200,8 @@ class World:
 
         models: tuple[Model, Model] = ("posix", "journaled")
         chosen = self.chance.choice(models) if model is None else model
+        if not self.nodes:
+            self.loop.create_task(self._watch())
         made = make_nodes(self, count, controllers, settings or {}, chosen)
         self.nodes |= {node.id: node for node in made}
         return made

@@ -1,0 +1,139 @@
+"""A small story for any seed: records are written and read while nodes and networks fail; then it is checked.
+
+An idempotent producer writes numbered values, two members of a group read them, and a nemesis breaks what the
+seed says. When all is mended, what was acknowledged must be in the log once, in order, where the broker said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ottla.client.admin.topics import NewTopic
+from ottla.client.errors import ClientError
+from ottla.testing.world import SimulatedClient, World
+from ottla.testing.world.nemesis import FAULTS, Nemesis
+from ottla.wire.errors import KafkaError
+
+TOPIC = "story"
+CALM_S = 45.0
+"""How long clients have, after the healing, before they are asked to finish: more than request.timeout.ms,
+the time in which they notice a connection to a host that lost its power."""
+FINISH_S_MAX = 240.0
+
+
+class Broken(AssertionError):
+    """Something that must hold does not."""
+
+
+@dataclass
+class Story:
+    """What the clients of one run know."""
+
+    world: World
+    partitions: int
+    rate: float
+    acknowledged: list[tuple[str, int, int]] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    seen: list[tuple[str, int, int]] = field(default_factory=list)
+    is_ending: bool = False
+
+    async def create(self, client: SimulatedClient) -> None:
+        async with client.admin() as admin:
+            await admin.create_topics([NewTopic(TOPIC, self.partitions, min(len(self.world.nodes), 3))])
+
+    async def write(self, client: SimulatedClient) -> None:
+        async with client.producer(linger_ms=5) as producer:
+            waits = []
+            number = 0
+            while not self.is_ending:
+                number += 1
+                value = f"{client.host}-{number}"
+                delivery = await producer.send(TOPIC, value.encode())
+                waits.append(asyncio.ensure_future(self._await(delivery, value)))
+                await asyncio.sleep(2 * client.random.fraction() / self.rate)
+            await producer.flush()
+            await asyncio.gather(*waits)
+
+    async def _await(self, delivery: object, value: str) -> None:
+        try:
+            report = await delivery  # type: ignore[misc]
+        except (KafkaError, ClientError) as error:
+            self.failed.append(value)
+            self.world.note(TOPIC, f"{value} failed: {error!r}")
+        else:
+            self.acknowledged.append((value, report.partition, report.offset))
+
+    async def read(self, client: SimulatedClient) -> None:
+        async with client.consumer(
+            topics=[TOPIC], group_id="readers", auto_offset_reset="earliest"
+        ) as consumer:
+            while not self.is_ending:
+                for record in await consumer.poll(1.0):
+                    self.seen.append((record.value.decode(), record.partition, record.offset))
+
+    async def read_all(self, client: SimulatedClient) -> list[tuple[str, int, int]]:
+        """Everything, from the beginning to the end that the log has now."""
+        found: list[tuple[str, int, int]] = []
+        async with client.consumer(auto_offset_reset="earliest") as consumer:
+            parts = await consumer.partitions_for(TOPIC)
+            await consumer.assign(parts)
+            ends = await consumer.end_offsets(parts)
+            while any([await consumer.position(part) < end for part, end in ends.items()]):
+                for record in await consumer.poll(1.0):
+                    found.append((record.value.decode(), record.partition, record.offset))
+        return found
+
+    async def tell(self, seconds: float, faults: Sequence[str]) -> None:
+        world = self.world
+        await world.start()
+        writer, readers = world.client("writer"), [world.client("reader-1"), world.client("reader-2")]
+        await writer.spawn(self.create(writer))
+        at_work = [writer.spawn(self.write(writer)), *(one.spawn(self.read(one)) for one in readers)]
+        await Nemesis(world, faults).run(seconds)
+        await asyncio.sleep(CALM_S)
+        self.is_ending = True
+        await asyncio.gather(*at_work)
+        judge = world.client("judge")
+        self.check(await judge.spawn(self.read_all(judge)))
+
+    def check(self, log: list[tuple[str, int, int]]) -> None:
+        at = {(partition, offset): value for value, partition, offset in log}
+        for value, partition, offset in self.acknowledged:
+            there = at.get((partition, offset))
+            if there != value:
+                raise Broken(f"{value} was acknowledged at {partition}/{offset}: there is {there}")
+        for value, partition, offset in self.seen:
+            there = at.get((partition, offset))
+            if there != value:
+                raise Broken(f"{value} was read at {partition}/{offset}: there is {there}")
+        if len({value for value, _, _ in log}) != len(log):
+            raise Broken("A value is in the log twice.")
+        last: dict[tuple[str, int], int] = {}
+        for value, partition, _ in log:
+            writer, _, number = value.rpartition("-")
+            if int(number) <= last.get((writer, partition), 0):
+                raise Broken(f"{value} stands behind a later value in partition {partition}.")
+            last[writer, partition] = int(number)
+        unread = {value for value, _, _ in self.acknowledged} - {value for value, _, _ in self.seen}
+        if unread:
+            raise Broken(f"The group has not read {len(unread)} values, {min(unread)} among them.")
+        if not self.acknowledged:
+            raise Broken("Nothing was written at all.")
+        problems = [*self.world.unhandled, *self.world.logged]
+        if problems:
+            raise Broken("Errors that nobody foresaw:\n" + "\n".join(map(str, problems[:10])))
+
+
+def run(world: World, *, seconds: float = 60.0, faults: Sequence[str] | None = None) -> None:
+    """Tell the story of a world's seed. `Broken`, or what went wrong in the world, is raised."""
+    chance = world.chance
+    world.add_nodes(chance.choice((3, 3, 3, 4, 5)))
+    story = Story(world, partitions=chance.choice((1, 2, 4)), rate=10.0)
+    chosen = faults if faults is not None else chance.sample(list(FAULTS), chance.randint(1, len(FAULTS)))
+    world.note(
+        "story",
+        f"{len(world.nodes)} nodes, {story.partitions} partitions, {', '.join(chosen) or 'no faults'}",
+    )
+    world.run(story.tell(seconds, chosen), limit_s=seconds + FINISH_S_MAX)

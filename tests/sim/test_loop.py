@@ -1,0 +1,206 @@
+"""The loop of virtual time keeps asyncio's promises, and what it leaves open is up to the seed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import pytest
+
+from ottla.testing.world import Deadlock, Livelock, ProcessDied, Refused, TookTooLong, World
+from ottla.testing.world import loop as loop_module
+
+
+def test_time_jumps_to_the_next_timer() -> None:
+    with World(1) as world:
+
+        async def story() -> list[float]:
+            times = []
+            for seconds in (0.5, 3600.0, 86_400.0):
+                await asyncio.sleep(seconds)
+                times.append(world.now)
+            return times
+
+        assert world.run(story(), limit_s=1e6) == pytest.approx([0.5, 3600.5, 90_000.5])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_calls_of_one_process_keep_their_order(seed: int) -> None:
+    with World(seed) as world:
+
+        async def story() -> list[int]:
+            called: list[int] = []
+            for number in range(100):
+                asyncio.get_running_loop().call_soon(called.append, number)
+            await asyncio.sleep(1)
+            return called
+
+        assert world.run(story()) == list(range(100))
+
+
+def test_processes_and_timers_of_one_instant_come_in_the_order_of_the_seed() -> None:
+    def orders(play: Callable[[World, list[str]], None]) -> set[tuple[str, ...]]:
+        found = set()
+        for seed in range(12):
+            with World(seed) as world:
+                called: list[str] = []
+                play(world, called)
+                world.run(asyncio.sleep(2))
+                found.add(tuple(called))
+        return found
+
+    def processes(world: World, called: list[str]) -> None:
+        for name in ("one", "two", "three"):
+            world.loop.call_in(world.client(name).process, called.append, name)
+
+    def timers(world: World, called: list[str]) -> None:
+        for name in ("one", "two", "three"):
+            world.loop.call_at(world.loop.now + 1.0, called.append, name)
+
+    assert len(orders(processes)) > 1
+    assert len(orders(timers)) > 1
+
+
+def test_the_real_world_is_refused() -> None:
+    with World(1) as world:
+
+        async def story() -> None:
+            loop = asyncio.get_running_loop()
+            with pytest.raises(Refused, match="offload"):
+                await loop.run_in_executor(None, print)
+            with pytest.raises(Refused, match="ports"):
+                await loop.create_connection(asyncio.Protocol, "localhost", 1)
+            with pytest.raises(Refused, match="offload"):
+                await asyncio.to_thread(print)
+
+        world.run(story())
+
+
+def test_a_story_that_nobody_can_go_on_with_is_told_as_a_deadlock() -> None:
+    loop = loop_module.WorldLoop(random.Random(1))
+
+    async def wait_for_ever() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Deadlock, match="wait_for_ever"):
+        loop.run_until_complete(wait_for_ever())
+    loop.end()
+
+
+def test_a_loop_without_end_is_told_as_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "TURNS_AT_ONE_INSTANT_MAX", 1_000)
+    with World(1) as world:
+
+        async def spin() -> None:
+            while True:
+                await asyncio.sleep(0)
+
+        with pytest.raises(Livelock):
+            world.run(spin())
+
+
+def test_a_story_has_a_limit() -> None:
+    with World(1) as world, pytest.raises(TookTooLong, match="5 virtual seconds"):
+        world.run(asyncio.sleep(6), limit_s=5)
+
+
+def test_nothing_of_a_killed_process_runs_any_more() -> None:
+    with World(1) as world:
+        client = world.client("one")
+        said: list[str] = []
+
+        async def work() -> None:
+            asyncio.get_running_loop().call_later(5, said.append, "timer")
+            child = asyncio.ensure_future(asyncio.sleep(5))
+            child.add_done_callback(lambda _: said.append("child"))
+            try:
+                await asyncio.sleep(10)
+            finally:
+                said.append("finally")
+
+        async def story() -> None:
+            working = client.spawn(work())
+            await asyncio.sleep(1)
+            client.kill()
+            with pytest.raises(ProcessDied):
+                await working
+            await asyncio.sleep(60)
+            with pytest.raises(ProcessDied):
+                client.spawn(work())
+
+        world.run(story())
+        assert said == []
+
+
+def test_a_paused_process_goes_on_where_it_was() -> None:
+    with World(1) as world:
+        client = world.client("one")
+
+        async def work() -> float:
+            await asyncio.sleep(1)
+            return world.now
+
+        async def story() -> float:
+            working = client.spawn(work())
+            await asyncio.sleep(0.5)
+            client.process.pause()
+            await asyncio.sleep(29.5)
+            assert not working.done()
+            client.process.resume()
+            return await working
+
+        assert world.run(story()) == pytest.approx(30)
+
+
+def test_a_stalled_process_is_late() -> None:
+    with World(1) as world:
+        client = world.client("one")
+
+        async def work() -> float:
+            client.process.stall(7.0)
+            await asyncio.sleep(1)
+            return world.now
+
+        assert world.run(client.spawn(work())) == pytest.approx(7)
+
+
+def test_a_fast_clock_makes_timers_early_and_durations_long() -> None:
+    with World(1) as world:
+        client = world.client("one")
+
+        async def work() -> tuple[float, float, int]:
+            client.process.set_rate(2.0)
+            began, began_ms = client.clock.monotonic(), client.clock.now_ms()
+            await asyncio.sleep(10)
+            return world.now, client.clock.monotonic() - began, client.clock.now_ms() - began_ms
+
+        world_time, own_time, wall_ms = world.run(client.spawn(work()))
+        assert world_time == pytest.approx(5)
+        assert own_time == pytest.approx(10)
+        assert wall_ms == 10_000
+
+
+def test_what_nobody_caught_is_collected() -> None:
+    with World(1) as world:
+        client = world.client("one")
+
+        def fail() -> None:
+            raise ValueError("unforeseen")
+
+        async def fail_later() -> None:
+            raise KeyError("forgotten")
+
+        async def work() -> None:
+            asyncio.get_running_loop().call_soon(fail)
+            asyncio.ensure_future(fail_later())  # noqa: RUF006 - forgotten on purpose
+            await asyncio.sleep(1)
+
+        async def story() -> None:
+            await client.spawn(work())
+
+        world.run(story())
+        assert sorted((one.process, repr(one.error)) for one in world.unhandled) == [
+            ("one", "KeyError('forgotten')"),
+            ("one", "ValueError('unforeseen')"),
+        ]

@@ -1,0 +1,111 @@
+"""Production nodes and clients in the simulated world: they live through faults, and a seed replays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.world import World
+from ottla.testing.world.nemesis import FAULTS
+from tests.sim import smoke
+
+SEEDS = int(os.environ.get("OTTLA_TEST_SEEDS", "8"))
+FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_what_was_acknowledged_is_there_after_any_faults(seed: int) -> None:
+    with World(seed) as world:
+        try:
+            smoke.run(world, seconds=40.0)
+        except Exception as error:
+            error.add_note(f"replay: python -m tests.sim {seed} --seconds 40\n{world.history(100)}")
+            raise
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_survived_alone(fault: str) -> None:
+    with World(100) as world:
+        smoke.run(world, seconds=20.0, faults=[fault])
+
+
+def test_a_seed_replays_in_another_process_with_other_hashes() -> None:
+    traces = set()
+    for hashes in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hashes}
+        run = subprocess.run(
+            [sys.executable, "-m", "tests.sim", "3", "--hash", "--seconds", "20"],
+            env=environment,
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        traces.add(run.stdout)
+    assert len(traces) == 1
+
+
+def test_other_seeds_give_other_worlds() -> None:
+    traces = set()
+    for seed in (1, 2):
+        with World(seed) as world:
+            world.add_nodes(1)
+            world.run(world.start())
+            traces.add(world.trace_hash.split("-")[0])
+    assert len(traces) == 2
+
+
+def test_the_timeline_tells_who_led_and_what_broke() -> None:
+    with World(5) as world:
+        world.add_nodes(3, settings={"num.partitions": "1"})
+        client = world.client("client")
+
+        async def create() -> None:
+            async with client.admin() as admin:
+                await admin.create_topics(["told"])
+
+        async def story() -> None:
+            await world.start()
+            await client.spawn(create())
+            leader = next(node for node in world.nodes.values() if node.active_epoch is not None)
+            await asyncio.sleep(1)
+            world.crash(leader)
+            await asyncio.sleep(20)
+            assert any(node.active_epoch is not None for node in world.nodes.values())
+            await world.restart(leader.id)
+            world.cut(1, 2, both=True)
+            world.heal()
+            await world.stop()
+
+        world.run(story())
+        told = world.history()
+        for line in (
+            "leads the quorum in epoch",
+            "killed",
+            "led by",
+            "cut node-1 -/-> node-2",
+            "healed",
+            "stopped",
+        ):
+            assert line in told
+
+
+def test_a_node_that_ends_by_itself_says_why() -> None:
+    with World(5) as world:
+        node = world.add_nodes(1)[0]
+
+        async def story() -> None:
+            await world.start()
+            assert node.disk is not None
+            node.disk.fail("pwrite", "__cluster_metadata")
+            while node.is_running:
+                await asyncio.sleep(1)
+
+        world.run(story(), limit_s=300)
+        assert node.failure is not None
+        assert "cannot go on" in world.history()

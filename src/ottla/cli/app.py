@@ -34,6 +34,8 @@ NOUNS: dict[str, str] = {
     "completion": "Have your shell complete commands, topics and groups.",
 }
 
+_HELP_WIDTH = 110
+
 _EXAMPLES = """\
 Examples:
   ottla serve                                     run a node on this machine
@@ -83,7 +85,15 @@ def command_of(noun: str) -> Any:
     command.name = noun
     # Typer's own way to install completions knows neither nouns nor topics.
     command.params = [one for one in command.params if not str(one.name).endswith("_completion")]
+    _set_plain_help(command)
     return command
+
+
+def _set_plain_help(command: Any) -> None:
+    """Help as plain columns: boxes leave a terminal of 80 columns too little room for the words."""
+    command.rich_markup_mode = None
+    for one in getattr(command, "commands", {}).values():
+        _set_plain_help(one)
 
 
 def _run_noun(noun: str, rest: list[str], session: Any) -> int:
@@ -111,6 +121,7 @@ def _run_noun(noun: str, rest: list[str], session: Any) -> int:
         standalone_mode=False,
         obj=session,
         help_option_names=["-h", "--help"],
+        max_content_width=_HELP_WIDTH,
     )
     return code if isinstance(code, int) else 0
 

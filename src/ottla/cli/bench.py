@@ -30,16 +30,24 @@ def bench(
     context: typer.Context,
     only: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PART...", help=f"What to measure: {_PARTS}; all if not given."),
+        typer.Argument(metavar="PART", help=f"What to measure: {_PARTS}; all if not given."),
     ] = None,
-    seconds: Annotated[float, typer.Option("-s", "--seconds", min=0.1, help="Time for each part.")] = 5.0,
-    size: Annotated[int, typer.Option("--size", min=1, max=_SIZE_MAX, help="Bytes of a value.")] = 100,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions of the topic.")] = 1,
+    seconds: Annotated[
+        float, typer.Option("-s", "--seconds", metavar="NUMBER", min=0.1, help="Time for each part.")
+    ] = 5.0,
+    size: Annotated[
+        int, typer.Option("--size", metavar="BYTES", min=1, max=_SIZE_MAX, help="Bytes of a value.")
+    ] = 100,
+    partitions: Annotated[
+        int, typer.Option("--partitions", metavar="NUMBER", min=1, help="Partitions of the topic.")
+    ] = 1,
     replicas: Annotated[
         int | None,
-        typer.Option("--replicas", min=1, help="Replicas of each; as many as the broker's default."),
+        typer.Option(
+            "--replicas", metavar="NUMBER", min=1, help="Replicas of each; as many as the broker's default."
+        ),
     ] = None,
-    acks: Annotated[str, typer.Option("-a", "--acks", help="all, 1 or 0.")] = "all",
+    acks: Annotated[str, typer.Option("-a", "--acks", metavar="ACKS", help="all, 1 or 0.")] = "all",
     compression: Annotated[
         str, typer.Option("-z", "--compression", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
     ] = "none",

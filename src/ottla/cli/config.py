@@ -104,7 +104,7 @@ def set_settings(
     settings: Annotated[
         list[str],
         typer.Argument(
-            metavar="CONFIG=VALUE...",
+            metavar="CONFIG=VALUE",
             help="What to set; += and -= add to a list and take from it.",
             show_default=False,
         ),
@@ -123,7 +123,7 @@ def unset_settings(
     name: NameArgument,
     settings: Annotated[
         list[str],
-        typer.Argument(metavar="CONFIG...", help="What goes back to its default.", show_default=False),
+        typer.Argument(metavar="CONFIG", help="What goes back to its default.", show_default=False),
     ],
     client: ClientOption = None,
     dry_run: DryRunOption = False,

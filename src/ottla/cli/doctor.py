@@ -23,7 +23,10 @@ _STYLES = {State.OK: "green", State.WARNING: "yellow", State.PROBLEM: "bold red"
 def doctor(
     context: typer.Context,
     seconds: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer of a broker.")
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=0.1, help="Seconds to wait for an answer of a broker."
+        ),
     ] = 10.0,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only what is not in order.")] = False,
 ) -> None:
@@ -64,7 +67,8 @@ def _examine(session: Session, timeout_ms: int) -> Iterable[Finding]:
         return
     config = {"default.api.timeout.ms": str(timeout_ms), "request.timeout.ms": str(timeout_ms), **config}
     with Admin(config) as admin:
-        patient = health.Patient(admin, timeout_ms, lambda: time.time_ns() // 1_000_000)
+        silent = frozenset(node for node, one in connections.brokers.items() if one.answer is None)
+        patient = health.Patient(admin, timeout_ms, lambda: time.time_ns() // 1_000_000, unreachable=silent)
         yield from health.examine(patient)
 
 

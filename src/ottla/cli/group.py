@@ -21,7 +21,7 @@ app = typer.Typer(help="List, describe, reset and delete groups.", no_args_is_he
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.", show_default=False)]
 GroupsArgument = Annotated[
-    list[str], typer.Argument(metavar="GROUP...", help="Names of groups.", show_default=False)
+    list[str], typer.Argument(metavar="GROUP", help="Names of groups.", show_default=False)
 ]
 
 _INACTIVE = ("Empty", "Dead")

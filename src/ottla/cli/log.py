@@ -26,10 +26,12 @@ _KINDS = ", ".join(name for name in NAMES if name != "avro")
 def dump(
     context: typer.Context,
     paths: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Files of a log directory, or a directory.")
+        list[Path], typer.Argument(metavar="FILE", help="Files of a log directory, or a directory.")
     ],
     records: Annotated[bool, typer.Option("-r", "--records", help="Records instead of batches.")] = False,
-    count: Annotated[int | None, typer.Option("-c", "--count", min=0, help="So many rows at most.")] = None,
+    count: Annotated[
+        int | None, typer.Option("-c", "--count", metavar="NUMBER", min=0, help="So many rows at most.")
+    ] = None,
     key_as: Annotated[
         str, typer.Option("--key-as", metavar="KIND", help=f"What keys are: {_KINDS}.")
     ] = "text",

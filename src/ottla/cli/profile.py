@@ -84,7 +84,7 @@ def set_profile(
     settings: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SETTING=VALUE...",
+            metavar="SETTING=VALUE",
             help="Client settings, such as bootstrap.servers=host:9092, and output=FORMAT.",
             show_default=False,
         ),

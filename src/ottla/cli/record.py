@@ -66,7 +66,7 @@ KeyDelimiter = Annotated[
 @app.command("consume")
 def consume(
     context: typer.Context,
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to read.")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics to read.")],
     places: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,7 +78,10 @@ def consume(
         ),
     ] = None,
     last: Annotated[
-        int | None, typer.Option("-n", "--last", min=0, help="Begin with the last so many of all partitions.")
+        int | None,
+        typer.Option(
+            "-n", "--last", metavar="NUMBER", min=0, help="Begin with the last so many of all partitions."
+        ),
     ] = None,
     follow: Annotated[
         bool | None,
@@ -91,16 +94,20 @@ def consume(
         ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option("-c", "--count", min=0, help="End after so many records.")
+        int | None, typer.Option("-c", "--count", metavar="NUMBER", min=0, help="End after so many records.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option("-g", "--group", help="Read as a member of this group, and commit.")
+        str | None,
+        typer.Option("-g", "--group", metavar="GROUP", help="Read as a member of this group, and commit."),
     ] = None,
     partition: Partitions = None,
     format: Annotated[
         str | None,
         typer.Option(
-            "-f", "--format", help=r"As kcat's: %t %p %o %k %s %S %K %h %T %R, \n. Such as '%p:%o %k=%s\n'."
+            "-f",
+            "--format",
+            metavar="FORMAT",
+            help=r"As kcat's: %t %p %o %k %s %S %K %h %T %R, \n. Such as '%p:%o %k=%s\n'.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("-J", "--json", help="Lines of JSON, as -o json.")] = False,
@@ -117,9 +124,14 @@ def consume(
     grep: Annotated[
         str | None, typer.Option("--grep", metavar="REGEX", help="Only records whose value has this in it.")
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Only records with this key.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="Only records with this key.")
+    ] = None,
     isolation: Annotated[
-        str, typer.Option("--isolation", help="uncommitted, or committed: without aborted transactions.")
+        str,
+        typer.Option(
+            "--isolation", metavar="LEVEL", help="uncommitted, or committed: without aborted transactions."
+        ),
     ] = "uncommitted",
 ) -> None:
     """Show records of topics: on a terminal the last ten and then what comes, in a pipe all there are."""
@@ -337,7 +349,7 @@ def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")],
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="VALUE...", help="Records; without any, lines of standard input."),
+        typer.Argument(metavar="VALUE", help="Records; without any, lines of standard input."),
     ] = None,
     lines: Annotated[
         list[str] | None,
@@ -349,7 +361,9 @@ def produce(
     as_json: Annotated[
         bool, typer.Option("-J", "--json", help="Lines are JSON, as consume -o json writes them.")
     ] = False,
-    key: Annotated[str | None, typer.Option("-k", "--key", help="Key of records that have none.")] = None,
+    key: Annotated[
+        str | None, typer.Option("-k", "--key", metavar="KEY", help="Key of records that have none.")
+    ] = None,
     key_delimiter: KeyDelimiter = None,
     delimiter: Delimiter = r"\n",
     header: Annotated[
@@ -371,7 +385,7 @@ def produce(
     ] = None,
     null: Annotated[bool, typer.Option("-Z", "--null", help="Empty keys and values are null.")] = False,
     count: Annotated[
-        int | None, typer.Option("-c", "--count", min=0, help="End after so many records.")
+        int | None, typer.Option("-c", "--count", metavar="NUMBER", min=0, help="End after so many records.")
     ] = None,
     key_as: KeyAs = "text",
     value_as: ValueAs = "text",
@@ -381,7 +395,7 @@ def produce(
         str | None,
         typer.Option("-z", "--compression", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd."),
     ] = None,
-    acks: Annotated[str | None, typer.Option("-a", "--acks", help="all, 1 or 0.")] = None,
+    acks: Annotated[str | None, typer.Option("-a", "--acks", metavar="ACKS", help="all, 1 or 0.")] = None,
     idempotence: Annotated[
         bool | None,
         typer.Option("--idempotence/--no-idempotence", help="Write once and in order.", show_default=False),

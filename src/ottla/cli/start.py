@@ -29,7 +29,8 @@ _HOST = "localhost"
 @app.command()
 def start(
     nodes: Annotated[
-        int | None, typer.Option("-n", "--nodes", min=1, help="How many nodes; 1 if not given.")
+        int | None,
+        typer.Option("-n", "--nodes", metavar="NUMBER", min=1, help="How many nodes; 1 if not given."),
     ] = None,
     data: Annotated[
         Path | None,
@@ -40,7 +41,11 @@ def start(
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", min=0, max=65535, help=f"Port of the first node; {PORT} if not given, 0: a free one."
+            "--port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help=f"Port of the first node; {PORT} if not given, 0: a free one.",
         ),
     ] = None,
     override: Annotated[

@@ -20,7 +20,7 @@ app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_ar
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)]
 TopicsArgument = Annotated[
-    list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.", show_default=False)
+    list[str], typer.Argument(metavar="TOPIC", help="Names of topics.", show_default=False)
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -33,11 +33,15 @@ RetentionOption = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
+_VISIBLE_SECONDS = 5.0
+_VISIBLE_PAUSE_SECONDS = 0.02
+
+
 @app.command("create")
 def create(
     context: typer.Context,
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="Names of the topics.", show_default=False)
+        list[str], typer.Argument(metavar="NAME", help="Names of the topics.", show_default=False)
     ],
     partitions: Annotated[
         int | None,
@@ -75,6 +79,8 @@ def create(
     ]
     with session.admin() as admin:
         outcomes: dict[str, Any] = dict(admin.create_topics(new, validate_only=dry_run))
+        if not dry_run:
+            _await_visible(admin, [name for name, one in outcomes.items() if not isinstance(one, Exception)])
         there = [
             name for name, one in outcomes.items() if if_not_exists and isinstance(one, TopicAlreadyExists)
         ]
@@ -98,6 +104,15 @@ def create(
     if session.is_structured:
         emit(session, [_created(name, one, dry_run) for name, one in made.items()])
     raise typer.Exit(code)
+
+
+def _await_visible(admin: Admin, names: Sequence[str]) -> None:
+    """Wait a little for brokers to hear of new topics, so that the next command finds them."""
+    import time
+
+    deadline = time.monotonic() + _VISIBLE_SECONDS
+    while names and time.monotonic() < deadline and admin.describe_topics(names).failed:
+        time.sleep(_VISIBLE_PAUSE_SECONDS)
 
 
 def _created(name: str, one: Any, dry_run: bool) -> dict[str, Any]:

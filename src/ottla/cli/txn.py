@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
 
 IdsArgument = Annotated[
-    list[str], typer.Argument(metavar="TRANSACTION...", help="Transactional ids.", show_default=False)
+    list[str], typer.Argument(metavar="TRANSACTION", help="Transactional ids.", show_default=False)
 ]
 
 

@@ -99,7 +99,7 @@ def test_near_names_are_few_and_near() -> None:
     [
         (["topc", "list"], 2, "There is no command topc. Did you mean topic?"),
         (["topic", "lst"], 2, "No such command 'lst'."),
-        (["topic", "describe"], 2, "Missing argument 'TOPIC...'. Try: ottla topic describe --help"),
+        (["topic", "describe"], 2, "Missing argument 'TOPIC'. Try: ottla topic describe --help"),
         (["topic", "list", "--nope"], 2, "No such option: --nope"),
         (["-q", "topic"], 2, "There is no flag -q before a command."),
         (["-b"], 2, "-b needs a value: -b HOST:PORT"),

@@ -41,6 +41,8 @@ class Patient:
     timeout_ms: int
     now_ms: Callable[[], int]
     sleep: Callable[[float], None] = time.sleep
+    unreachable: frozenset[int] = frozenset()
+    """Brokers that did not answer from here: asking them again would only take time."""
     brokers: list[int] = field(default_factory=list)
     fenced: list[int] = field(default_factory=list)
     topics: dict[str, TopicDescription] = field(default_factory=dict)
@@ -124,7 +126,7 @@ def check_quorum(patient: Patient) -> Iterable[Finding]:
             "quorum",
             f"Controller {one.id} is {leader.log_end_offset - one.log_end_offset} records behind the leader"
             f"{_since(one, leader)}.",
-            f"Start controller {one.id}, or look into its log; ottla quorum describe shows all of them",
+            f"Start controller {one.id}, or look into its log; ottla quorum replicas shows all of them",
         )
     if not behind:
         yield ok(
@@ -182,7 +184,8 @@ def _clock(leader: int, leader_ms: int | None, before_ms: int, after_ms: int) ->
 
 
 def check_disks(patient: Patient) -> Iterable[Finding]:
-    results = patient.admin.describe_log_dirs(patient.brokers, timeout_ms=patient.timeout_ms)
+    asked = [broker for broker in patient.brokers if broker not in patient.unreachable]
+    results = patient.admin.describe_log_dirs(asked, timeout_ms=patient.timeout_ms)
     sound = []
     for broker, error in results.failed.items():
         yield problem(
@@ -217,8 +220,7 @@ def _disk(broker: int, path: str, one: Any) -> Finding | None:
     return make(
         "disk",
         f"{path} of broker {broker} has {share:.0%} free, {one.usable_bytes / _GIBIBYTE:.1f} GiB.",
-        "Keep less: ottla topic alter TOPIC --config retention.bytes=...; kafka-log-dirs shows who takes "
-        "most",
+        "Keep less: ottla topic alter TOPIC --retention 1d; kafka-log-dirs shows who takes most",
     )
 
 
@@ -274,7 +276,7 @@ def check_partitions(patient: Patient) -> Iterable[Finding]:
 
 
 def _start_missing(missing: set[int], patient: Patient) -> str:
-    gone = sorted(missing - set(patient.brokers))
+    gone = sorted(missing & {*patient.fenced, *patient.unreachable} or missing - set(patient.brokers))
     if gone:
         return f"Start {_them(gone)}; ottla topic describe shows how replicas come back"
     slow = sorted(missing)
@@ -438,19 +440,19 @@ def _topic_settings(patient: Patient) -> Iterable[Finding]:
         if factor == 1 and brokers >= 3:
             single.append(name)
     if impossible:
-        yield problem(
+        yield warning(
             "settings",
-            f"min.insync.replicas is larger than the replication factor of {listed(impossible)}: writes with "
-            "acks=all "
-            "fail.",
-            f"ottla topic alter {impossible[0]} --config min.insync.replicas=1",
+            f"min.insync.replicas is larger than the replication factor of {listed(impossible)}: there are "
+            "never so "
+            "many; old brokers refuse writes with acks=all, new ones ask for all replicas.",
+            f"ottla topic alter {impossible[0]} --set min.insync.replicas=1",
         )
     if tight:
         yield warning(
             "settings",
             f"min.insync.replicas equals the replication factor of {listed(tight)}: writes stop when one "
             "broker does.",
-            f"ottla topic alter {tight[0]} --config min.insync.replicas="
+            f"ottla topic alter {tight[0]} --set min.insync.replicas="
             f"{max(patient.min_isr.get(tight[0], 2) - 1, 1)}",
         )
     if single:
@@ -458,7 +460,7 @@ def _topic_settings(patient: Patient) -> Iterable[Finding]:
             "settings",
             f"{listed(single)}: one replica on a cluster of {brokers} brokers; what its broker loses is "
             "lost.",
-            "Move to three replicas: ottla reassign",
+            f"Move to three replicas: ottla reassign start {single[0]} -r 3",
         )
 
 
@@ -486,9 +488,7 @@ def _broker_settings(patient: Patient) -> Iterable[Finding]:
         yield warning(
             "settings",
             f"New topics have {factor} replicas, but acks=all is content with one (min.insync.replicas=1).",
-            "Set it for all brokers: kafka-configs --alter --entity-type brokers --entity-default "
-            "--add-config "
-            "min.insync.replicas=2",
+            "Set it for all brokers: ottla config set broker default min.insync.replicas=2",
         )
     if (_value(configs, _DEFAULTS[2]) or "false").lower() == "true":
         yield warning(

@@ -50,17 +50,16 @@ def test_a_node_is_known_by_its_command_line(line: str, given: object) -> None:
 
 def test_processes_are_read_with_their_surroundings(tmp_path: Path) -> None:
     lines = {
-        7: b"python\0-m\0ottla.cli\0serve\0",
-        8: b"sleep\09\0",
-        9: b"python\0-m\0ottla.cluster.child\0x\0",
+        7: ["python", "-m", "ottla.cli", "serve"],
+        8: ["sleep", "9"],
+        9: ["python", "-m", "ottla.cluster.child", "x"],
+        11: ["python", "-m", "ottla.cli", "start", "-n", "3"],  # its children are the nodes
     }
-    for pid, line in lines.items():
+    for pid, words in lines.items():
         (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "cmdline").write_bytes(line)
+        (tmp_path / str(pid) / "cmdline").write_bytes("".join(f"{word}\0" for word in words).encode())
     (tmp_path / "7" / "cwd").symlink_to("/somewhere")
     (tmp_path / "7" / "environ").write_bytes(b"KAFKA_NODE_ID=12\0LANG=C\0")
-    (tmp_path / "11").mkdir()
-    (tmp_path / "11" / "cmdline").write_bytes(b"python\0-m\0ottla.cli\0start\0-n\03\0")  # its children are
     (tmp_path / "10").mkdir()  # it has just ended
     (tmp_path / "self").mkdir()
     surroundings = ("/somewhere", {"KAFKA_NODE_ID": "12", "LANG": "C"})

@@ -66,9 +66,13 @@ class Story:
             self.acknowledged.append((value, report.partition, report.offset))
 
     async def read(self, client: SimulatedClient) -> None:
-        async with client.consumer(
-            topics=[TOPIC], group_id="readers", auto_offset_reset="earliest"
-        ) as consumer:
+        settings = {
+            "group_id": "readers",
+            "auto_offset_reset": "earliest",
+            # A join waits for so long: also for a coordinator whose host has lost its power meanwhile.
+            "max_poll_interval_ms": 20_000,
+        }
+        async with client.consumer(topics=[TOPIC], **settings) as consumer:
             while not self.is_ending:
                 for record in await consumer.poll(1.0):
                     self.seen.append((record.value.decode(), record.partition, record.offset))

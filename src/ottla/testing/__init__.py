@@ -6,9 +6,11 @@
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
 or, in pytest, the fixture `ottla_broker`. `Cluster` and `ottla_cluster` are the same with several nodes.
+`World` is a whole cluster with its clients in a simulation: see `ottla.testing.world`.
 """
 
 from ottla.testing.broker import Broker, BrokerFailed
 from ottla.testing.cluster import Cluster
+from ottla.testing.world import World
 
-__all__ = ["Broker", "BrokerFailed", "Cluster"]
+__all__ = ["Broker", "BrokerFailed", "Cluster", "World"]

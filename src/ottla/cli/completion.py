@@ -4,7 +4,8 @@ A script calls `ottla __complete SHELL ...` and gets a candidate a line, with a 
 lines that begin with a colon are directions: `:files`, `:dirs`, `:nospace`. What a value may be is told by
 its metavar (TOPIC, GROUP, PROFILE, BROKER, CONFIG, FILE...), so that every noun gets completion for nothing.
 
-Rule: Tab never shows an error and never takes long. Topics and groups are asked for with a short limit.
+Rule: Tab never shows an error and never takes long. Topics and groups are asked for with a short limit, two
+seconds; OTTLA_COMPLETION_SECONDS sets another.
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Have your shell complete commands, topics and groups.", no_args_is_help=True)
 
 _LIMIT_SECONDS = 2.0
-_REACH_SECONDS = 0.5
-_ASK_MS = 1500
 
 Candidates = list[tuple[str, str]]
 
@@ -113,6 +112,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _limit_seconds() -> float:
+    return float(os.environ.get("OTTLA_COMPLETION_SECONDS") or _LIMIT_SECONDS)
+
+
 @contextlib.contextmanager
 def _limited() -> Iterator[None]:
     """End the process when time is up, whatever it waits for."""
@@ -120,7 +123,7 @@ def _limited() -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-    signal.setitimer(signal.ITIMER_REAL, _LIMIT_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, _limit_seconds())
     try:
         yield
     finally:
@@ -357,10 +360,12 @@ class _Asked:
         from ottla.cli.session import Session
 
         session: Session = Session(self._flags)
-        session.check_reachable(_REACH_SECONDS)
+        limit_seconds = _limit_seconds()
+        session.check_reachable(limit_seconds / 4)
         from ottla.client.admin import Admin
 
-        patience = {"default.api.timeout.ms": str(_ASK_MS), "request.timeout.ms": str(_ASK_MS)}
+        limit_ms = str(int(limit_seconds * 750))
+        patience = {"default.api.timeout.ms": limit_ms, "request.timeout.ms": limit_ms}
         with Admin({**session.client_config("admin"), **patience}) as admin:
             return sorted(ask(admin))
 

@@ -247,8 +247,12 @@ def _quota_row(name: str, value: str, source: str) -> dict[str, Any]:
 def _credential_rows(admin: Admin, user: str) -> list[dict[str, Any]]:
     from ottla.wire.errors import ResourceNotFound, UnsupportedVersion
 
-    outcome = admin.describe_user_scram_credentials([user])[user]
-    if isinstance(outcome, (ResourceNotFound, UnsupportedVersion)):
+    try:
+        outcome = admin.describe_user_scram_credentials([user])[user]
+    except UnsupportedVersion:
+        # Brokers that keep no credentials have none to show, and may have quotas all the same.
+        return []
+    if isinstance(outcome, ResourceNotFound):
         return []
     if isinstance(outcome, Exception):
         raise outcome

@@ -38,7 +38,7 @@ _HELP_WIDTH = 110
 
 _EXAMPLES = """\
 Examples:
-  ottla serve                                     run a node on this machine
+  ottla start                                     run a node on this machine
   ottla topic create orders --partitions 3
   ottla topic describe orders -o json
   ottla -p prod group describe billing            on the cluster of a profile"""
@@ -78,6 +78,7 @@ def command_of(noun: str) -> Any:
     from typer.main import get_command
 
     from ottla.cli.flags import add_flags
+    from ottla.cli.quick import make_quick
 
     app = import_module(f"ottla.cli.{noun}").app
     add_flags(app)
@@ -86,6 +87,7 @@ def command_of(noun: str) -> Any:
     # Typer's own way to install completions knows neither nouns nor topics.
     command.params = [one for one in command.params if not str(one.name).endswith("_completion")]
     _set_plain_help(command)
+    make_quick(command)
     return command
 
 

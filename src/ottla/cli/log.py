@@ -50,7 +50,9 @@ def dump(
     for path in paths:
         if path.is_dir():
             rows = _directory(path)
-            _show_rows(session, rows, tuple(rows[0]) if rows else (), (), str(path), found)
+            # A segment is named after its first offset: the name would say it twice.
+            columns = tuple(name for name in rows[0] if name != "segment")
+            _show_rows(session, rows, columns, ("segment",), str(path), found)
             continue
         try:
             contents = contents_of(path, shows_records=records, key=key, value=value)

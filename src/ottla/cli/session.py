@@ -143,7 +143,7 @@ class Session:
             except (OSError, UnicodeError) as error:
                 seen.append(f"{host}:{port}: {_reason(error)}")
         raise Problem(
-            f"No broker can be reached ({'; '.join(seen)}). Start one with ottla serve, or name another with "
+            f"No broker can be reached ({'; '.join(seen)}). Start one with ottla start, or name another with "
             "-b HOST:PORT or a profile."
         )
 

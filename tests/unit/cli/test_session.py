@@ -93,7 +93,7 @@ def test_a_cluster_that_is_not_there_is_told_at_once() -> None:
         port = server.getsockname()[1]
         Session(Flags(bootstrap_server=f"127.0.0.1:{port}")).check_reachable()
     with (
-        pytest.raises(Problem, match=r"nothing listens there.*ottla serve"),
+        pytest.raises(Problem, match=r"nothing listens there.*ottla start"),
         Session(Flags(bootstrap_server=f"127.0.0.1:{port}")).admin(),
     ):
         pass

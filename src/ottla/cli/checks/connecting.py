@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.cli.checks.finding import Finding, listed, ok, problem, warning
+from ottla.cli.checks.finding import Finding, State, listed, ok, problem, warning
 from ottla.client.config import AdminSettings
 from ottla.client.errors import (
     AuthenticationFailed,
@@ -150,7 +150,11 @@ def findings(connections: Connections) -> list[Finding]:
                 "Name servers of one cluster with -b, or mend the profile: ottla profile show",
             )
         )
-    found += [_advertised(connections, node, one) for node, one in connections.brokers.items()]
+    listeners = [_advertised(connections, node, one) for node, one in connections.brokers.items()]
+    found += [one for one in listeners if one.state is not State.OK]
+    if connections.brokers and all(one.state is State.OK for one in listeners):
+        names = listed(one.name for one in connections.brokers.values())
+        found.append(ok(LISTENERS, f"Brokers answer where they tell clients to connect: {names}."))
     found += _versions(connections)
     return found
 

@@ -29,6 +29,7 @@ HANGING_MS = 15 * 60_000
 DISK_LOW = 0.15
 DISK_FULL = 0.05
 _PARTITIONS_MAX = 5_000
+_SILENT_MS = 3_000
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _GIBIBYTE = 1024**3
 
@@ -317,16 +318,10 @@ def _value(configs: Any, name: str) -> str | None:
 
 
 def check_transactions(patient: Patient) -> Iterable[Finding]:
-    from ottla.client.values import TopicPartition
     from ottla.tools.running import Failure
     from ottla.tools.transactions import hanging_transactions
 
-    led = [
-        TopicPartition(name, one.partition)
-        for name, topic in patient.topics.items()
-        for one in topic.partitions
-        if one.leader is not None
-    ]
+    led = sorted(_led(patient))
     try:
         hanging = hanging_transactions(patient.admin, led[:_PARTITIONS_MAX], HANGING_MS)
     except Failure as error:
@@ -350,7 +345,17 @@ def check_transactions(patient: Patient) -> Iterable[Finding]:
 
 def check_groups(patient: Patient) -> Iterable[Finding]:
     admin = patient.admin
-    names = [one.group_id for one in admin.list_consumer_groups(timeout_ms=patient.timeout_ms)]
+    # All brokers are asked: one that is known to be silent is not waited for as long as the others.
+    patience_ms = min(patient.timeout_ms, _SILENT_MS) if patient.unreachable else patient.timeout_ms
+    listing = admin.list_consumer_groups(timeout_ms=patience_ms)
+    if listing.errors:
+        silent = sorted(listing.errors)
+        yield warning(
+            "groups",
+            f"{_them(silent).capitalize()} did not tell of the groups there.",
+            f"Start {_them(silent)}, or look into the log",
+        )
+    names = [one.group_id for one in listing.found]
     groups = admin.describe_consumer_groups(names, timeout_ms=patient.timeout_ms).succeeded if names else {}
     moving = [name for name, group in groups.items() if group.state in _REBALANCING]
     stuck = _still_moving(patient, moving)
@@ -407,13 +412,14 @@ def _empty_with_lag(patient: Patient, groups: dict[str, ConsumerGroupDescription
 
 
 def _led(patient: Patient) -> set[TopicPartition]:
+    """The partitions whose leaders answer."""
     from ottla.client.values import TopicPartition
 
     return {
         TopicPartition(name, one.partition)
         for name, topic in patient.topics.items()
         for one in topic.partitions
-        if one.leader is not None
+        if one.leader is not None and one.leader.id not in patient.unreachable
     }
 
 

@@ -215,7 +215,8 @@ def tell(topic: str, outcome: Outcome, seconds: float) -> None:
     """The delivery report, on standard error."""
     rate = f", {outcome.written / seconds:,.0f} records/s" if seconds > 0 and outcome.written else ""
     print(
-        f"{topic}: {outcome.written} of {outcome.sent} records written ({outcome.sent_bytes} bytes of keys "
+        f"{topic}: {outcome.written} of {several(outcome.sent, 'record')} written ({outcome.sent_bytes} "
+        "bytes of keys "
         f"and values) in {seconds:.2f} s{rate}.",
         file=sys.stderr,
     )
@@ -223,4 +224,4 @@ def tell(topic: str, outcome: Outcome, seconds: float) -> None:
         where = (
             "" if written.last_offset < 0 else f", offsets {written.first_offset} to {written.last_offset}"
         )
-        print(f"  partition {partition}: {written.count} records{where}", file=sys.stderr)
+        print(f"  partition {partition}: {several(written.count, 'record')}{where}", file=sys.stderr)

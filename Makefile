@@ -9,11 +9,12 @@ COMPILED := $(wildcard src/ottla/*/*.pxd src/ottla/*/*/*.pxd)
 KERNEL := $(COMPILED) $(wildcard $(COMPILED:.pxd=.py))
 STAMP := .venv/.set-up
 BENCH_STAMP := .venv/.set-up-bench
+DEMO_STAMP := .venv/.set-up-demo
 
 SEED ?= 1
 RUNS ?= 1
 
-.PHONY: help setup run test unit sim check format bench bench-library clean
+.PHONY: help setup run test unit sim check format bench bench-library demo clean
 
 help:
 	@echo "make setup    a virtual environment in .venv with Ottla and everything its tests use"
@@ -23,6 +24,7 @@ help:
 	@echo "make sim      simulated clusters under faults: SEED=7 replays one, RUNS=20 takes the seeds from SEED on"
 	@echo "make check    style, types, layers and generated files"
 	@echo "make format   put the style right"
+	@echo "make demo     a pipeline on Spark whose driver is killed, and the proof that each row arrived once"
 	@echo "make bench    Kafka and Ottla side by side (ARGS=--quick for the short one)"
 	@echo "make bench-library    client libraries for Python side by side, on one Ottla node"
 
@@ -38,6 +40,13 @@ $(STAMP): pyproject.toml $(wildcard setup.py) $(KERNEL)
 
 $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	@touch $@
+
+$(DEMO_STAMP): pyproject.toml $(wildcard setup.py) $(KERNEL)
+	@test -n "$(PYTHON)" || { \
+	  echo "No Python 3.11 or newer was found: install one, or name it with make PYTHON=..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	@touch $@
 
 run: setup
@@ -65,6 +74,9 @@ check: setup
 format: setup
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
+
+demo: $(DEMO_STAMP)
+	$(BIN)/python docs/examples/pipelines/demo.py $(ARGS)
 
 bench: $(BENCH_STAMP)
 	$(BIN)/python -m bench $(ARGS)

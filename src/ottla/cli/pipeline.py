@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.cli import pipeline_jobs
 from ottla.cli.errors import Misuse, Problem, near_names
 from ottla.cli.output import duration_text, is_terminal, show, size_text, tell, time_text
 from ottla.cli.session import Session, session_of
@@ -381,3 +382,13 @@ def reset(
         client = cluster_session(session, pipeline).client_config("admin")
         done = state.reset(pipeline, names, client)
     tell(session, f"Reset: {', '.join(done)}. The next run starts over.", {"reset": done})
+
+
+for _job in (
+    pipeline_jobs.mirror,
+    pipeline_jobs.archive,
+    pipeline_jobs.replay,
+    pipeline_jobs.load,
+    pipeline_jobs.profile,
+):
+    app.command(_job.__name__)(_job)

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,16 +57,46 @@ def _version(program: str) -> int | None:
     return int(match[1]) if match and not told.returncode else None
 
 
+_PACKAGES = (
+    ("apt-get", ("apt-get", "install", "-y", "openjdk-17-jre-headless")),
+    ("apt-get", ("apt-get", "install", "-y", "default-jre-headless")),
+    ("dnf", ("dnf", "install", "-y", "java-17-openjdk-headless")),
+    ("apk", ("apk", "add", "openjdk17-jre-headless")),
+    ("brew", ("brew", "install", "openjdk@17")),
+)
+
+
 def _cure() -> str:
-    for tool, command in (
-        ("apt-get", "apt-get install openjdk-17-jre-headless"),
-        ("dnf", "dnf install java-17-openjdk-headless"),
-        ("apk", "apk add openjdk17-jre-headless"),
-        ("brew", "brew install openjdk@17"),
-    ):
+    for tool, command in _PACKAGES:
         if shutil.which(tool):
-            return f"install it with `{command}`, or set JAVA_HOME"
+            return f"install it with `{' '.join(part for part in command if part != '-y')}`, or set JAVA_HOME"
     return "install OpenJDK 17, or set JAVA_HOME"
+
+
+def install_java(tell: Callable[[str], None]) -> str:
+    """A Java for Spark, from the system's packages if there is none and this user may install them."""
+    try:
+        return find_java()
+    except SparkMissing:
+        before = _right_to_install()
+        if before is None:
+            raise
+    for tool, command in _PACKAGES:
+        if shutil.which(tool):
+            tell(f"none was found: {' '.join((*before, *command))}")
+            if not subprocess.run([*before, *command], capture_output=True, check=False).returncode:
+                break
+    return find_java()
+
+
+def _right_to_install() -> tuple[str, ...] | None:
+    """What stands before a command that installs something; None where nothing may be installed."""
+    if os.geteuid() == 0 or shutil.which("brew"):
+        return ()
+    sudo = shutil.which("sudo")
+    if sudo and not subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode:
+        return (sudo, "-n")
+    return None
 
 
 def session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:

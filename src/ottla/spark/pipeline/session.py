@@ -47,16 +47,22 @@ def settings_of(pipeline: Pipeline, master: str | None, packed: Path | None) -> 
     if master is None or master.startswith("local"):
         chosen |= _LOCAL
     if any(isinstance(sink.target, FileTarget) and sink.target.kind == "delta" for sink in pipeline.sinks):
-        from ottla.spark.tables.delta import PACKAGE
-
-        chosen |= _DELTA
-        if "spark.jars" not in pipeline.spark:
-            chosen["spark.jars.packages"] = PACKAGE
+        needed = delta_settings()
+        if "spark.jars" in pipeline.spark:
+            del needed["spark.jars.packages"]
+        chosen |= needed
     if packed is not None:
         from ottla.spark.pipeline.ship import settings
 
         chosen |= settings(packed)
     return chosen | dict(pipeline.spark)
+
+
+def delta_settings() -> dict[str, str]:
+    """What Spark needs to read and write Delta tables."""
+    from ottla.spark.tables.delta import PACKAGE
+
+    return {**_DELTA, "spark.jars.packages": PACKAGE}
 
 
 def open_session(

@@ -52,6 +52,7 @@ class BatchSink:
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
         self.transaction = SharedTransaction(options)
+        self.small_bytes = _SMALL_BYTES
         self._is_small = True
         """Whether batches have been so small of late that the driver sends them itself."""
 
@@ -102,16 +103,20 @@ class BatchSink:
             {} if options.topic is None else {options.topic: self.transaction.partitions_of(options.topic)}
         )
         build = Build(options, columns, counts)
-        records = self._write_small(frame, build) if self._is_small else None
+        records = self._write_small(frame, build) if self._is_small and self.small_bytes else None
         if records is None:
-            reports = run_tasks(frame, build, self.transaction.share())
+            reports = run_tasks(frame, build, self.sender(options, self.transaction.share()))
             records = sum(report.records for report in reports)
-            self._is_small = sum(report.bytes for report in reports) < _SMALL_BYTES
+            self._is_small = sum(report.bytes for report in reports) < self.small_bytes
         return records
+
+    def sender(self, options: SinkOptions, handle: Handle) -> Send:
+        """What the tasks send with."""
+        return Send(options, handle)
 
     def _write_small(self, frame: DataFrame, build: Build) -> int | None:
         """Send from here what the tasks have built, if it is little; None: it is not, nothing was sent."""
-        built = frame.mapInArrow(replace(build, bytes_max=_SMALL_BYTES), BUILT_SCHEMA).toArrow()
+        built = frame.mapInArrow(replace(build, bytes_max=self.small_bytes), BUILT_SCHEMA).toArrow()
         if TOO_MUCH in built["slot"].to_pylist():
             self._is_small = False
             return None
@@ -151,21 +156,21 @@ def plain(options: SinkOptions) -> SinkOptions:
     return replace(options, value_format="binary") if options.value_format == JSON else options
 
 
-def run_tasks(frame: DataFrame, build: Build, handle: Handle) -> list[Any]:
+def run_tasks(frame: DataFrame, build: Build, send: Send) -> list[Any]:
     """Have tasks write the rows of a frame; what was written, checked."""
     context = frame.sparkSession.sparkContext
     options = build.options
     slots = options.writers or context.defaultParallelism
     if options.topic is not None:
         slots = min(slots, build.counts[options.topic])
-    build, send = replace(build, slots=slots), Send(options, handle)
+    build = replace(build, slots=slots)
     if partitions_of(frame) <= 1:
         sent = frame.mapInArrow(BuildAndSend(build, send), REPORT_SCHEMA)
     else:
         built = frame.mapInArrow(build, BUILT_SCHEMA)
         sent = built.repartitionById(slots, "slot").mapInArrow(send, REPORT_SCHEMA)
     reports = sent.collect()
-    check_reports(reports, handle)
+    check_reports(reports, send.handle)
     check_stages(context, {report.stage for report in reports})
     return reports
 

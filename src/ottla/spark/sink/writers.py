@@ -87,7 +87,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if len(ids) > 1 or "" in ids:
             raise SinkError("Tasks of one batch tell of several queries, or of none: it is not committed.")
         (query_id,) = ids
-        transaction = SharedTransaction(options)
+        transaction = self.transaction()
         if not transaction.prepare(query_id, batchId):
             return
         try:
@@ -99,6 +99,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise told from error
         transaction.commit(query_id, batchId)
         transaction.close()
+
+    def transaction(self) -> SharedTransaction:
+        """What a batch is committed with: one for each, since each commit has a process of its own."""
+        return SharedTransaction(self._writing.options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Nothing was begun."""

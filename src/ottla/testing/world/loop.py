@@ -188,7 +188,10 @@ class WorldLoop(asyncio.BaseEventLoop):
         process = last
         ready = process.ready
         if process.may_run:
-            self._count_turn(process)
+            self.turns += 1
+            self._turns_of_instant += 1
+            if self._turns_of_instant > TURNS_AT_ONE_INSTANT_MAX:
+                raise self._livelock(process)
             self.current = process
             try:
                 handle: asyncio.Handle | None
@@ -201,18 +204,16 @@ class WorldLoop(asyncio.BaseEventLoop):
                 handle = None  # an exception that is kept keeps this frame, and so the last task
             finally:
                 self.current = self.root
-        process.is_queued = False
-        if process.may_run:
-            self.enqueue(process)
+        if ready and process.may_run:
+            runnable.append(process)
+        else:
+            process.is_queued = False
 
-    def _count_turn(self, process: Process) -> None:
-        self.turns += 1
-        self._turns_of_instant += 1
-        if self._turns_of_instant > TURNS_AT_ONE_INSTANT_MAX:
-            raise Livelock(
-                f"{self._turns_of_instant} turns at {self.now:.6f} s, the last in {process.name}: "
-                f"{[str(handle) for handle in list(process.ready)[:3]]}"
-            )
+    def _livelock(self, process: Process) -> Livelock:
+        return Livelock(
+            f"{self._turns_of_instant} turns at {self.now:.6f} s, the last in {process.name}: "
+            f"{[str(handle) for handle in list(process.ready)[:3]]}"
+        )
 
     def _advance(self) -> None:
         """Jump to the next timer, and make ready all that are due then."""

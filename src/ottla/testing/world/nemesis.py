@@ -73,6 +73,7 @@ class Nemesis:
             node.resume()
             if node.process is not None and node.clock_rate != 1.0:
                 node.drift_clock(1.0)
+            node.storage.quota_bytes = None
             if node.disk is not None:
                 node.disk.faults.clear()
                 node.disk.crash_at = None
@@ -105,6 +106,12 @@ class Nemesis:
         self._struck[node.id] = None
         return node
 
+    def two_hosts(self) -> tuple[str, str]:
+        """A node and any other host, in any order."""
+        node = self.chance.choice(list(self.world.nodes.values())).host
+        other = self.chance.choice([host for host in self.world.hosts if host != node])
+        return (node, other) if self.chance.random() < 0.5 else (other, node)
+
     def spare(self, node: SimulatedNode) -> None:
         self._struck.pop(node.id, None)
 
@@ -135,6 +142,14 @@ async def _power(nemesis: Nemesis) -> None:
 async def _crash_within_change(nemesis: Nemesis) -> None:
     count = 1 + int(nemesis.chance.expovariate(1 / 20))
     await _down(nemesis, lambda node: node.crash_at_change(count))
+
+
+async def _crash_all(nemesis: Nemesis) -> None:
+    nodes = list(nemesis.world.nodes.values())
+    for node in nodes:
+        node.crash()
+    await nemesis.last()
+    await asyncio.gather(*(nemesis.revive(node) for node in nodes))
 
 
 async def _restart(nemesis: Nemesis) -> None:
@@ -182,7 +197,7 @@ async def _isolate(nemesis: Nemesis) -> None:
 
 async def _cut_one_way(nemesis: Nemesis) -> None:
     world = nemesis.world
-    source, target = nemesis.chance.sample(world.hosts, 2)
+    source, target = nemesis.two_hosts()
     try:
         world.cut(source, target)
         await nemesis.last()
@@ -192,12 +207,12 @@ async def _cut_one_way(nemesis: Nemesis) -> None:
 
 
 async def _reset(nemesis: Nemesis) -> None:
-    nemesis.world.reset(*nemesis.chance.sample(nemesis.world.hosts, 2))
+    nemesis.world.reset(*nemesis.two_hosts())
 
 
 async def _slow(nemesis: Nemesis) -> None:
     world = nemesis.world
-    source, target = nemesis.chance.sample(world.hosts, 2)
+    source, target = nemesis.two_hosts()
     way = world.wires.way(source, target)
     before = (way.delay_s, way.jitter_s)
     if before[0] > 0.01:
@@ -217,6 +232,61 @@ async def _clock(nemesis: Nemesis) -> None:
         node.drift_clock(nemesis.chance.uniform(0.95, 1.05))
 
 
+async def _slow_disk(nemesis: Nemesis) -> None:
+    node = nemesis.chance.choice(list(nemesis.world.nodes.values()))
+    disk, process = node.disk, node.process
+    if disk is None or process is None or disk.slow_call is not None:
+        return
+    chance, before = nemesis.chance, disk.delay_s
+    nemesis.world.note(node.host, "its disk is slow")
+
+    def stall(operation: str, path: str) -> None:
+        if chance.random() < 0.02:
+            process.stall(chance.random())
+
+    disk.slow_call, disk.delay_s = stall, (0.01, 3.0)
+    try:
+        await nemesis.last()
+    finally:
+        disk.slow_call, disk.delay_s = None, before
+        nemesis.world.note(node.host, "its disk is not slow any more")
+
+
+async def _failing_disk(nemesis: Nemesis) -> None:
+    node = nemesis.strike()
+    if node is None:
+        return
+    try:
+        disk = node.disk
+        if disk is not None:
+            operation = nemesis.chance.choice(("*", "pwrite", "fsync", "pread", "open", "rename", "remove"))
+            fault = disk.fail(operation, probability=nemesis.chance.choice((0.01, 0.1, 1.0)))
+            nemesis.world.note(node.host, f"its disk fails at {operation}, {fault.probability:g} of the time")
+            await nemesis.last()
+            disk.faults.clear()
+        node.crash()  # who had an error from its disk is looked after, and started again
+        await nemesis.revive(node)
+    finally:
+        nemesis.spare(node)
+
+
+async def _full_disk(nemesis: Nemesis) -> None:
+    node = nemesis.strike()
+    if node is None:
+        return
+    storage = node.storage
+    try:
+        storage.quota_bytes = storage.used_bytes() + int(nemesis.chance.random() * 20_000)
+        nemesis.world.note(node.host, "its disk is nearly full")
+        await nemesis.last()
+        storage.quota_bytes = None
+        nemesis.world.note(node.host, "its disk has room again")
+        await nemesis.revive(node)
+    finally:
+        storage.quota_bytes = None
+        nemesis.spare(node)
+
+
 FAULTS: dict[str, Fault] = {
     "crash": _crash,
     "power": _power,
@@ -228,4 +298,8 @@ FAULTS: dict[str, Fault] = {
     "reset": _reset,
     "slow": _slow,
     "clock": _clock,
+    "crash all": _crash_all,
+    "slow disk": _slow_disk,
+    "failing disk": _failing_disk,
+    "full disk": _full_disk,
 }

@@ -22,6 +22,9 @@ from ottla.wire.uuid import ZERO
 if TYPE_CHECKING:
     from ottla.client.consumer import Consumer
 
+BATCH_BYTES_MAX = 4 << 20
+"""A batch ends when its keys and values have so many: larger ones are not faster, and take more memory."""
+
 _LOOK_SECONDS = 0.25
 _TOPIC_GONE_SECONDS = 10.0
 
@@ -142,7 +145,7 @@ class _Reading:
         collector = Collector()
         cuts: list[tuple[int, int, int]] = []  # (first row, row behind the last, the end of their range)
         moved = False
-        while buffer.ready and collector.rows < self._rows_max and not collector.is_full:
+        while buffer.ready and collector.rows < self._rows_max and collector.bytes_gathered < BATCH_BYTES_MAX:
             before = collector.rows
             took = buffer.take(self._rows_max - before, collect=collector.add)
             moved = True

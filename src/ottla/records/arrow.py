@@ -63,6 +63,11 @@ class Collector:
         binaries = (columns.keys, columns.values, columns.header_names, columns.header_values)
         return any(column.used > _COLUMN_BYTES_MAX for column in binaries)
 
+    @property
+    def bytes_gathered(self) -> int:
+        """What keys and values have so far."""
+        return self._columns.keys.used + self._columns.values.used
+
     def add(self, reader: RecordReader, rows_max: int) -> int:
         """Take up to `rows_max` records of a reader; how many were taken."""
         index = self._topics.setdefault(reader.topic, len(self._topics))

@@ -143,11 +143,13 @@ class OptionTable:
         from ottla.client.config.schema import CLIENTS, parameters
         from ottla.config.names import nearest
 
-        near = nearest(name.lower(), self._options)
-        if near is not None:
-            hint = f" Did you mean {self._options[near].name}?"
-        elif any(name.lower() in parameters(kind) for kind in CLIENTS):
+        near = nearest(
+            name.lower(), (key for key, one in self._options.items() if one.kind is not Kind.UNUSED)
+        )
+        if any(name.lower() in parameters(kind) for kind in CLIENTS):
             hint = f" Properties of the client have a prefix: did you mean {PREFIX}{name.lower()}?"
+        elif near is not None:
+            hint = f" Did you mean {self._options[near].name}?"
         else:
             hint = ""
         return f"There is no option {name} for {self.purpose}.{hint}"

@@ -65,7 +65,8 @@ def _consumer(settings: ReadSettings) -> Consumer[Any, Any]:
     key = _key(settings)
     found = _consumers.pop(key, None)
     if found is None:
-        found = Consumer({**settings.client, "auto.offset.reset": "none", "enable.auto.commit": False})
+        fixed = {"auto.offset.reset": "none", "enable.auto.commit": False, "allow.auto.create.topics": False}
+        found = Consumer({**settings.client, **fixed})
         while len(_consumers) >= _CONSUMERS_MAX:
             _consumers.pop(next(iter(_consumers))).close()
     _consumers[key] = found

@@ -59,7 +59,6 @@ OPTIONS = (
     Option("fetchOffset.numRetries", Kind.UNUSED),
     Option("fetchOffset.retryIntervalMs", Kind.UNUSED),
     Option("groupIdPrefix", Kind.UNUSED),
-    Option("maxPartitionBytes", Kind.UNUSED),
 )
 TABLE = OptionTable("reading", OPTIONS)
 
@@ -70,7 +69,6 @@ _REFUSED = {
     "value.deserializer": "say with valueFormat what values are",
     "interceptor.classes": "records do not pass through interceptors",
 }
-_FETCH_DEFAULTS = {"max.partition.fetch.bytes": "8388608", "fetch.max.bytes": "67108864"}
 
 Partitions = dict[str, dict[int, int]]
 
@@ -191,7 +189,7 @@ def _client(given: Mapping[str, str], faults: list[str]) -> dict[str, str]:
     from ottla.client.config import ConsumerSettings
     from ottla.client.errors import ConfigError
 
-    client = {**_FETCH_DEFAULTS, **given}
+    client = dict(given)
     for name, cure in _REFUSED.items():
         if client.pop(name, None) is not None:
             faults.append(f"The option kafka.{name} cannot be set: {cure}.")

@@ -171,7 +171,7 @@ class Driver:
         begin = {key: offset for key, offset in start.offsets.items() if key in topics.partitions}
         known = {key.topic for key in start.offsets}
         never = [topic for topic in topics.missing if topic not in known]
-        if never:
+        if never and self.settings.fail_on_data_loss:
             raise missing_topic(never[0], self.settings)
         gone = sorted(start.offsets.keys() - topics.partitions)
         if gone:

@@ -203,11 +203,6 @@ class Watch:
         if self._group_id is not None:
             self._background.soon(self._commit_soon, dict(offsets))
 
-    def commit_now(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit to the group, and wait for it."""
-        if self._group_id is not None:
-            self._run(self._commit(dict(offsets)))
-
     def _commit_soon(self, offsets: dict[TopicPartition, int]) -> None:
         task = asyncio.get_running_loop().create_task(self._commit(offsets))
         self._committing = task  # the loop itself does not hold on to it

@@ -16,6 +16,7 @@ from ottla.cli.errors import Misuse, finish, near_names
 
 # Noun -> what it is for. Those whose module is not installed are not there.
 NOUNS: dict[str, str] = {
+    "start": "Start a node or a cluster, and say how to use it.",
     "topic": "Create, list, describe, alter and delete topics.",
     "record": "Produce and consume records.",
     "group": "List, describe, reset and delete groups.",
@@ -28,7 +29,6 @@ NOUNS: dict[str, str] = {
     "doctor": "Find what is wrong with a cluster, and say what to do.",
     "pipeline": "Run data pipelines on Spark.",
     "bench": "Measure a cluster.",
-    "start": "Start a node or a cluster, and say how to use it.",
     "serve": "Run a node.",
     "profile": "Keep the addresses and settings of your clusters.",
     "completion": "Have your shell complete commands, topics and groups.",

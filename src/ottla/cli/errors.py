@@ -56,6 +56,8 @@ def finish(work: Callable[[], int], *, servers: Callable[[], str] = str) -> int:
     try:
         code = work()
         sys.stdout.flush()
+        if code == INTERRUPTED and sys.stderr.isatty():
+            print(file=sys.stderr)  # the terminal has shown ^C: the prompt goes below it
         return code
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -250,6 +252,38 @@ def test_avro_is_read_by_the_schema_of_a_file(tmp_path: Any) -> None:
         kind.to_json(b"\xff" * 20)
     with pytest.raises(BadValue, match="--registry"):
         kind_of("avro")
+
+
+def test_avro_is_read_by_the_schemas_of_a_registry() -> None:
+    asked = []
+
+    class Registry(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            body = json.dumps({"schema": '{"type": "map", "values": "bytes"}'}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Registry) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            kind = kind_of("avro", avro_of(None, f"http://127.0.0.1:{server.server_port}/"))
+            framed = b"\0" + (7).to_bytes(4, "big") + b"\x02\x02a\x02\xff\x00"
+            found = [kind.to_json(framed) for _ in range(2)]
+        finally:
+            server.shutdown()
+            thread.join()
+
+    assert found == [{"a": "/w=="}] * 2
+    assert asked == ["/schemas/ids/7"]
+    with pytest.raises(BadValue, match="begins with http"):
+        avro_of(None, "localhost:8081")
 
 
 def test_what_is_not_finite_is_a_text_in_json() -> None:

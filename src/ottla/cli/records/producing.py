@@ -221,7 +221,6 @@ def tell(topic: str, outcome: Outcome, seconds: float) -> None:
         file=sys.stderr,
     )
     for partition, written in sorted(outcome.partitions.items()):
-        where = (
-            "" if written.last_offset < 0 else f", offsets {written.first_offset} to {written.last_offset}"
-        )
+        first, last = written.first_offset, written.last_offset
+        where = "" if last < 0 else f", offset {first}" if first == last else f", offsets {first} to {last}"
         print(f"  partition {partition}: {several(written.count, 'record')}{where}", file=sys.stderr)

@@ -329,7 +329,8 @@ _OFFLINE = "offline"
 def _state(partition: PartitionDescription, minimum: int | None = None) -> str:
     if partition.leader is None:
         return _OFFLINE
-    if minimum is not None and len(partition.isr) < minimum:
+    # A partition with fewer replicas than the minimum needs all of them, and no more.
+    if minimum is not None and len(partition.isr) < min(minimum, len(partition.replicas)):
         return _UNDER_MINIMUM
     return _UNDER_REPLICATED if len(partition.isr) < len(partition.replicas) else _OK
 

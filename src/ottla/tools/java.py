@@ -99,6 +99,8 @@ def message_of(error: BaseException) -> str:
     """The message of an exception, as Java's has it: an error code that came without one has one there."""
     if isinstance(error, KafkaError) and error.message is None:
         return _TEXTS.get(error.code, error.code.name)
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
     return str(error)
 
 

@@ -68,7 +68,7 @@ def _run(path: str, command: list[str]) -> None:
         return
     print("Loading...", flush=True)
     image = load(path)
-    print("Starting...")
+    print("Starting...", flush=True)
     _talk(Shell(root(image), is_interactive=True))
 
 
@@ -135,24 +135,27 @@ def _talk(shell: Shell) -> None:
     while not shell.is_over:
         try:
             line = input(_PROMPT)
+            if is_terminal:
+                shell.width = shutil.get_terminal_size().columns
+            _answer(shell, line)
         except EOFError:
             print()
             return
         except KeyboardInterrupt:
-            print("^C")
-            continue
-        if line.strip():
-            shell.history.append(line)
-        if is_terminal:
-            shell.width = shutil.get_terminal_size().columns
-        try:
-            words = shlex.split(line)
-        except ValueError as error:
-            print(f"{error}.")
-            continue
-        for text in shell.run(words):
-            print(text)
-        sys.stdout.flush()
+            print("^C", flush=True)
+
+
+def _answer(shell: Shell, line: str) -> None:
+    if line.strip():
+        shell.history.append(line)
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        print(f"{error}.")
+        return
+    for text in shell.run(words):
+        print(text)
+    sys.stdout.flush()
 
 
 def _complete_words(shell: Shell) -> None:

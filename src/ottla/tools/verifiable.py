@@ -1,9 +1,13 @@
-"""What the verifiable producer and consumer print: events as lines of JSON, each with its time and name."""
+"""What the verifiable producer and consumer share: events as lines of JSON, each with its time and name; and
+that both end in order on SIGTERM and Ctrl-C, with the exit code of a JVM that ended so."""
 
 from __future__ import annotations
 
 import json
+import signal
 import threading
+from collections.abc import Callable
+from types import FrameType
 
 from ottla.tools.measuring import now_ms
 
@@ -21,3 +25,25 @@ def tell(name: str, **facts: object) -> None:
 
 def place(partition: tuple[str, int]) -> dict[str, object]:
     return {"topic": partition[0], "partition": partition[1]}
+
+
+def until_signalled(work: Callable[[], None]) -> int:
+    """Do the work; SIGTERM and SIGINT raise KeyboardInterrupt in it. The exit code."""
+    codes = [0]
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        codes.append(128 + number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        work()
+        return 0
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        work()
+    except KeyboardInterrupt:
+        return codes[-1]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return codes[-1]

@@ -5,7 +5,6 @@ Options and events are those of Kafka's tool. SIGTERM and Ctrl-C end it in order
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from ottla.client.errors import ClientError
 from ottla.tools.client_options import consumer_settings, read_properties
 from ottla.tools.running import finish
 from ottla.tools.subcommands import SubcommandParser
-from ottla.tools.verifiable import place, tell
+from ottla.tools.verifiable import place, tell, until_signalled
 from ottla.wire.errors import KafkaError
 
 _POLL_SECONDS = 60.0
@@ -63,12 +62,8 @@ def _work(words: Sequence[str]) -> int:
         )
     given = read_properties(options.command_config or options.consumer_config)
     settings = consumer_settings(given, _overrides(options))
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        _Reading(options, settings).run()
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    return 0
+    reading = _Reading(options, settings)
+    return until_signalled(reading.run)
 
 
 def _overrides(options: Any) -> dict[str, object]:
@@ -103,9 +98,9 @@ class _Reading:
         self._consumer: Consumer[str, str] = Consumer(settings)
 
     def run(self) -> None:
-        tell("startup_complete")
         is_asked = False
         try:
+            tell("startup_complete")
             self._consumer.subscribe(
                 [self._options.topic],
                 on_assigned=lambda found: tell("partitions_assigned", partitions=[*map(place, found)]),

@@ -6,7 +6,6 @@ Options and events are those of Kafka's tool. SIGTERM and Ctrl-C end it in order
 from __future__ import annotations
 
 import itertools
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from ottla.tools.client_options import producer_settings, read_properties
 from ottla.tools.measuring import Pace, now_ms
 from ottla.tools.running import finish
 from ottla.tools.subcommands import SubcommandParser
-from ottla.tools.verifiable import tell
+from ottla.tools.verifiable import tell, until_signalled
 from ottla.wire.errors import KafkaError
 
 
@@ -62,14 +61,8 @@ def _work(words: Sequence[str]) -> int:
         "retries": "0",
     } | read_properties(options.command_config or options.producer_config)
     sending = _Sending(options)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        sending.run(producer_settings(given, {}))
-    except KeyboardInterrupt:
-        return 0
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    return 0
+    settings = producer_settings(given, {})
+    return until_signalled(lambda: sending.run(settings))
 
 
 class _Sending:

@@ -14,7 +14,7 @@ DEMO_STAMP := .venv/.set-up-demo
 SEED ?= 1
 RUNS ?= 1
 
-.PHONY: help setup run test unit sim check format bench bench-library demo clean
+.PHONY: help setup run test unit sim check format bench bench-library bench-spark demo clean
 
 help:
 	@echo "make setup    a virtual environment in .venv with Ottla and everything its tests use"
@@ -27,6 +27,7 @@ help:
 	@echo "make demo     a pipeline on Spark whose driver is killed, and the proof that each row arrived once"
 	@echo "make bench    Kafka and Ottla side by side (ARGS=--quick for the short one)"
 	@echo "make bench-library    client libraries for Python side by side, on one Ottla node"
+	@echo "make bench-spark      Ottla's format for Spark and Spark's own connector side by side"
 
 setup: $(STAMP)
 
@@ -83,6 +84,9 @@ bench: $(BENCH_STAMP)
 
 bench-library: $(BENCH_STAMP)
 	$(BIN)/python -m bench.library $(ARGS)
+
+bench-spark: $(BENCH_STAMP)
+	$(BIN)/python -m bench.spark $(ARGS)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info $(COMPILED:.pxd=.c) $(COMPILED:.pxd=*.so)

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,6 +105,8 @@ def session(name: str, master: str | None, settings: Mapping[str, str]) -> Spark
     program = Path(find_java()).resolve()
     if program.parent.name == "bin":  # Spark's launcher asks JAVA_HOME first
         os.environ["JAVA_HOME"] = str(program.parent.parent)
+    if master is None or master.startswith("local"):  # a path of this machine means nothing on others
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)

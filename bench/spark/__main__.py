@@ -1,0 +1,93 @@
+"""`python -m bench.spark`: run the rows, print the table, write JSON, a plot and docs/benchmarks-spark.md."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from tests.interop import peers
+from tests.interop.spark.support import spark_session
+
+from bench import machine
+from bench.spark.results import Measurement, Results, markdown, plot, print_table
+from bench.spark.rows import ROWS, Bench, Row
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "bench" / "results"
+DOCS = ROOT / "docs"
+WIDTH_WITHOUT_TERMINAL = 160
+# A Spark as users run it: the full compiler, a collector for throughput, memory for two tasks.
+SPARK = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC", "spark.driver.memory": "2g"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
+    if options.read:
+        results = Results.read(options.read[0])
+        for path in options.read[1:]:
+            results.measurements += Results.read(path).measurements
+    else:
+        chosen = [row for row in ROWS if options.rows is None or row.name in options.rows]
+        results = _run(chosen, options, console)
+        path = RESULTS / time.strftime("spark-%Y%m%d-%H%M%S.json")
+        results.write(path)
+        console.print(f"Written: {path.relative_to(ROOT)}", highlight=False)
+    print_table(results, console)
+    if options.publish:
+        plot(results, DOCS / "benchmarks-spark.png")
+        (DOCS / "benchmarks-spark.md").write_text(markdown(results, "benchmarks-spark.png"))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
+    parser.add_argument("--rows", type=lambda text: text.split(","), help="names, with commas between")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each task is measured")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of records; 0.1 is quick")
+    parser.add_argument("--broker", choices=("ottla", "kafka"), default="ottla")
+    parser.add_argument("--read", type=Path, nargs="*", help="show earlier runs again, together")
+    parser.add_argument("--publish", action="store_true", help="write docs/benchmarks-spark.md")
+    return parser
+
+
+def _run(rows: Sequence[Row], options: argparse.Namespace, console: Console) -> Results:
+    with (
+        tempfile.TemporaryDirectory(prefix="ottla-bench-spark-") as name,
+        peers.running(options.broker) as broker,
+        spark_session(Path(name), SPARK) as spark,
+    ):
+        bench = Bench(spark, broker.bootstrap, Path(name), options.scale)
+        results = Results(
+            machine.facts(Path(name)),
+            {"broker": options.broker, "rounds": options.rounds, "scale": options.scale},
+        )
+        for row in rows:
+            if row.prepare is not None:
+                row.prepare(bench)
+            for run in row.contenders.values():
+                run(bench)  # starts workers and compiles; not measured
+            for number in range(options.rounds):
+                for contender, value in _turn(row, bench, number):
+                    results.measurements.append(
+                        Measurement(row=row.name, contender=contender, round=number, value=value)
+                    )
+                    console.print(f"{row.name:14} {contender:18} {value:10.1f} {row.unit}", highlight=False)
+        return results
+
+
+def _turn(row: Row, bench: Bench, number: int) -> list[tuple[str, float]]:
+    """Each contender once; who begins changes from round to round."""
+    names = list(row.contenders)
+    order = itertools.islice(itertools.cycle(names), number % len(names), number % len(names) + len(names))
+    return [(name, row.contenders[name](bench)) for name in order]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

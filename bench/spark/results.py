@@ -1,0 +1,154 @@
+"""What a run measured, what it comes to, and how it is kept, shown and drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.spark.rows import DEFAULT, OTTLA, ROWS, TUNED, Row
+
+_COLORS = {OTTLA: "#2b6cb0", DEFAULT: "#a0aec0", TUNED: "#dd6b20"}
+_OTHER_COLOR = "#38a169"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One task of one contender in one round."""
+
+    row: str
+    contender: str
+    round: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table: medians over the rounds. The first contender is ours."""
+
+    row: Row
+    values: Mapping[str, float]
+
+    @property
+    def ours(self) -> str:
+        return next(iter(self.row.contenders))
+
+    def ratio(self, contender: str) -> float:
+        return self.values[self.ours] / self.values[contender]
+
+    @property
+    def is_met(self) -> bool:
+        ratios = [(self.ratio(name), bound) for name, bound in self.row.wanted.items()]
+        if self.row.is_time:
+            return all(ratio <= bound for ratio, bound in ratios)
+        return all(ratio >= bound for ratio, bound in ratios)
+
+    def cells(self) -> list[str]:
+        sign = "≤" if self.row.is_time else "≥"
+        others = [name for name in self.row.contenders if name != self.ours]
+        wanted = [f"{sign} {self.row.wanted[name]:g}x {name}" for name in others if name in self.row.wanted]
+        return [
+            self.row.title,
+            *(f"{self.values[name]:,.0f}" if name in self.values else "" for name in (OTTLA, DEFAULT, TUNED)),
+            self.row.unit,
+            ", ".join(f"{self.ratio(name):.2f}x {name}" for name in others),
+            ", ".join(wanted),
+            "yes" if self.is_met else "no",
+        ]
+
+
+HEADINGS = ["task", OTTLA, DEFAULT, TUNED, "unit", "ratios", "wanted", "met"]
+
+
+@dataclass(slots=True)
+class Results:
+    """Everything about one run."""
+
+    machine: dict[str, str]
+    settings: dict[str, Any]
+    measurements: list[Measurement] = field(default_factory=list)
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1))
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        told = json.loads(path.read_text())
+        return cls(told["machine"], told["settings"], [Measurement(**one) for one in told["measurements"]])
+
+    def lines(self) -> list[Line]:
+        found = []
+        for row in ROWS:
+            values = {
+                name: median(values)
+                for name in row.contenders
+                if (
+                    values := [
+                        one.value
+                        for one in self.measurements
+                        if one.row == row.name and one.contender == name
+                    ]
+                )
+            }
+            if len(values) == len(row.contenders):
+                found.append(Line(row, values))
+        return found
+
+
+def print_table(results: Results, console: Console) -> None:
+    table = Table(*HEADINGS)
+    for line in results.lines():
+        table.add_row(*line.cells())
+    console.print(table)
+
+
+def markdown(results: Results, picture: str) -> str:
+    """The page docs/benchmarks-spark.md."""
+    lines = [
+        "# Spark: side by side",
+        "",
+        "Ottla's format for Spark and Spark's own connector (its defaults, and tuned: larger fetches and "
+        "polls), in one Spark of two cores, on one broker, turn by turn; medians of "
+        f"{results.settings['rounds']} rounds. `make bench-spark` makes this page.",
+        "",
+        f"![the same as a picture]({picture})",
+        "",
+        "| " + " | ".join(HEADINGS) + " |",
+        "|" + "---|" * len(HEADINGS),
+        *("| " + " | ".join(line.cells()) + " |" for line in results.lines()),
+        "",
+        "## The machine",
+        "",
+        *(f"- {name}: {value}" for name, value in results.machine.items()),
+        f"- broker: {results.settings['broker']}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def plot(results: Results, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    lines = results.lines()
+    figure, axes = plt.subplots(1, max(len(lines), 1), figsize=(2.6 * max(len(lines), 1), 3.6), squeeze=False)
+    for axis, line in zip(axes[0], lines, strict=False):
+        names = list(line.values)
+        colors = [_COLORS.get(name, _OTHER_COLOR) for name in names]
+        axis.bar(range(len(names)), [line.values[name] for name in names], color=colors)
+        axis.set_xticks(range(len(names)), [name.replace(", ", ",\n") for name in names], fontsize=7)
+        axis.set_title(line.row.title.replace(", ", ",\n"), fontsize=8)
+        axis.set_ylabel(line.row.unit + (" (less is better)" if line.row.is_time else ""), fontsize=7)
+        axis.tick_params(axis="y", labelsize=7)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

@@ -61,7 +61,9 @@ def survey(disk: Disk, path: str) -> Found:
     found = Found(path)
     marker = f"{path}/{CLEAN_SHUTDOWN}"
     found.is_clean = disk.exists(marker)
-    disk.remove(marker)
+    if found.is_clean:
+        disk.remove(marker)
+        disk.sync_directory(path)  # or a power loss brings it back, and what is torn by then passes for whole
     found.recovery_points = _read(disk, f"{path}/{checkpoints.RECOVERY_POINTS}", "All logs are scanned whole")
     found.log_starts = _read(disk, f"{path}/{checkpoints.LOG_STARTS}", "Deleted records may come back")
     found.high_watermarks = _read(disk, f"{path}/{checkpoints.HIGH_WATERMARKS}", "High watermarks start low")

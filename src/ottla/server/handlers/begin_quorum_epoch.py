@@ -13,6 +13,7 @@ from ottla.raft.journal import TOPIC
 from ottla.raft.messages import BeginEpoch
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import (
+    asked_replica,
     is_of_this_cluster,
     leader_endpoints,
     learn_endpoints,
@@ -30,7 +31,7 @@ KEY = 53
 
 async def handle(
     broker: Broker, request: BeginQuorumEpochRequest, context: RequestContext
-) -> BeginQuorumEpochResponse:
+) -> BeginQuorumEpochResponse | None:
     if not is_of_this_cluster(broker, request.cluster_id):
         return BeginQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     asked = only_partition(request.topics)
@@ -38,7 +39,9 @@ async def handle(
         return BeginQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST)
     learn_endpoints(broker, context, asked.leader_id, request.leader_endpoints)
     receiver = receiver_of(request.voter_id, asked.voter_directory_id)
-    answer = await broker.quorum.driver.answer(BeginEpoch(asked.leader_id, asked.leader_epoch, receiver))
+    answer = await asked_replica(broker, BeginEpoch(asked.leader_id, asked.leader_epoch, receiver))
+    if answer is None:
+        return None
     part = BeginQuorumEpochResponse.PartitionData(
         partition_index=0, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
     )

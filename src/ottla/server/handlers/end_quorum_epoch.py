@@ -14,6 +14,7 @@ from ottla.raft.messages import EndEpoch
 from ottla.raft.voters import ReplicaKey
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import (
+    asked_replica,
     is_of_this_cluster,
     leader_endpoints,
     learn_endpoints,
@@ -30,7 +31,7 @@ KEY = 54
 
 async def handle(
     broker: Broker, request: EndQuorumEpochRequest, context: RequestContext
-) -> EndQuorumEpochResponse:
+) -> EndQuorumEpochResponse | None:
     if not is_of_this_cluster(broker, request.cluster_id):
         return EndQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     asked = only_partition(request.topics)
@@ -44,7 +45,9 @@ async def handle(
     else:
         successors = [ReplicaKey(node_id) for node_id in asked.preferred_successors]
     end = EndEpoch(asked.leader_id, asked.leader_epoch, tuple(successors))
-    answer = await broker.quorum.driver.answer(end)
+    answer = await asked_replica(broker, end)
+    if answer is None:
+        return None
     part = EndQuorumEpochResponse.PartitionData(
         partition_index=0, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
     )

@@ -302,6 +302,12 @@ class _Fetch:
             )
         return data
 
+    def _unreadable(self, fetched: FetchedPartition, error: OSError) -> KafkaError:
+        log = self._find(fetched).log
+        if log is None:
+            return KafkaStorageError(f"The log of {fetched.topic!r}-{fetched.index} is offline: {error}.")
+        return self._broker.directories.storage_error(log, error)
+
     # Waiting
 
     def wait(self) -> Answer:
@@ -353,10 +359,13 @@ class _Fetch:
         for fetched, data in found:
             records = data.records
             count = len(records) if records is not None else 0
+            if 0 < count <= READ_NOW_BYTES_MAX:
+                try:
+                    data.records = records.read()  # type: ignore[union-attr]
+                except OSError as error:
+                    data, count = self._failed(fetched, self._unreadable(fetched, error)), 0
             if session.id and not _is_news(fetched, data, count, session.is_incremental):
                 continue
-            if 0 < count <= READ_NOW_BYTES_MAX:
-                data.records = records.read()  # type: ignore[union-attr]
             topic = topics.get(fetched.topic)
             if topic is None:
                 topic = topics[fetched.topic] = _TopicResponse()

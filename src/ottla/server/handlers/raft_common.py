@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.raft.journal import TOPIC
-from ottla.raft.messages import VoterChangeRefused
+from ottla.raft.messages import Answer, Request, VoterChangeRefused
 from ottla.raft.replica import Replica
 from ottla.raft.voters import ReplicaKey
 from ottla.wire import uuid
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaStorageError
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
@@ -45,6 +45,17 @@ def only_partition(topics: Sequence[Topic[_P]]) -> _P | None:
         return None
     partition = topics[0].partitions[0]
     return partition if partition.partition_index == 0 else None
+
+
+async def asked_replica(broker: Broker, request: Request) -> Answer | None:
+    """What this node's replica says to another; None where its log has failed.
+
+    Such a node is going down, and what it says cannot be on disk: the connection ends without an answer.
+    """
+    try:
+        return await broker.quorum.driver.answer(request)
+    except KafkaStorageError:
+        return None
 
 
 def receiver_of(voter_id: int, directory_id: bytes) -> ReplicaKey | None:

@@ -14,6 +14,7 @@ from ottla.raft.messages import Vote
 from ottla.raft.voters import ReplicaKey
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import (
+    asked_replica,
     is_of_this_cluster,
     leader_endpoints,
     only_partition,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 KEY = 52
 
 
-async def handle(broker: Broker, request: VoteRequest, context: RequestContext) -> VoteResponse:
+async def handle(broker: Broker, request: VoteRequest, context: RequestContext) -> VoteResponse | None:
     if not is_of_this_cluster(broker, request.cluster_id):
         return VoteResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     asked = only_partition(request.topics)
@@ -42,7 +43,9 @@ async def handle(broker: Broker, request: VoteRequest, context: RequestContext) 
         asked.pre_vote,
         receiver_of(request.voter_id, asked.voter_directory_id),
     )
-    answer = await broker.quorum.driver.answer(vote)
+    answer = await asked_replica(broker, vote)
+    if answer is None:
+        return None
     part = VoteResponse.PartitionData(
         partition_index=0,
         error_code=answer.error,

@@ -1,0 +1,71 @@
+"""What simulated worlds have found, each as a story of its own: see docs/reliability.md."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from ottla.client.admin.topics import NewTopic
+from ottla.log.loading import survey
+from ottla.log.properties import CLEAN_SHUTDOWN
+from ottla.testing.world import World
+from ottla.testing.world.disk import SimulatedDisk, crash_states
+
+
+def test_a_mark_of_a_clean_stop_that_was_taken_stays_away_after_a_power_loss() -> None:
+    disk = SimulatedDisk(random.Random(1))
+    disk.make_directory("/data")
+    disk.replace(f"/data/{CLEAN_SHUTDOWN}", b"{}")
+    disk.storage.sync_all()
+    assert survey(disk, "/data").is_clean
+    for state in crash_states(disk.storage):
+        assert not survey(SimulatedDisk(random.Random(1), storage=state), "/data").is_clean
+
+
+def test_a_fetch_that_waits_is_answered_when_the_records_cannot_be_read() -> None:
+    with World(1) as world:
+        world.add_nodes(3)
+        client = world.client("client")
+
+        async def create() -> None:
+            async with client.admin() as admin:
+                await admin.create_topics([NewTopic("told", assignments={0: [1, 2, 3]})])
+
+        async def write() -> None:
+            async with client.producer() as producer:
+                await (await producer.send("told", b"one"))
+                disk = world.nodes[1].disk
+                assert disk is not None
+                disk.fail("pread", "told-0", times=2)  # one for each follower, whose fetches wait
+                await (await producer.send("told", b"two"))
+
+        async def story() -> float:
+            await world.start()
+            await client.spawn(create())
+            await asyncio.sleep(5)  # until fetches have nothing to do but wait
+            began = world.now
+            await client.spawn(write())
+            return world.now - began
+
+        assert world.run(story(), limit_s=200) < 15  # and not after the followers' request.timeout.ms
+        assert world.unhandled == []
+
+
+def test_a_node_whose_metadata_log_failed_answers_no_votes_and_says_so_once() -> None:
+    with World(1) as world:
+        nodes = world.add_nodes(3)
+
+        async def story() -> None:
+            await world.start()
+            await asyncio.sleep(2)
+            leader = next(node for node in nodes if node.active_epoch is not None)
+            broken = next(node for node in nodes if node is not leader)
+            assert broken.disk is not None
+            broken.disk.fail("pwrite", "__cluster_metadata")
+            leader.crash()  # and votes are asked for
+            while broken.is_running:
+                await asyncio.sleep(1)
+            await world.start()
+
+        world.run(story(), limit_s=300)
+        assert world.unhandled == []

@@ -10,11 +10,18 @@ import typer
 from ottla.cli.errors import Misuse, Problem
 from ottla.cli.output import Cell, Styled, count_text, duration_text, emit, show, size_text, tell
 from ottla.cli.session import Session, pairs, session_of
+from ottla.cli.topic_facts import (
+    OFFLINE,
+    OK,
+    UNDER_MINIMUM,
+    UNDER_REPLICATED,
+    add_sizes,
+    describe_facts,
+    listed_facts,
+)
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
-    from ottla.client.admin.configs import ConfigEntry
-    from ottla.client.admin.topics import PartitionDescription, TopicDescription
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
@@ -156,11 +163,11 @@ def list_topics(
             return
         # A topic that was deleted meanwhile is no error of a list.
         described = admin.describe_topics(names).succeeded if names else {}
-        rows = [_listed(one) for one in described.values()]
+        rows = [listed_facts(one) for one in described.values()]
         if unhealthy:
             rows = [row for row in rows if row["under_replicated"] or row["offline"]]
         if session.is_wide or session.is_structured:
-            _add_sizes(admin, described, rows)
+            add_sizes(admin, described, rows)
     if quiet and not session.is_structured:
         for row in rows:
             print(row["topic"])
@@ -175,40 +182,6 @@ def list_topics(
     )
 
 
-def _listed(topic: TopicDescription) -> dict[str, Any]:
-    states = [_state(one) for one in topic.partitions]
-    return {
-        "topic": topic.name,
-        "partitions": len(topic.partitions),
-        "replication_factor": max((len(one.replicas) for one in topic.partitions), default=0),
-        "under_replicated": states.count(_UNDER_REPLICATED),
-        "offline": states.count(_OFFLINE),
-        "internal": topic.is_internal,
-        "topic_id": topic.topic_id,
-    }
-
-
-def _add_sizes(
-    admin: Admin, described: Mapping[str, TopicDescription], rows: Sequence[dict[str, Any]]
-) -> None:
-    from ottla.cli.lookups import leader_of, replica_sizes
-    from ottla.client.values import TopicPartition
-
-    sizes = replica_sizes(admin, _brokers_of(described.values()))
-    for row in rows:
-        row["size_bytes"] = sum(
-            found.size_bytes
-            for one in described[row["topic"]].partitions
-            if (leader := leader_of(one)) is not None
-            and (found := sizes.get((leader, TopicPartition(row["topic"], one.partition)))) is not None
-        )
-
-
-def _brokers_of(topics: Any) -> list[int]:
-    """The brokers that can be asked: those that lead, or are in sync."""
-    return sorted({node.id for topic in topics for one in topic.partitions for node in one.isr})
-
-
 @app.command("describe")
 def describe(context: typer.Context, names: TopicsArgument) -> None:
     """Describe topics: leaders, replicas, offsets, sizes, retention."""
@@ -217,7 +190,7 @@ def describe(context: typer.Context, names: TopicsArgument) -> None:
     session = session_of(context)
     with session.admin() as admin:
         described = describe_topics(admin, names)
-        facts = _facts(admin, described)
+        facts = describe_facts(admin, described)
     if session.is_structured:
         emit(session, facts if len(facts) > 1 else facts[0])
         return
@@ -266,112 +239,6 @@ def _show_described(session: Session, fact: Mapping[str, Any]) -> None:
     )
 
 
-def _facts(admin: Admin, described: Mapping[str, TopicDescription]) -> list[dict[str, Any]]:
-    from ottla.cli.lookups import leader_of, replica_sizes
-    from ottla.client.admin import OffsetSpec, topic_resource
-    from ottla.client.values import TopicPartition
-
-    led = [
-        TopicPartition(name, one.partition)
-        for name, topic in described.items()
-        for one in topic.partitions
-        if leader_of(one) is not None
-    ]
-    earliest = admin.list_offsets(dict.fromkeys(led, OffsetSpec.EARLIEST)).succeeded
-    latest = admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST)).succeeded
-    sizes = replica_sizes(admin, _brokers_of(described.values()))
-    configs = admin.describe_configs([topic_resource(name) for name in described]).succeeded
-    facts = []
-    for name, topic in described.items():
-        settings = configs.get(topic_resource(name), {})
-        minimum = (
-            int(settings["min.insync.replicas"].value or 1) if "min.insync.replicas" in settings else None
-        )
-        partitions = []
-        for one in topic.partitions:
-            key = TopicPartition(name, one.partition)
-            first, last = earliest.get(key), latest.get(key)
-            leader = leader_of(one)
-            replica = None if leader is None else sizes.get((leader, key))
-            partitions.append(
-                _partition_facts(one, minimum)
-                | {
-                    "earliest": None if first is None else first.offset,
-                    "latest": None if last is None else last.offset,
-                    "records": None if first is None or last is None else last.offset - first.offset,
-                    "size_bytes": None if replica is None else replica.size_bytes,
-                }
-            )
-        facts.append(
-            {
-                "topic": name,
-                "topic_id": topic.topic_id,
-                "internal": topic.is_internal,
-                "replication_factor": max((len(one.replicas) for one in topic.partitions), default=0),
-                "min_insync_replicas": minimum,
-                "records": sum(one["records"] or 0 for one in partitions),
-                "size_bytes": sum(one["size_bytes"] or 0 for one in partitions),
-                "disk_bytes": sum(found.size_bytes for (_, key), found in sizes.items() if key.topic == name),
-                "retention": _retention(settings),
-                "configs": _overrides(settings),
-                "partitions": partitions,
-            }
-        )
-    return facts
-
-
-_OK = "ok"
-_UNDER_REPLICATED = "under-replicated"
-_UNDER_MINIMUM = "under min isr"
-_OFFLINE = "offline"
-
-
-def _state(partition: PartitionDescription, minimum: int | None = None) -> str:
-    if partition.leader is None:
-        return _OFFLINE
-    # A partition with fewer replicas than the minimum needs all of them, and no more.
-    if minimum is not None and len(partition.isr) < min(minimum, len(partition.replicas)):
-        return _UNDER_MINIMUM
-    return _UNDER_REPLICATED if len(partition.isr) < len(partition.replicas) else _OK
-
-
-def _partition_facts(one: PartitionDescription, minimum: int | None) -> dict[str, Any]:
-    return {
-        "partition": one.partition,
-        "leader": None if one.leader is None else one.leader.id,
-        "leader_epoch": one.leader_epoch,
-        "replicas": [node.id for node in one.replicas],
-        "isr": [node.id for node in one.isr],
-        "elr": None if one.elr is None else [node.id for node in one.elr],
-        "last_known_elr": None if one.last_known_elr is None else [node.id for node in one.last_known_elr],
-        "offline_replicas": list(one.offline),
-        "state": _state(one, minimum),
-    }
-
-
-def _retention(settings: Mapping[str, ConfigEntry]) -> dict[str, Any]:
-    def number(name: str) -> int | None:
-        value = settings[name].value if name in settings else None
-        return None if value is None or int(value) < 0 else int(value)
-
-    policy = settings["cleanup.policy"].value if "cleanup.policy" in settings else None
-    return {
-        "cleanup_policy": policy,
-        "retention_ms": number("retention.ms"),
-        "retention_bytes": number("retention.bytes"),
-    }
-
-
-def _overrides(settings: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
-    from ottla.client.admin import ConfigSource
-
-    return {
-        name: one.value
-        for name, one in sorted(settings.items())
-        if one.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
-    }
-
-
 def _retention_text(retention: Mapping[str, Any]) -> str:
     policy = retention["cleanup_policy"] or "-"
     if "delete" not in policy:
@@ -386,7 +253,7 @@ def _retention_text(retention: Mapping[str, Any]) -> str:
 
 
 def _state_cell(state: str) -> Cell:
-    styles = {_OK: "green", _UNDER_REPLICATED: "yellow", _UNDER_MINIMUM: "red", _OFFLINE: "bold red"}
+    styles = {OK: "green", UNDER_REPLICATED: "yellow", UNDER_MINIMUM: "red", OFFLINE: "bold red"}
     return Styled(state, styles.get(state, ""))
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from ottla.cli.errors import Misuse
 from ottla.cli.resets import Kind, Target
-from ottla.cli.topic import _assignments, _retention_text, _settings, _state
+from ottla.cli.topic import _assignments, _retention_text, _settings
+from ottla.cli.topic_facts import state_of
 from ottla.cli.units import duration_ms, moment_ms
 from ottla.client.admin import PartitionDescription
 from ottla.client.core.metadata import Node
@@ -38,7 +39,7 @@ def partition(leader: int | None, replicas: list[int], isr: list[int]) -> Partit
     ],
 )
 def test_the_state_of_a_partition(described: PartitionDescription, minimum: int | None, state: str) -> None:
-    assert _state(described, minimum) == state
+    assert state_of(described, minimum) == state
 
 
 @pytest.mark.parametrize(

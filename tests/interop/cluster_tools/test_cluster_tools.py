@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli import main as ottla
 from ottla.server.handlers import HANDLERS
 from ottla.tools import reassign_partitions
 from ottla.wire.apis import API_BY_NAME
@@ -330,6 +331,32 @@ def test_our_reassignment_tool_says_what_kafkas_says(sides: list[Trio]) -> None:
         differences.append(beside(trio, "--verify --reassignment-json-file {side}/away-{own}.json"))
         differences.append(beside(trio, "--list"))
     assert not any(differences), "\n".join(filter(None, differences))
+
+
+def test_ottla_reassign_moves_replicas_of_both(
+    sides: list[Trio], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def said(trio: Trio, command: str) -> str:
+        capsys.readouterr()
+        code = ottla(["-b", trio.servers, "reassign", *command.split()])
+        printed = capsys.readouterr()
+        assert code == 0, printed
+        return printed.out
+
+    for trio in sides:
+        trio.create("moved", [[1], [1], [1]])
+        trio.fill("moved", 2, 100_000)
+        told = said(trio, "start moved --to 1,2,3 --throttle 50MB --yes --wait")
+        assert "2 partitions started to move." in told
+        assert "All is moved. The throttle is taken away." in told
+        for index, broker in enumerate((1, 2, 3)):  # the one with records stays
+            trio.wait_for("moved", index, leader=broker, replicas=[broker])
+        assert "Nothing needs to move." in said(trio, "plan moved")
+        assert json.loads(said(trio, "plan moved -r 2 -o json"))["replicas_added"] == 3
+        assert "Nothing is being moved." in said(trio, "cancel --yes")
+        assert not json.loads(said(trio, "status -o json"))["partitions"]
 
 
 # kafka-replica-verification

@@ -90,8 +90,14 @@ def _writer(pipeline: Pipeline, builder: Builder, output: Output) -> DataStreamW
         client = dict(builder.client)
         servers = client.pop("bootstrap.servers")
         given: dict[str, Any] = {"delivery": sink.target.delivery.replace("_", "-"), **sink.target.options}
+        rows = columns_for_topic(output.frame, sink.target)
+        if type(rows).__module__.startswith("pyspark.sql.connect"):
+            # Its foreachBatch does not know its query. The format does, and is exactly once, too.
+            given |= {f"kafka.{name}": value for name, value in builder.client.items()}
+            given |= {"transactionalId": transactional_id_of(pipeline, sink)} if is_exact else {}
+            return rows.writeStream.format("ottla").options(topic=sink.target.topic, **given)
         return write_stream(
-            columns_for_topic(output.frame, sink.target),
+            rows,
             sink.target.topic,
             bootstrap_servers=servers,
             transactional_id=transactional_id_of(pipeline, sink) if is_exact else None,

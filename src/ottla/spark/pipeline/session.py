@@ -37,8 +37,8 @@ _DELTA = {
 }
 
 
-class RemoteMissing(RuntimeError):
-    """Spark Connect cannot be used; the message says what to install."""
+class SessionFailed(RuntimeError):
+    """There is no Spark to be had; the message says why."""
 
 
 def settings_of(pipeline: Pipeline, master: str | None, packed: Path | None) -> dict[str, str]:
@@ -82,18 +82,31 @@ def open_session(
     chosen = settings_of(pipeline, master, packed)
     if packed is None:
         _workers_find_us()
+    named = {name.replace(".", "__"): value for name, value in chosen.items()}
     with _errors_to(log_file):
-        return ottla.spark.session(
-            pipeline.name,
-            master or "local[*]",
-            **{name.replace(".", "__"): value for name, value in chosen.items()},
-        )
+        try:
+            return ottla.spark.session(pipeline.name, master or "local[*]", **named)
+        except ImportError:  # it says itself what is missing
+            raise
+        except Exception as error:
+            raise SessionFailed(f"Spark does not start: {_cause(error)}") from error
+
+
+def _cause(error: Exception) -> str:
+    """The line that tells the cause in what a JVM tells."""
+    lines = str(error).splitlines()
+    found = next(
+        (line for line in lines if line.startswith(": ")), lines[0] if lines else type(error).__name__
+    )
+    return found.removeprefix(": ").partition("Exception: ")[2] or found.removeprefix(": ")
 
 
 def _remote(address: str, pipeline: Pipeline) -> SparkSession:
     """Its server has Ottla installed: what executors run is found there by name."""
     import ottla.spark
 
+    if address.startswith("local"):  # a server of its own, on this machine
+        _workers_find_us()
     try:
         from pyspark.sql import SparkSession
 
@@ -102,7 +115,7 @@ def _remote(address: str, pipeline: Pipeline) -> SparkSession:
             builder = builder.config(name, value)
         session = builder.getOrCreate()
     except ImportError as error:
-        raise RemoteMissing(
+        raise SessionFailed(
             f"--remote needs Spark Connect's client: `pip install 'pyspark[connect]'` ({error})."
         ) from error
     return ottla.spark.enable(session)

@@ -49,8 +49,6 @@ class TableSink(ABC):
 
 def checkpoint_of(frame: DataFrame) -> str:
     """The id that Spark keeps in the checkpoint of the running query. Spark Connect does not tell it."""
-    from pyspark.sql.utils import is_remote
-
-    if is_remote():
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
         return ANY_CHECKPOINT
     return str(frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID) or ANY_CHECKPOINT)

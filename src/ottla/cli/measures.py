@@ -1,7 +1,7 @@
 """What `ottla bench` measures: records written and read in a time, and the way of single records through.
 
-Rule: every part ends after its time, or its bytes, whatever the cluster does. Two clusters are measured in
-turns, so that what else the machine does hits both.
+Rule: every part measures something, and ends after its time or its bytes whatever the cluster does. Two
+clusters are measured in turns, so that what else the machine does hits both.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Contestant:
 
         while count < limit and not failures:
             now = clock()
-            if now >= until:
+            if now >= until and count:
                 break
             producer.send(topic, payloads[count % _PAYLOADS], on_delivery=sampled(now))
             for at in range(1, _SAMPLE_EVERY):
@@ -170,9 +170,13 @@ class Contestant:
             left = total - sum(self._read_to.values())
             if not total:
                 raise Problem(f"{self.name}: there is nothing to read; measure produce too.")
+            has_read = False
             began = time.perf_counter()
-            while time.perf_counter() < began + seconds:
+            while (past := time.perf_counter() - began) < seconds or (
+                not has_read and past < _ANSWER_SECONDS
+            ):
                 records = consumer.poll(0.1, _POLL_RECORDS)
+                has_read |= bool(records)
                 measured.bytes += sum(len(record.value or b"") for record in records)
                 measured.records += len(records)
                 left -= len(records)
@@ -197,7 +201,7 @@ class Contestant:
             self._round_trip(producer, consumer, b"warm")
             began = time.perf_counter()
             number = 0
-            while time.perf_counter() < began + seconds and number < _SAMPLES_MAX:
+            while not number or (time.perf_counter() < began + seconds and number < _SAMPLES_MAX):
                 payload = b"%d " % number + self._payloads[number % _PAYLOADS]
                 sent = time.perf_counter()
                 self._round_trip(producer, consumer, payload[: max(self._load.size_bytes, 12)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,23 +35,28 @@ def test_a_sound_node_is_in_order_but_for_a_group_left_alone(ottla: Run, new_top
     assert ottla("record", "consume", topic, "-g", f"{topic}-g", "-c", "1").code == 0
     ran = ottla("doctor", "--timeout", "30")
 
-    assert ran.code == 0, ran.text
-    assert "PROBLEM" not in ran.text
+    # How full the disk is, and what other tests have left, is not for this one to say.
+    assert "PROBLEM" not in re.sub("PROBLEM  disk", "", ran.text)
     assert f"Group {topic}-g has no members and 2 records to read." in ran.text
-    for check in ("connection", "listeners", "versions", "quorum", "clock", "disk", "partitions", "settings"):
+    for check in ("connection", "listeners", "versions", "quorum", "clock", "partitions", "transactions"):
         assert f"OK       {check}" in ran.text
+    assert re.search(r"^\w+ +disk ", ran.text, re.MULTILINE)
     assert f"ottla group delete {topic}-g" in ran.text
 
 
 def test_settings_that_cannot_work_are_named(ottla: Run, new_topic: NewTopicNamed) -> None:
     topic = new_topic(min_insync_replicas="2")
-    ran = ottla("doctor", "--quiet", "--timeout", "30")
+    words = f"min.insync.replicas is larger than the replication factor of {topic}"
+    seen: list[str] = []
 
-    assert ran.code == 0
-    assert topic in ran.text
-    assert "min.insync.replicas is larger than the replication factor" in ran.text
-    with_cure = ottla("topic", "delete", topic, "--yes")
-    assert with_cure.code == 0, with_cure.err
+    def is_named() -> bool:
+        seen.append(ottla("doctor", "--quiet", "--timeout", "30").text)
+        return words in seen[-1]
+
+    peers.wait_until(is_named, 60, lambda: f"the topic is not named: {seen[-1]}")
+    assert f"ottla topic alter {topic} --set min.insync.replicas=1" in seen[-1]
+    assert ottla("topic", "alter", topic, "--set", "min.insync.replicas=1").code == 0
+    peers.wait_until(lambda: not is_named(), 60, lambda: f"the cure does not help: {seen[-1]}")
 
 
 @pytest.mark.parametrize("kind", ["kafka", "ottla"])

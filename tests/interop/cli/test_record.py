@@ -228,9 +228,15 @@ def test_a_terminal_shows_the_last_ten_and_then_what_comes(
 ) -> None:
     topic = new_topic()
     assert ottla("record", "produce", topic, *(f"value {at}" for at in range(15))).code == 0
-    process, terminal = pty.fork()
-    if process == 0:
-        os.execve(command[0], [*command, "record", "consume", topic], {**environment, "TERM": "xterm"})
+    terminal, inner = pty.openpty()
+    process = peers.start_process(
+        [*command, "record", "consume", topic],
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        env={**environment, "TERM": "xterm", "NO_COLOR": ""},
+    )
+    os.close(inner)
     try:
         shown = read_until(terminal, b"value 14")
         assert b"value 5" in shown
@@ -238,15 +244,11 @@ def test_a_terminal_shows_the_last_ten_and_then_what_comes(
         assert b"\x1b[36m" in shown
         assert ottla("record", "produce", topic, "the \x1b[31mnext").code == 0
         assert b"the \\x1b[31mnext" in read_until(terminal, b"next")
-        os.kill(process, signal.SIGINT)
+        process.send_signal(signal.SIGINT)
         read_until(terminal, None)
-        _, status = os.waitpid(process, 0)
-        assert os.waitstatus_to_exitcode(status) == 130
-        process = 0
+        assert process.wait(SECONDS_MAX) == 130
     finally:
-        if process:
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
+        peers.end_process(process)
         os.close(terminal)
 
 

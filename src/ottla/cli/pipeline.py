@@ -380,7 +380,14 @@ def reset(
                 abort=True,
             )
         client = cluster_session(session, pipeline).client_config("admin")
-        done = state.reset(pipeline, names, client)
+        # Delta's log is written by Spark alone.
+        is_delta = any(one.name in names and one.target.kind == "delta" for one in pipeline.sinks)
+        spark = spark_of(pipeline, None, None) if is_delta else None
+        try:
+            done = state.reset(pipeline, names, client)
+        finally:
+            if spark is not None:
+                spark.stop()
     tell(session, f"Reset: {', '.join(done)}. The next run starts over.", {"reset": done})
 
 

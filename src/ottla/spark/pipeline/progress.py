@@ -53,6 +53,11 @@ def lag_of(sources: list[Mapping[str, Any]]) -> int | None:
     return total
 
 
+def is_idle(told: Mapping[str, Any]) -> bool:
+    """Whether the report tells only that there was nothing to do."""
+    return not told.get("numInputRows") and "addBatch" not in (told.get("durationMs") or {})
+
+
 def progress_of(sink: str, told: Mapping[str, Any], *, rows_before: int, restarts: int) -> Progress:
     """The line of one report of Spark's."""
     states = told.get("stateOperators") or []

@@ -23,7 +23,7 @@ from ottla.spark.pipeline.model import (
     Sink,
     TopicTarget,
 )
-from ottla.spark.pipeline.progress import Progress, progress_of
+from ottla.spark.pipeline.progress import Progress, is_idle, progress_of
 from ottla.spark.tables import (
     DeltaTable,
     IcebergTable,
@@ -123,7 +123,7 @@ class _Running:
     output: Output
     query: StreamingQuery | None
     shown: Progress
-    batch_seen: tuple[str, int] = ("", -1)  # of which run, which batch
+    told_last: tuple[str, str] = ("", "")  # of which run, at what time
     attempts: int = 0
     next_attempt_at: float = 0.0
     is_done: bool = False
@@ -208,18 +208,19 @@ class Runner:
     def _read_progress(self, one: _Running, query: StreamingQuery) -> None:
         for told in query.recentProgress:
             report = json.loads(told.json) if hasattr(told, "json") else dict(told)
-            run, batch = str(query.runId), int(report["batchId"])
-            if (run, batch) == one.batch_seen and not report.get("numInputRows"):
+            when = (str(query.runId), str(report["timestamp"]))
+            if when[0] == one.told_last[0] and when <= one.told_last:
                 continue
-            if run == one.batch_seen[0] and batch <= one.batch_seen[1]:
-                continue
-            one.batch_seen = (run, batch)
-            one.attempts = 0
-            restarts = one.shown.restarts
-            self._show(
-                one,
-                progress_of(one.shown.sink, report, rows_before=one.shown.rows_total, restarts=restarts),
+            one.told_last = when
+            before = one.shown
+            progress = progress_of(
+                before.sink, report, rows_before=before.rows_total, restarts=before.restarts
             )
+            if is_idle(report):  # it names the batch that comes next
+                one.shown = replace(progress, batch=before.batch, batch_ms=before.batch_ms)
+                continue
+            one.attempts = 0
+            self._show(one, progress)
 
     def _failed(self, one: _Running, error: Exception) -> None:
         policy = self._pipeline.restart

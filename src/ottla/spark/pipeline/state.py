@@ -32,6 +32,10 @@ class PipelineRuns(RuntimeError):
     """Another process runs the pipeline."""
 
 
+class PipelineElsewhere(RuntimeError):
+    """The checkpoint is not where it could be changed."""
+
+
 def local_directory(pipeline: Pipeline) -> Path | None:
     """Where the checkpoint is on this machine; None where it is elsewhere."""
     text = pipeline.checkpoint
@@ -134,6 +138,11 @@ def reset(pipeline: Pipeline, names: list[str], client: dict[str, object]) -> li
     Their markers are let go too: a table or topic that has rows of the old checkpoint gets them again.
     """
     done = []
+    if local_directory(pipeline) is None:
+        raise PipelineElsewhere(
+            f"The checkpoint {pipeline.checkpoint} is not on this machine: remove it there, and start the "
+            "pipeline under another name, since tables and topics know this one."
+        )
     with held(pipeline):
         for sink in pipeline.sinks:
             table = table_of(pipeline, sink)

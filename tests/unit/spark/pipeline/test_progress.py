@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.spark.pipeline.model import Restart
-from ottla.spark.pipeline.progress import lag_of, progress_of
+from ottla.spark.pipeline.progress import is_idle, lag_of, progress_of
 from ottla.spark.pipeline.run import is_hopeless, reason_of
 
 
@@ -34,6 +34,12 @@ def test_a_report_becomes_a_line() -> None:
     found = progress_of("out", told, rows_before=50, restarts=1)
     assert (found.batch, found.rows, found.rows_total, found.batch_ms) == (4, 100, 150, 5000)
     assert (found.state_rows, found.state_bytes, found.late_rows, found.restarts) == (8, 100, 2, 1)
+
+
+def test_a_report_of_an_idle_query_is_known() -> None:
+    assert is_idle({"numInputRows": 0, "durationMs": {"latestOffset": 3, "triggerExecution": 3}})
+    assert not is_idle({"numInputRows": 0, "durationMs": {"addBatch": 5}})
+    assert not is_idle({"numInputRows": 1, "durationMs": {}})
 
 
 @pytest.mark.parametrize(

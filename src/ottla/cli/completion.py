@@ -68,7 +68,7 @@ _ottla() {
             *) described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
         esac
     done
-    _describe 'ottla' described $nospace
+    _describe 'ottla' described "${nospace[@]}"
 }
 if [ "$funcstack[1]" = "_ottla" ]; then _ottla "$@"; else compdef _ottla ottla; fi
 """,

@@ -281,7 +281,7 @@ def _explain(session: Session, name: str, kind: Kind | None) -> None:
 
 @app.command("check")
 def check_file(
-    file: Annotated[str, typer.Argument(help="A server.properties file.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A server.properties file.")],
     override: Annotated[list[str] | None, typer.Option(help="Set one setting: NAME=VALUE.")] = None,
 ) -> None:
     """Check a configuration file as a node would at its start."""

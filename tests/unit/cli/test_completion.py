@@ -50,6 +50,7 @@ def test_values_are_completed_by_what_they_mean() -> None:
     ]
     assert candidates("cluster", "up", "--data", "") == [":dirs"]
     assert candidates("topic", "list", "--config", "") == [":files"]
+    assert candidates("config", "check", "") == [":files"]
     assert candidates("completion", "") == ["bash", "zsh", "fish"]
     assert candidates("group", "list", "--state", "Sta") == ["Stable"]
     assert candidates("txn", "list", "--state", "On") == ["Ongoing"]

@@ -240,7 +240,7 @@ class Loader:
         damaged = set()
         for offset, present in kinds.items():
             if LOG_SUFFIX not in present:
-                for kind in present.intersection(_INDEX_SUFFIXES):
+                for kind in sorted(present.intersection(_INDEX_SUFFIXES)):
                     logger.warning(
                         "%s/%s has no log file; removing it", self._directory, file_name(offset, kind)
                     )

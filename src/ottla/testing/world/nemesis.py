@@ -140,8 +140,18 @@ async def _power(nemesis: Nemesis) -> None:
 
 
 async def _crash_within_change(nemesis: Nemesis) -> None:
-    count = 1 + int(nemesis.chance.expovariate(1 / 20))
-    await _down(nemesis, lambda node: node.crash_at_change(count))
+    node = nemesis.strike()
+    if node is None:
+        return
+    life = node.life
+    try:
+        node.crash_at_change(1 + int(nemesis.chance.expovariate(1 / 20)))
+        await nemesis.last()
+        if node.life == life and node.disk is not None:
+            node.disk.crash_at = None  # it changed less than that
+        await nemesis.revive(node)
+    finally:
+        nemesis.spare(node)
 
 
 async def _crash_all(nemesis: Nemesis) -> None:

@@ -10,9 +10,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.cli.errors import Misuse, finish, near_names
+
+if TYPE_CHECKING:
+    from ottla.cli.session import Session
 
 # Noun -> what it is for. Those whose module is not installed are not there.
 NOUNS: dict[str, str] = {
@@ -46,16 +49,15 @@ Examples:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; its exit code."""
-    from ottla.cli.session import Flags, Session
+    from ottla.cli.session import Session
 
-    session = Session(Flags())
+    session = Session()
 
     def work() -> int:
-        nonlocal session
         from ottla.cli.flags import take_flags
 
         flags, rest = take_flags(list(arguments))
-        session = Session(flags)
+        session.put_on_top(flags)
         if not rest or rest[0] in ("--help", "-h", "help"):
             return _help(rest)
         if rest[0] in ("--version", "-V"):
@@ -98,9 +100,8 @@ def _set_plain_help(command: Any) -> None:
         _set_plain_help(one)
 
 
-def _run_noun(noun: str, rest: list[str], session: Any) -> int:
+def _run_noun(noun: str, rest: list[str], session: Session) -> int:
     from ottla.cli.flags import take_flags
-    from ottla.cli.session import Session
 
     if noun.startswith("-"):
         raise Misuse(f"There is no flag {noun} before a command. Try: ottla --help")
@@ -114,7 +115,7 @@ def _run_noun(noun: str, rest: list[str], session: Any) -> int:
     command = command_of(noun)
     if hasattr(command, "commands"):
         between, rest = take_flags(rest)
-        session = Session(between.over(session.flags))
+        session.put_on_top(between)
         if not rest:
             rest = ["--help"]
     code = command.main(

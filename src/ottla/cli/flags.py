@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from ottla.cli.errors import Misuse
-from ottla.cli.session import Flags, Session, session_of
+from ottla.cli.session import Flags, session_of
 
 PANEL = "Flags of every command"
 
@@ -92,10 +92,7 @@ def _with_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
         typed = {name: values.pop(f"{PREFIX}{name}") for name in GLOBAL_FLAGS if f"{PREFIX}{name}" in values}
         typed["properties"] = tuple(typed.get("properties") or ())
         context: typer.Context = values[context_name] if contexts else values.pop(context_name)
-        session = session_of(context)
-        flags = Flags(**typed)
-        if flags != Flags():
-            context.find_root().obj = Session(flags.over(session.flags))
+        session_of(context).put_on_top(Flags(**typed))
         return callback(**values)
 
     parameters = [*own_keywords, *context, *added]

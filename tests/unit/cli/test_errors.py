@@ -10,6 +10,7 @@ import typer
 
 from ottla.cli import main
 from ottla.cli.errors import Misuse, Problem, finish, near_names, unknown
+from ottla.cli.session import Session
 from ottla.client.errors import AuthenticationFailed, ClientError, TimedOut
 from ottla.wire.errors import NonEmptyGroup, TopicAlreadyExists, UnknownTopicOrPartition
 
@@ -85,6 +86,19 @@ def test_a_reader_that_leaves_ends_the_command_quietly() -> None:
     )
     assert result.stdout.startswith("NAME")
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_error_of_the_connection_names_the_cluster_that_was_meant(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    def silent(self: Session) -> None:
+        raise TimedOut("No answer")
+
+    monkeypatch.setattr(Session, "check_reachable", silent)
+    words = ["topic", "list"]
+    assert main([*words[:place], "-b", "h:7", *words[place:]]) == 1
+    assert "looked for at h:7;" in capsys.readouterr().err
 
 
 def test_near_names_are_few_and_near() -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import random
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -50,7 +51,7 @@ class Crashed(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Unhandled:
-    """An exception that nobody caught, or an error that the code logged."""
+    """An exception that nobody caught, or an error that the code logged. As text it has the traceback."""
 
     at: float
     process: str
@@ -58,7 +59,8 @@ class Unhandled:
     error: BaseException | None = None
 
     def __str__(self) -> str:
-        return f"{self.at:10.3f}  {self.process}: {self.text}"
+        trace = "".join(traceback.format_exception(self.error)) if self.error is not None else ""
+        return f"{self.at:10.3f}  {self.process}: {self.text}\n{trace}".rstrip()
 
 
 class WorldLoop(asyncio.BaseEventLoop):
@@ -66,7 +68,7 @@ class WorldLoop(asyncio.BaseEventLoop):
 
     def __init__(self, chance: random.Random, *, start: float = 1_000.0) -> None:
         super().__init__()
-        self.now = start
+        self.now = self.start = start
         self.turns = 0
         self.root = Process(self, "world", "world")
         self.current = self.root
@@ -277,7 +279,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         if any(owner == process.name for process, _ in self._graves):
             return
         text = f"{context.get('message')}: {error!r}" if error is not None else str(context.get("message"))
-        self.unhandled.append(Unhandled(self.now, owner, text, error))
+        self.unhandled.append(Unhandled(self.now - self.start, owner, text, error))
 
     # asyncio's inner workings that have no place here
 

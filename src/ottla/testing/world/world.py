@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from ottla.testing.world.clock import SimulatedClock
 from ottla.testing.world.loop import Unhandled, WorldError, WorldLoop
 from ottla.testing.world.network import Wires
-from ottla.testing.world.nodes import SimulatedClient, SimulatedNode
+from ottla.testing.world.nodes import CLIENT_PORT, SimulatedClient, SimulatedNode
 from ottla.testing.world.process import Process
 from ottla.testing.world.random import SimulatedRandom, stream
 
@@ -52,8 +52,8 @@ _STEP = Struct(">dqI")
 _WATCH_SECONDS = 0.25
 _NEVER_S = 24 * 3600.0
 
-CLIENT_PORT = 9092
-CONTROLLER_PORT = 9093
+WRITE_BACK_SECONDS = 10.0
+"""How often, on average, a host's system writes half of what is in its cache to the disk by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,7 @@ class World:
         self.clients: list[SimulatedClient] = []
         self.steps: list[tuple[float, bytes, int, int]] | None = [] if keep_trace else None
         self.wires = Wires(self.loop, stream(seed, "network"), self.trace)
+        self._write_backs = stream(seed, "write back")
         self._start = self.loop.now
         self._trace = zlib.crc32(str(seed).encode())
         self._trace_count = 0
@@ -355,9 +356,12 @@ class World:
                 self.note(f"{topic.name}-{index}", f"{leads}, in sync {[*partition.isr]}")
 
     async def _watch(self) -> None:
+        """Note who leads the quorum; and let systems bring what was written to their disks, by and by."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             for node in self.nodes.values():
+                if self._write_backs.random() < _WATCH_SECONDS / WRITE_BACK_SECONDS:
+                    node.storage.write_back(self._write_backs)
                 epoch = node.active_epoch
                 if epoch is not None and self._seen_epochs.get(epoch) != node.id:
                     if epoch in self._seen_epochs:

@@ -14,7 +14,7 @@ DEMO_STAMP := .venv/.set-up-demo
 SEED ?= 1
 RUNS ?= 1
 
-.PHONY: help setup run test unit sim check format bench bench-library bench-spark demo clean
+.PHONY: help setup run test unit sim compare-tools check format bench bench-library bench-spark demo clean
 
 help:
 	@echo "make setup    a virtual environment in .venv with Ottla and everything its tests use"
@@ -22,6 +22,7 @@ help:
 	@echo "make test     all tests, those with real peers too (Java and Maven, Go, kcat, PostgreSQL)"
 	@echo "make unit     the tests that need Python alone"
 	@echo "make sim      simulated clusters under faults: SEED=7 replays one, RUNS=20 takes the seeds from SEED on"
+	@echo "make compare-tools    Kafka's commands and ours side by side; ends with how many command lines were compared"
 	@echo "make check    style, types, layers and generated files"
 	@echo "make format   put the style right"
 	@echo "make demo     a pipeline on Spark whose driver is killed, and the proof that each row arrived once"
@@ -58,6 +59,9 @@ test: setup
 
 unit: setup
 	$(BIN)/python -m pytest tests/unit
+
+compare-tools: setup
+	$(BIN)/python -m pytest tests/interop/tools_same tests/interop/groups_tool tests/interop/cluster_tools
 
 sim: setup
 	$(BIN)/python -m tests.sim $(SEED) $(RUNS) $(ARGS)

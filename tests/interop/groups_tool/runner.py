@@ -42,6 +42,11 @@ class Ran:
         return shown
 
 
+command_lines: set[tuple[str, ...]] = set()
+"""Every command line that a tool of Kafka's was given here; what changes from run to run is "…" in it."""
+_CHANGING = re.compile(r"127\.0\.0\.1:\d+|/tmp/\S+|\b(java|ours)\b")
+
+
 class Tools:
     """The running JVM."""
 
@@ -63,6 +68,7 @@ class Tools:
     def run(self, main_class: str, *arguments: str, stdin: str = "") -> Ran:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        command_lines.add((main_class, *(_CHANGING.sub("…", argument) for argument in arguments)))
         command = {"stdin": stdin, "command": [main_class, *arguments]}
         self._process.stdin.write(json.dumps(command).encode() + b"\n")
         self._process.stdin.flush()

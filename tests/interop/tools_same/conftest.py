@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop import peers
-from tests.interop.groups_tool.runner import Ran, Tools
+from tests.interop.groups_tool.runner import Ran, Tools, command_lines
 
 Main = Callable[[Sequence[str]], int]
 
@@ -47,3 +47,11 @@ def ours(main: Main, arguments: Sequence[str]) -> Ran:
     with redirect_stdout(out), redirect_stderr(err):
         code = main(arguments)
     return Ran(code, out.getvalue(), err.getvalue())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if command_lines:
+        tools = len({line[0] for line in command_lines})
+        terminalreporter.write_line(
+            f"{len(command_lines)} command lines of {tools} tools: run by Kafka's and by ours, and compared."
+        )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -101,12 +101,15 @@ class Cleaner:
         config: CleanerConfig,
         logs: Mapping[Partition, Log],
         on_disk_error: Callable[[Log, OSError], object],
+        secure: Callable[[Log, int], Awaitable[None]] | None = None,
     ) -> None:
+        """`secure` is awaited before segments are exchanged: see `LogDirectories.secure`."""
         self._disk = disk
         self._clock = clock
         self._random = random
         self._logs = logs
         self._on_disk_error = on_disk_error
+        self._secure = secure
         self._throttle = _Throttle(clock, config.io_bytes_per_second)
         self._jobs: dict[Partition, _Job] = {}
         self._pauses: dict[Partition, int] = {}
@@ -323,9 +326,11 @@ class Cleaner:
             legacy_horizon_ms=clean[-1].modified_ms - log.config.delete_retention_ms if clean else 0,
         )
         await self._map_keys(job, compaction)
+        end_offset = key_map.latest_offset + 1
+        if self._secure is not None:
+            await self._secure(log, end_offset)
         if self._is_void(job):
             raise CleaningAborted
-        end_offset = key_map.latest_offset + 1
         groups = group_segments(log.segments.covering(-1, end_offset), log.config, dirt.end_offset)
         for group in groups:
             sources = [(segment, log.aborted_transactions(*_range_of(log, segment))) for segment in group]

@@ -365,6 +365,8 @@ class LogDirectories(Duties):
             await self.cleaner.truncated(partition, log)
         except OSError as error:
             raise self.storage_error(log, error) from error
+        if is_cut:
+            await self._sync_cut(log)
         await self.write_checkpoint(self.directory_of(log), checkpoints.RECOVERY_POINTS)
         return is_cut
 
@@ -379,8 +381,16 @@ class LogDirectories(Duties):
             await self.cleaner.truncated(partition, log)
         except OSError as error:
             raise self.storage_error(log, error) from error
+        await self._sync_cut(log)
         await self.write_checkpoint(self.directory_of(log), checkpoints.RECOVERY_POINTS)
         await self.write_checkpoint(self.directory_of(log), checkpoints.LOG_STARTS)
+
+    async def _sync_cut(self, log: Log) -> None:
+        try:
+            await outlast(self.disk, log.prepare_cut_sync().run)
+        except OSError as error:
+            log.fail(error)
+            raise self.storage_error(log, error) from error
 
     def move(self, topic: str, partition: int, path: str) -> None:
         """Begin to move a replica to another directory; to where it is already: call a move off."""

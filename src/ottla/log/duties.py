@@ -19,7 +19,7 @@ from ottla.log.offloading import outlast
 from ottla.log.opening import LogDirectory
 from ottla.log.properties import PARTITION_METADATA
 from ottla.ports import Disk
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import KafkaError, KafkaStorageError
 
 logger = logging.getLogger("ottla.log.directories")
 
@@ -49,6 +49,14 @@ class Duties(Hosting):
             raise self.storage_error(log, error) from error
         if flush is not None:
             log.complete_flush(flush)
+
+    async def secure(self, log: Log, offset: int) -> None:
+        if log.recovery_point < offset:
+            await self.flush(log, offset)
+        directory = self.directory_of(log)
+        await self.write_checkpoint(directory, checkpoints.RECOVERY_POINTS)
+        if not directory.online:
+            raise KafkaStorageError(f"{directory.path} is offline.")
 
     async def _sync_new(self, paths: list[str]) -> None:
         """Make sure that new logs are still there after a power loss."""
@@ -128,7 +136,7 @@ class Duties(Hosting):
         for log in self.logs_in(directory):
             partition = (log.topic, log.partition)
             if name == checkpoints.RECOVERY_POINTS:
-                offsets[partition] = log.recovery_point
+                offsets[partition] = log.scan_offset
             elif name == checkpoints.HIGH_WATERMARKS:
                 offsets[partition] = log.high_watermark
             elif log.log_start_offset > log.segments[0].base_offset:

@@ -23,6 +23,8 @@ from ottla.wire.errors import KafkaStorageError
 
 logger = logging.getLogger("ottla.log")
 
+_OFFSET_MAX = 2**63 - 1
+
 
 class _Deletion(NamedTuple):
     due_ms: int
@@ -42,9 +44,11 @@ class LogFiles:
         "_random",
         "_roll_ms",
         "_rolled",
+        "_rolled_flushing",
         "_rules",
         "_segment_bytes",
         "_snapshots",
+        "_truncated_to",
         "config",
         "directory",
         "epochs",
@@ -96,7 +100,9 @@ class LogFiles:
         """Why nothing may be appended or flushed any more."""
         self._deletions: list[_Deletion] = []
         self._rolled: list[Segment] = []  # inactive segments whose index files are not synced yet
+        self._rolled_flushing: list[Segment] = []  # those that a flush under way is about
         self._flushing = 0
+        self._truncated_to = _OFFSET_MAX  # how far down, since the flush under way began
         self._are_epochs_new = loaded.are_epochs_new
         self.reconfigure(config)
         for segment in loaded.doomed:
@@ -288,6 +294,7 @@ class LogFiles:
             paths.append(self._write_epochs())
         has_new_files = bool(paths) or any(segment.base_offset >= self.recovery_point for segment in data)
         self._snapshots.unsynced = []
+        self._rolled_flushing += self._rolled
         self._rolled = []
         self._flushing += 1
         for segment in data:
@@ -301,11 +308,27 @@ class LogFiles:
             self.directory if has_new_files else None,
         )
 
+    @property
+    def scan_offset(self) -> int:
+        """From where on a scan is needed after an unclean stop: the recovery point, unless the indexes of
+        segments below it are not on stable storage yet."""
+        rolled = [segment.base_offset for segment in (*self._rolled_flushing, *self._rolled)]
+        return min(self.recovery_point, *rolled) if rolled else self.recovery_point
+
+    def prepare_cut_sync(self) -> Flush:
+        """What makes a cut last. Until it does, a power loss may bring back what was cut, before or among
+        what was written since."""
+        return Flush(self._disk, self.recovery_point, [self.segments.active.file], [], self.directory)
+
     def complete_flush(self, flush: Flush) -> None:
         """`flush.run` has come back: what it covered needs no scan after an unclean stop."""
         self._flushing -= 1
-        if flush.offset > self.recovery_point:
-            self.recovery_point = min(flush.offset, self.log_end_offset)
+        # What was written in place of what was cut off meanwhile, the flush may not have seen.
+        offset = min(flush.offset, self._truncated_to, self.log_end_offset)
+        if not self._flushing:
+            self._rolled_flushing = []
+            self._truncated_to = _OFFSET_MAX
+        self.recovery_point = max(self.recovery_point, offset)
         self.last_flush_ms = self._clock.now_ms()
 
     def flush(self, offset: int | None = None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -60,7 +61,7 @@ class Doomed(NamedTuple):
     log: Log | None
 
 
-class Hosting:
+class Hosting(ABC):
     """The shared part of `LogDirectories`; see the module."""
 
     def __init__(
@@ -101,7 +102,17 @@ class Hosting:
         self.doomed: list[Doomed] = []
         self.unsynced: set[str] = set()
         """Directories of new logs that may not survive a power loss yet."""
-        self.cleaner = Cleaner(disk, clock, random, config.cleaner, self.logs, self.storage_error)
+        self.cleaner = Cleaner(
+            disk, clock, random, config.cleaner, self.logs, self.storage_error, self.secure
+        )
+
+    @abstractmethod
+    async def secure(self, log: Log, offset: int) -> None:
+        """Have everything below `offset` on stable storage, and a checkpoint that says so.
+
+        A cleaning waits for this: what it drops must not be superseded by records that a power loss takes,
+        and the gaps that it leaves lie below the recovery point, so that one above it is known for a loss.
+        """
 
     # ---- look-ups
 

@@ -38,6 +38,7 @@ class Found:
     recovery_points: dict[Partition, int] = field(default_factory=dict)
     log_starts: dict[Partition, int] = field(default_factory=dict)
     high_watermarks: dict[Partition, int] = field(default_factory=dict)
+    cleaned: dict[Partition, int] = field(default_factory=dict)
     to_load: deque[tuple[Partition, Kind, str]] = field(default_factory=deque)
     """(partition, current or future, directory name)"""
     to_delete: list[str] = field(default_factory=list)
@@ -67,6 +68,7 @@ def survey(disk: Disk, path: str) -> Found:
     found.recovery_points = _read(disk, f"{path}/{checkpoints.RECOVERY_POINTS}", "All logs are scanned whole")
     found.log_starts = _read(disk, f"{path}/{checkpoints.LOG_STARTS}", "Deleted records may come back")
     found.high_watermarks = _read(disk, f"{path}/{checkpoints.HIGH_WATERMARKS}", "High watermarks start low")
+    found.cleaned = _read(disk, f"{path}/{checkpoints.CLEANED}", "Cleaning starts over in this directory")
     for name in disk.list(path):
         directory = f"{path}/{name}"
         if name in _OTHERS or not disk.is_directory(directory):
@@ -138,6 +140,7 @@ class Loading:
             topic_id=topic_id,
             recovery_point=found.recovery_points.get(partition, 0),
             log_start_offset=found.log_starts.get(partition, 0),
+            cleaned_offset=found.cleaned.get(partition, 0),
             clean=found.is_clean,
             progress=self._report,
             random=self.random,

@@ -125,6 +125,7 @@ class Loader:
         clean: bool,
         progress: Progress | None,
         jitter_ms: int,
+        cleaned_offset: int = 0,
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -133,6 +134,7 @@ class Loader:
         self._producers = producers
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
+        self._cleaned_offset = cleaned_offset
         self._clean = clean
         self._progress = progress
         self._jitter_ms = jitter_ms
@@ -315,9 +317,10 @@ class Loader:
     def _is_gap(self, segment: Segment, end_offset: int, following: Segment) -> bool:
         """Whether a crash took the end of a segment along a boundary of batches, or all of it.
 
-        Then what follows goes too: a log is a prefix of what was written. Compaction leaves gaps of its own.
+        Then what follows goes too: a log is a prefix of what was written. Compaction leaves gaps of its own,
+        below the recovery point, or at least below the offset that it was known to have come to.
         """
-        if self._config.is_compacted or end_offset >= following.base_offset:
+        if end_offset >= following.base_offset or segment.base_offset < self._cleaned_offset:
             return False
         logger.warning(
             "%s: ends at offset %d and the next segment begins at %d: what is between was lost unflushed",

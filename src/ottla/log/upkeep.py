@@ -176,6 +176,8 @@ class LogUpkeep(LogFiles):
     def _move_end(self, offset: int) -> None:
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
+        if self._flushing:
+            self._truncated_to = min(self._truncated_to, offset)
 
     def _reload_producers(self) -> None:
         """The producers as of the end of the log."""

@@ -275,3 +275,35 @@ def test_reads_after_truncation_see_the_new_records(bench: Bench) -> None:
     append(log, batch(value=b"new"), leader_epoch=1)
     assert [record.value for record in read_all(log, 4)] == [b"new"]
     assert log.epochs.entries == [(0, 0), (1, 4)]
+
+
+def test_a_flush_promises_nothing_of_what_was_written_in_place_of_what_was_cut_meanwhile(
+    bench: Bench,
+) -> None:
+    log = bench.open()
+    for _ in range(4):
+        append(log, batch(5))
+    flush = log.prepare_flush()
+    assert flush is not None
+    flush.run()
+    log.truncate_to(10)
+    for _ in range(3):
+        append(log, batch(5), leader_epoch=1)
+    log.complete_flush(flush)
+    assert log.recovery_point == 10
+    log.flush()
+    assert log.recovery_point == log.log_end_offset == 25
+
+
+def test_a_segment_below_the_recovery_point_is_scanned_until_its_indexes_are_flushed(bench: Bench) -> None:
+    log = bench.open()
+    append(log, batch(5))
+    log.flush()
+    log.roll()
+    assert (log.recovery_point, log.scan_offset) == (5, 0)
+    flush = log.prepare_flush()
+    assert flush is not None
+    assert log.scan_offset == 0
+    flush.run()
+    log.complete_flush(flush)
+    assert log.scan_offset == 5

@@ -88,8 +88,8 @@ def consume(
         typer.Option(
             "-F/-e",
             "--follow/--exit",
-            help="Go on with what is written, or end at the end. On a terminal, in a group and with -c "
-            "it goes on; in a pipe it ends.",
+            help="Go on with what is written, or end at the end. On a terminal, in a group, with -c and "
+            "with -o end it goes on; in a pipe it ends.",
             show_default=False,
         ),
     ] = None,
@@ -240,7 +240,8 @@ def _wanted(
     if last is not None and begin is not None:
         raise Misuse("-n and -o both say where to begin: give one of them.")
     if follow is None:
-        follow = (is_terminal() or group is not None or count is not None) and stop_ms is None
+        is_at_end = begin is not None and begin.at is At.END
+        follow = (is_terminal() or is_at_end or group is not None or count is not None) and stop_ms is None
     if last is None and begin is None and group is None and is_terminal() and follow and stop_ms is None:
         last = _TAIL
     return Wanted(

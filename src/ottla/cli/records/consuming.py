@@ -7,6 +7,7 @@ when following. A group has committed what was shown, and no more.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -26,6 +27,7 @@ Write: TypeAlias = Callable[[bytes], object]
 BEGINNING = Place(At.BEGINNING)
 _POLL_RECORDS = 500
 _POLL_SECONDS = 0.25
+_JOIN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +117,18 @@ class Reading:
     def _print_group(self) -> None:
         """What the group has for this member; not following, until it has come to the ends."""
         ends: dict[TopicPartition, int] = {}
+        began = time.monotonic()
         while not self._is_enough():
             records = self._consumer.poll(_POLL_SECONDS, self._poll_max())
             self._print(records)
-            if self._wanted.follows or records or not self._consumer.assignment:
+            if self._wanted.follows or records:
+                continue
+            if not self._consumer.assignment:
+                if time.monotonic() - began > _JOIN_SECONDS:
+                    raise Problem(
+                        f"Group {self._wanted.group} gives this member no partition: others read them all. "
+                        f"ottla group describe {self._wanted.group} --members shows who."
+                    )
                 continue
             new = [one for one in self._consumer.assignment if one not in ends]
             if new:

@@ -45,7 +45,7 @@ class Story:
             # Hosts lose power one after the other, and with it what was not flushed: as in Kafka, a record
             # survives that on all its replicas where the topic says that it is flushed first.
             flushed = {"flush.messages": "1"} if {"power", "crash within change"} & {*self.faults} else {}
-            replicas = min(len(self.world.nodes), 3)
+            replicas = min(sum(node.is_broker for node in self.world.nodes.values()), 3)
             await admin.create_topics([NewTopic(TOPIC, self.partitions, replicas, configs=flushed)])
 
     async def write(self, client: SimulatedClient) -> None:
@@ -140,7 +140,7 @@ class Story:
 def run(world: World, *, seconds: float = 60.0, faults: Sequence[str] | None = None) -> None:
     """Tell the story of a world's seed. `Broken`, or what went wrong in the world, is raised."""
     chance = world.chance
-    world.add_nodes(chance.choice((3, 3, 3, 4, 5)))
+    world.add_nodes(chance.choice((3, 3, 3, 4, 5)), combined=chance.random() < 0.8)
     story = Story(world, partitions=chance.choice((1, 2, 4)), rate=10.0)
     chosen = faults if faults is not None else chance.sample(list(FAULTS), chance.randint(1, len(FAULTS)))
     world.note(

@@ -96,7 +96,7 @@ class Replicas:
                 for index, previous in before.items()
             },
         )
-        for resource, name in delta.configs_changed:
+        for resource, name in sorted(delta.configs_changed):
             if resource == ResourceType.TOPIC:
                 self._apply_topic_config(name)
         self._replication.settle()

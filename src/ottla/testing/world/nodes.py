@@ -23,6 +23,8 @@ _T = TypeVar("_T")
 
 CLIENT_PORT = 9092
 CONTROLLER_PORT = 9093
+FIRST_CONTROLLER = 101
+"""The id of the first controller that is no broker."""
 
 _SETTINGS = {
     # As ottla.testing.Cluster: somebody waits for the next leader, and for the first join of a group.
@@ -59,6 +61,10 @@ class SimulatedNode:
         """Why the last life ended by itself, if it did."""
         self._stopping: asyncio.Event | None = None
         self._ended: asyncio.Future[None] | None = None
+
+    @property
+    def is_broker(self) -> bool:
+        return self.config.is_broker
 
     @property
     def is_running(self) -> bool:
@@ -276,7 +282,13 @@ def _host(node_id: int) -> str:
 
 
 def make_nodes(
-    world: World, count: int, controllers: int | None, settings: Mapping[str, str], model: Model
+    world: World,
+    count: int,
+    controllers: int | None,
+    settings: Mapping[str, str],
+    model: Model,
+    *,
+    combined: bool,
 ) -> list[SimulatedNode]:
     """New, formatted nodes of one cluster."""
     from ottla.config import BrokerConfig
@@ -287,11 +299,12 @@ def make_nodes(
     chance = stream(world.seed, "format")
     random = SimulatedRandom(chance)
     cluster_id = uuid.to_text(uuid.random(random.bytes))
+    brokers = list(range(1, count + 1))
+    voters = brokers[:chosen] if combined else [FIRST_CONTROLLER + one for one in range(chosen)]
     made = []
-    for node_id in range(1, count + 1):
-        text = "".join(
-            f"{name}={value}\n" for name, value in _properties(node_id, count, chosen, settings).items()
-        )
+    for node_id in dict.fromkeys([*brokers, *voters]):
+        given = _properties(node_id, brokers, voters, settings)
+        text = "".join(f"{name}={value}\n" for name, value in given.items())
         config = BrokerConfig.load(text, file=f"{_host(node_id)}/server.properties", environment={})
         storage = Storage(model)
         clock = SimulatedClock(world.loop.root, start=world.loop.now)
@@ -303,24 +316,28 @@ def make_nodes(
     return made
 
 
-def _properties(node_id: int, count: int, controllers: int, given: Mapping[str, str]) -> dict[str, str]:
+def _properties(
+    node_id: int, brokers: list[int], voters: list[int], given: Mapping[str, str]
+) -> dict[str, str]:
     host = _host(node_id)
-    listeners = f"PLAINTEXT://{host}:{CLIENT_PORT}"
-    is_controller = node_id <= controllers
-    if is_controller:
-        listeners += f",CONTROLLER://{host}:{CONTROLLER_PORT}"
-    replicas, in_sync = str(min(count, 3)), "2" if count >= 3 else "1"
+    roles, addresses = [], []
+    if node_id in brokers:
+        roles.append("broker")
+        addresses.append(f"PLAINTEXT://{host}:{CLIENT_PORT}")
+    if node_id in voters:
+        roles.append("controller")
+        addresses.append(f"CONTROLLER://{host}:{CONTROLLER_PORT}")
+    listeners = ",".join(addresses)
+    replicas, in_sync = str(min(len(brokers), 3)), "2" if len(brokers) >= 3 else "1"
     return {
-        "process.roles": "broker,controller" if is_controller else "broker",
+        "process.roles": ",".join(roles),
         "node.id": str(node_id),
         "listeners": listeners,
         "advertised.listeners": listeners,
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "controller.quorum.voters": ",".join(
-            f"{one}@{_host(one)}:{CONTROLLER_PORT}" for one in range(1, controllers + 1)
-        ),
+        "controller.quorum.voters": ",".join(f"{one}@{_host(one)}:{CONTROLLER_PORT}" for one in voters),
         "log.dirs": f"/{host}/data",
         "broker.rack": host,
         "default.replication.factor": replicas,

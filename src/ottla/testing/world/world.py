@@ -189,10 +189,12 @@ class World:
         count: int,
         *,
         controllers: int | None = None,
+        combined: bool = True,
         settings: Mapping[str, str] | None = None,
         model: Model | None = None,
     ) -> list[SimulatedNode]:
         """Nodes 1 to `count`, all brokers; the first `controllers` (3, if there are as many) controllers too.
+        With `combined=False` controllers are nodes of their own, from 101 on.
 
         `settings` as in server.properties. `model`: of their file systems (see `storage.py`), by default as
         the seed says.
@@ -203,7 +205,7 @@ class World:
         chosen = self.chance.choice(models) if model is None else model
         if not self.nodes:
             self.loop.create_task(self._watch())
-        made = make_nodes(self, count, controllers, settings or {}, chosen)
+        made = make_nodes(self, count, controllers, settings or {}, chosen, combined=combined)
         self.nodes |= {node.id: node for node in made}
         return made
 
@@ -212,7 +214,7 @@ class World:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"{node.host}:{CLIENT_PORT}" for node in self.nodes.values())
+        return ",".join(f"{node.host}:{CLIENT_PORT}" for node in self.nodes.values() if node.is_broker)
 
     @property
     def running(self) -> list[SimulatedNode]:

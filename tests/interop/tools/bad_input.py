@@ -87,7 +87,8 @@ USES: dict[str, Use] = {
     ),
     "ottla.tools.dump_log:main": Use(other_file="--files FILE", prints="--files LOG --print-data-log"),
     "ottla.tools.e2e_latency:main": Use(
-        asks=f"{SERVER} --topic words --num-records 1 --producer-acks 1 --record-size 10"
+        # A topic of its own: it takes what it reads for what it has sent.
+        asks=f"{SERVER} --topic latencies --num-records 1 --producer-acks 1 --record-size 10"
     ),
     "ottla.tools.features:main": Use(asks=f"{SERVER} describe"),
     "ottla.tools.get_offsets:main": Use(

@@ -43,7 +43,8 @@ def broker() -> Iterator[peers.BrokerProcess]:
     with peers.running("ottla", properties={"auto.create.topics.enable": "false"}) as running:
         bootstrap = {"bootstrap.servers": running.bootstrap}
         admin = AdminClient(bootstrap)
-        admin.create_topics([NewTopic("words", 1, 1)])["words"].result(60)
+        for done in admin.create_topics([NewTopic("words", 1, 1), NewTopic("latencies", 1, 1)]).values():
+            done.result(60)
         producer = Producer(bootstrap)
         for number in range(20):
             producer.produce("words", value=f"word {number}")
@@ -236,7 +237,7 @@ def test_ctrl_c_ends_what_waits_for_a_broker(places: dict[str, str]) -> None:
         ),
         (
             "ottla.tools.e2e_latency:main",
-            "--bootstrap-server SERVER --topic words --num-records 1000000000 --producer-acks 1"
+            "--bootstrap-server SERVER --topic latencies --num-records 1000000000 --producer-acks 1"
             " --record-size 10",
         ),
         (

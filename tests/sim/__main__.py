@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import traceback
+from pathlib import Path
 
 from ottla.testing.world import World
 from tests.sim import smoke
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300.0, help="virtual seconds of faults (300)")
     parser.add_argument("--faults", help="the faults, with commas between them; else the seed's")
     parser.add_argument("--timeline", action="store_true", help="print the timeline of runs that pass too")
+    parser.add_argument("--picture", metavar="FILE", help="draw the timeline (SVG) of the last seed")
     parser.add_argument("--hash", action="store_true", help="print the trace hash of one seed, and no more")
     options = parser.parse_args()
     if options.hash:
@@ -57,6 +59,9 @@ def _run(seed: int, options: argparse.Namespace) -> bool:
             traceback.print_exc(file=sys.stdout)
             _say_failed(seed, options)
             return False
+        finally:
+            if options.picture is not None:
+                Path(options.picture).write_text(world.picture())
         if options.timeline:
             print(world.history())
         spent, trace, now = time.monotonic() - began, world.trace_hash, world.now
@@ -88,7 +93,10 @@ def _repeats(seed: int, trace: str, options: argparse.Namespace) -> bool:
 def _say_failed(seed: int, options: argparse.Namespace) -> None:
     given = f" --faults '{options.faults}'" if options.faults is not None else ""
     print(f"FAILED: seed {seed}, commit {_commit()}")
-    print(f"replay: python -m tests.sim {seed} --seconds {options.seconds:g}{given}", flush=True)
+    print(
+        f"replay: python -m tests.sim {seed} --seconds {options.seconds:g}{given} --picture {seed}.svg",
+        flush=True,
+    )
 
 
 def _commit() -> str:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -93,6 +94,9 @@ def test_the_timeline_tells_who_led_and_what_broke() -> None:
             "stopped",
         ):
             assert line in told
+        drawn = ElementTree.fromstring(world.picture())
+        shown = {text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
+        assert {"node-1", "node-2", "node-3", "network", "told-0"} <= shown
 
 
 def test_a_node_that_ends_by_itself_says_why() -> None:

@@ -385,12 +385,16 @@ class SimulatedTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
+        if self.process.is_dead:
+            raise Crashed
         if not self._is_closing:
             self._is_closing = True
             self.outgoing.finish(is_reset=False)
             self.incoming.wires.loop.call_in(self.process, self._lost, None)
 
     def abort(self) -> None:
+        if self.process.is_dead:
+            raise Crashed
         if not self._is_closing:
             self._is_closing = True
             wires = self.incoming.wires

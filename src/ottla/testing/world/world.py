@@ -182,6 +182,12 @@ class World:
         events = self.timeline if last is None else self.timeline[-last:]
         return "\n".join(map(str, events))
 
+    def picture(self) -> str:
+        """The timeline as an SVG document."""
+        from ottla.testing.world.picture import picture
+
+        return picture(self.timeline, title=f"seed {self.seed}, {self.now:.0f} virtual seconds")
+
     # Nodes
 
     def add_nodes(

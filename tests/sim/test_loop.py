@@ -181,6 +181,25 @@ def test_a_fast_clock_makes_timers_early_and_durations_long() -> None:
         assert wall_ms == 10_000
 
 
+@pytest.mark.parametrize("rate", [0.9, 0.97, 1.0, 1.03, 1.1])
+def test_a_timer_is_never_early_by_the_clock_of_its_process(rate: float) -> None:
+    with World(1) as world:
+        client = world.client("one")
+
+        async def work() -> None:
+            loop = asyncio.get_running_loop()
+            for number in range(200):
+                deadline = loop.time() + 0.1 + number / 700
+                fired = loop.create_future()
+                loop.call_at(deadline, fired.set_result, None)
+                await asyncio.sleep(0.01)
+                client.process.set_rate(rate if number % 2 else 1.0)
+                await fired
+                assert loop.time() >= deadline
+
+        world.run(client.spawn(work()))
+
+
 def test_what_nobody_caught_is_collected() -> None:
     with World(1) as world:
         client = world.client("one")

@@ -25,6 +25,8 @@ from ottla.testing.world.process import PROCESS, Process
 
 TURNS_AT_ONE_INSTANT_MAX = 200_000
 _CANCELLED_MIN = 1_000
+_NOT_BEFORE_S = 1e-6
+"""Added where a drifting clock is reckoned back, so that rounding makes no timer early."""
 
 _Timer = tuple[float, float, int, asyncio.TimerHandle | None, Process]
 
@@ -61,6 +63,12 @@ class Unhandled:
     def __str__(self) -> str:
         trace = "".join(traceback.format_exception(self.error)) if self.error is not None else ""
         return f"{self.at:10.3f}  {self.process}: {self.text}\n{trace}".rstrip()
+
+
+class _LocalTimer(asyncio.TimerHandle):
+    """A timer by the clock of its process, which may drift; other timers go by the world's time."""
+
+    __slots__ = ()
 
 
 class WorldLoop(asyncio.BaseEventLoop):
@@ -116,14 +124,18 @@ class WorldLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        handle = _LocalTimer(when, callback, args, self, context)
         process = self.current if context is None else context.get(PROCESS, self.root)
         if process.rate != 1.0 or process.local_start != process.world_start:
-            when = process.world_time(when)
+            when = process.world_time(when) + _NOT_BEFORE_S
+        self._push(when, handle, process)
+        return handle
+
+    def _push(self, when: float, handle: asyncio.TimerHandle | None, process: Process) -> None:
         self._timer_number += 1
         heappush(self._timers, (when, self._chance(), self._timer_number, handle, process))
-        handle._scheduled = True  # type: ignore[attr-defined]  # asyncio then tells us when it is cancelled
-        return handle
+        if handle is not None:
+            handle._scheduled = True  # type: ignore[attr-defined]  # asyncio tells us when it is cancelled
 
     def call_later(  # type: ignore[override]
         self,
@@ -158,14 +170,11 @@ class WorldLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         """A timer in a process, from outside of it, by the world's time."""
         handle = asyncio.TimerHandle(when, callback, args, self, process.context)
-        self._timer_number += 1
-        heappush(self._timers, (when, self._chance(), self._timer_number, handle, process))
-        handle._scheduled = True  # type: ignore[attr-defined]
+        self._push(when, handle, process)
         return handle
 
     def wake_at(self, when: float, process: Process) -> None:
-        self._timer_number += 1
-        heappush(self._timers, (when, self._chance(), self._timer_number, None, process))
+        self._push(when, None, process)
 
     def create_task(self, coro: Any, *, name: Any = None, context: contextvars.Context | None = None) -> Any:
         process = self.current if context is None else context.get(PROCESS, self.root)
@@ -236,6 +245,14 @@ class WorldLoop(asyncio.BaseEventLoop):
                     self._timers_cancelled -= 1
                     continue
                 if process.is_dead:
+                    continue
+                if (
+                    type(handle) is _LocalTimer
+                    and (process.rate != 1.0 or process.local_start != process.world_start)
+                    and process.local_time(self.now) < handle.when()
+                ):
+                    # Its clock has become slower since: a timer is late, and never early.
+                    self._push(process.world_time(handle.when()) + _NOT_BEFORE_S, handle, process)
                     continue
                 process.ready.append(handle)
             if process.may_run:

@@ -219,7 +219,7 @@ def mirror(
 
     session = session_of(context)
     with told():
-        from ottla.spark.pipeline.jobs.mirror import Mirror, make_topics, translate_groups, writer
+        from ottla.spark.pipeline.jobs.mirror import Mirror, copy_round, make_topics, translate_groups
         from ottla.spark.pipeline.state import held
 
         _check(session, *topics)
@@ -242,9 +242,7 @@ def mirror(
             make_topics(wanted)
             with _spark(chosen, place, master) as spark:
                 while True:
-                    query = writer(spark, wanted).trigger(availableNow=True).start()
-                    query.awaitTermination()
-                    copied = sum(int(one["numInputRows"]) for one in query.recentProgress)
+                    copied = copy_round(spark, wanted)
                     rows = translate_groups(wanted, group)
                     _tell_round(session, copied, rows)
                     if once:

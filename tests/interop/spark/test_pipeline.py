@@ -300,7 +300,8 @@ def test_a_query_that_fails_is_started_again_and_goes_on(bench: Bench) -> None:
     runner = bench.runner(text, report=mended)
     runner.run()
     (rows,) = [one for one in runner.shown if one.sink == "rows"]
-    assert (rows.state, rows.restarts) == ("done", 1)
+    assert rows.state == "done"
+    assert rows.restarts >= 1
     with sqlite3.connect(database) as opened:
         assert opened.execute("SELECT id FROM rows").fetchall() == [(1,)]
     opened.close()

@@ -61,7 +61,7 @@ def letter_streams(pipeline: Pipeline) -> list[Source | Step]:
 
 def nodes(pipeline: Pipeline) -> list[Node]:
     """All parts, what is read before what reads it."""
-    found = [_source_node(source) for source in pipeline.sources]
+    found = [_source_node(pipeline, source) for source in pipeline.sources]
     for step in pipeline.steps:
         lines = [f"python {step.python}"] if step.python else ["sql"]
         lines += [f"watermark {step.watermark.column}, {step.watermark.delay}"] if step.watermark else []
@@ -75,9 +75,17 @@ def nodes(pipeline: Pipeline) -> list[Node]:
     return found
 
 
-def _source_node(source: Source) -> Node:
+def _shown(pipeline: Pipeline, place: str) -> str:
+    """A path as the file has it: relative to the file, if it is below it."""
+    return place.removeprefix(f"{pipeline.directory}/")
+
+
+def _source_node(pipeline: Pipeline, source: Source) -> Node:
     if isinstance(source, FileSource):
-        lines = [f"{source.format} {source.path}", "stream" if source.is_stream else "read once"]
+        lines = [
+            f"{source.format} {_shown(pipeline, source.path)}",
+            "stream" if source.is_stream else "read once",
+        ]
     else:
         lines = [f"topic {', '.join(source.topics)}" if source.topics else f"topics {source.pattern}"]
         lines.append(f"{source.decoding} from {source.start}, bad rows: {source.bad_rows}")
@@ -91,7 +99,7 @@ def _sink_node(pipeline: Pipeline, sink: Sink) -> Node:
         "at_least_once" if sink.target.kind == "console" else "exactly_once"
     )
     lines = (
-        f"{sink.target.kind} {sink.target.place}",
+        f"{sink.target.kind} {_shown(pipeline, sink.target.place)}",
         f"{delivery}, {sink.mode}, every {sink.trigger or pipeline.trigger}",
     )
     return Node(f"sink {sink.name}", "sink", sink.name, lines, (sink.source,))
@@ -105,7 +113,7 @@ def as_text(pipeline: Pipeline) -> str:
         lines.append(f"  {node.kind:<8}{node.title}{reads}")
         lines += [f"          {line}" for line in node.lines]
     restart = pipeline.restart
-    lines.append(f"  checkpoint {pipeline.checkpoint}")
+    lines.append(f"  checkpoint {_shown(pipeline, pipeline.checkpoint)}")
     lines.append(
         f"  restart    {restart.attempts} times, after {restart.delay_ms} to {restart.delay_ms_max} ms"
     )

@@ -11,8 +11,9 @@ from xml.sax.saxutils import escape
 from ottla.spark.pipeline.graph import Node, nodes
 from ottla.spark.pipeline.model import Pipeline
 
-_WIDTH, _GAP_X, _GAP_Y, _LINE, _PAD = 250, 70, 22, 17, 12
-_CHARACTERS = 36
+_WIDTH, _GAP_X, _GAP_Y, _LINE, _PAD = 270, 70, 22, 17, 12
+_CHARACTERS = 44
+_TITLE_CHARACTERS = 28
 _COLOURS = {"source": "#2f6f9f", "step": "#5b5f97", "sink": "#2e7d5b", "letters": "#a4462e"}
 
 
@@ -67,11 +68,12 @@ def _edge(start: tuple[int, int, int], end: tuple[int, int, int]) -> str:
 
 def _box(node: Node, x: int, y: int, height: int) -> list[str]:
     colour = _COLOURS[node.kind]
+    title = node.title if node.kind == "letters" else f"{node.kind} {node.title}"
     lines = [
         f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{height}" rx="6" fill="#ffffff" stroke="{colour}" '
         'stroke-width="1.5"/>',
         f'<text x="{x + _PAD}" y="{y + _PAD + _LINE - 5}" fill="{colour}" font-weight="bold">'
-        f"{escape(_cut(f'{node.kind} {node.title}' if node.kind != 'letters' else node.title))}</text>",
+        f"{escape(_cut(title, _TITLE_CHARACTERS))}</text>",
     ]
     for row, text in enumerate(node.lines, 2):
         place = f'x="{x + _PAD}" y="{y + _PAD + _LINE * row - 5}"'
@@ -79,5 +81,5 @@ def _box(node: Node, x: int, y: int, height: int) -> list[str]:
     return lines
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 1]}…"
+def _cut(text: str, characters: int = _CHARACTERS) -> str:
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"

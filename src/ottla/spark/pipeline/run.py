@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 PAUSE_SECONDS = 0.25
+_SOURCES_SECONDS = 60.0
+_TOO_SLOW = "Python worker failed to connect back"  # the machine was busy: nothing is wrong with the query
+_SLOW_STARTS = 20
 
 
 class QueryFailed(RuntimeError):
@@ -125,6 +128,7 @@ class _Running:
     shown: Progress
     told_last: tuple[str, str] = ("", "")  # of which run, at what time
     attempts: int = 0
+    slow_starts: int = 0
     next_attempt_at: float = 0.0
     is_done: bool = False
 
@@ -159,6 +163,7 @@ class Runner:
         try:
             for one in self._running:
                 self._start(one)
+                self._wait_for_sources(one)
             while not self._is_stopped and not all(one.is_done for one in self._running):
                 for one in self._running:
                     self._look_after(one)
@@ -186,6 +191,17 @@ class Runner:
             self._failed(one, error)
             return
         self._show(one, replace(one.shown, state="running", error=None))
+
+    def _wait_for_sources(self, one: _Running) -> None:
+        """Let a query have its Python processes before the next one starts its own.
+
+        Spark gives each of them ten seconds to come up, which all at once may take longer on a busy machine.
+        """
+        deadline = time.monotonic() + _SOURCES_SECONDS
+        while one.query is not None and one.query.isActive and time.monotonic() < deadline:
+            if self._is_stopped or "nitializing" not in str(one.query.status["message"]):
+                return
+            time.sleep(0.05)
 
     def _look_after(self, one: _Running) -> None:
         if one.is_done:
@@ -219,18 +235,24 @@ class Runner:
             if is_idle(report):  # it names the batch that comes next
                 one.shown = replace(progress, batch=before.batch, batch_ms=before.batch_ms)
                 continue
-            one.attempts = 0
+            one.attempts = one.slow_starts = 0
             self._show(one, progress)
 
     def _failed(self, one: _Running, error: Exception) -> None:
         policy = self._pipeline.restart
         reason = reason_of(error)
-        one.attempts += 1
+        is_slow = _TOO_SLOW in reason
+        one.attempts += not is_slow
+        one.slow_starts += is_slow
         one.query = None
-        if one.attempts > policy.attempts or is_hopeless(error):
+        if (
+            one.attempts > policy.attempts
+            or one.slow_starts > max(policy.attempts, _SLOW_STARTS)
+            or is_hopeless(error)
+        ):
             self._show(one, replace(one.shown, state="failed", error=reason))
             raise QueryFailed(f"The sink {one.shown.sink!r} has failed: {reason}") from error
-        one.next_attempt_at = time.monotonic() + policy.delay_of(one.attempts) / 1000
+        one.next_attempt_at = time.monotonic() + policy.delay_of(max(1, one.attempts)) / 1000
         self._show(one, replace(one.shown, state="restarting", error=reason, restarts=one.shown.restarts + 1))
 
     def _show(self, one: _Running, progress: Progress) -> None:

@@ -9,18 +9,24 @@ nothing is written, exactly, by counting; a group whose members are connected th
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+
 from ottla.client.admin import Admin, IsolationLevel, NewTopic, OffsetSpec
 from ottla.client.consumer import Consumer
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.spark.pipeline.model import Restart
 from ottla.spark.pipeline.progress import offsets_of
+from ottla.spark.pipeline.run import QueryFailed, is_hopeless, reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _SLACK = 1000
@@ -93,6 +99,29 @@ def writer(spark: SparkSession, mirror: Mirror) -> DataStreamWriter:
         client=client,
         marker_topic=mirror.named(mirror.topics[0]),
     ).queryName(mirror.name)
+
+
+def copy_round(spark: SparkSession, mirror: Mirror) -> int:
+    """Copy what is there now; how many records. A round that fails is tried again from its checkpoint."""
+    policy = Restart(attempts=5)
+    copied = 0
+    for attempt in range(1, policy.attempts + 2):
+        query = writer(spark, mirror).trigger(availableNow=True).start()
+        try:
+            query.awaitTermination()
+            return copied + _records(query)
+        except PySparkException as error:
+            if attempt > policy.attempts or is_hopeless(error):
+                raise QueryFailed(f"The mirror {mirror.name!r} has failed: {reason_of(error)}") from error
+            copied += _records(query)
+            time.sleep(policy.delay_of(attempt) / 1000)
+        finally:
+            query.stop()
+    raise AssertionError("The last attempt returns or raises.")
+
+
+def _records(query: StreamingQuery) -> int:
+    return sum(int(one["numInputRows"]) for one in query.recentProgress)
 
 
 def mirrored_ends(checkpoint: str) -> dict[TopicPartition, int]:

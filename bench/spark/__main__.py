@@ -15,8 +15,9 @@ from tests.interop import peers
 from tests.interop.spark.support import spark_session
 
 from bench import machine
+from bench.spark.all_rows import ROWS
 from bench.spark.results import Measurement, Results, markdown, plot, print_table
-from bench.spark.rows import ROWS, Bench, Row
+from bench.spark.rows import Bench, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"

@@ -12,7 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.spark.rows import DEFAULT, OTTLA, ROWS, TUNED, Row
+from bench.spark.all_rows import ROWS
+from bench.spark.rows import DEFAULT, OTTLA, TUNED, Row
 
 _COLORS = {OTTLA: "#2b6cb0", DEFAULT: "#a0aec0", TUNED: "#dd6b20"}
 _OTHER_COLOR = "#38a169"

@@ -43,7 +43,7 @@ SETTINGS = {
 }
 
 
-SPLIT = {"spark.sql.files.maxPartitionBytes": "8k", "spark.sql.files.openCostInBytes": "1"}
+SPLIT_SETTINGS = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
 """So that each file of the input is read by several tasks."""
 
 
@@ -95,7 +95,7 @@ def started(spark: SparkSession, told: dict[str, Any]) -> StreamingQuery:
         case "stock":
             writer = dying(rows, faults, told).writeStream.format("kafka").options(**options)
     writer = writer.option("checkpointLocation", told["checkpoint"])
-    for name, text in SPLIT.items():
+    for name, text in zip(SPLIT_SETTINGS, (told["split"], "1"), strict=True):
         spark.conf.set(name, text)
     return writer.trigger(availableNow=True).start()
 

@@ -11,10 +11,14 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.admin import Admin
 from ottla.spark.sink.building import Built
+from ottla.spark.sink.errors import RetryRefused
 from ottla.spark.sink.tasks import Send
 from ottla.spark.sink.transaction import SharedTransaction
 from ottla.spark.sink.writers import StreamWriter, stream_writer
@@ -28,6 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ottla.spark.sink.options import SinkOptions
+
+
+LINGER_SECONDS = 3.0
+"""How long a slow task takes: longer by far than the others."""
 
 
 @dataclass(frozen=True)
@@ -148,13 +156,35 @@ class FaultySend(Send):
 
     def _reach(self, topic: str, before: int) -> None:
         """Something was handed over: once brokers have it, it is time."""
-        for step in ("in-task", "zombie"):
-            if self.faults.is_due(self.batch_id, step):
-                wait_until(lambda: self._written(topic) > before, 120.0, "something to be written")
-                if step == "zombie":
-                    self._outlive()
-                else:
+        for step in ("in-task", "in-executor", "zombie", "outlast", "linger"):
+            if not self.faults.is_due(self.batch_id, step):
+                continue
+            wait_until(lambda: self._written(topic) > before, 120.0, "something to be written")
+            match step:
+                case "in-task":
                     os.kill(os.getpid(), signal.SIGKILL)
+                case "in-executor":
+                    os.kill(_executor(), signal.SIGKILL)
+                case "zombie":
+                    self._outlive()
+                case "outlast":
+                    wait_until(self._is_ended, 120.0, "the transaction to be aborted for its age")
+                case "linger":
+                    until = partial(lambda end: monotonic() > end, monotonic() + LINGER_SECONDS)
+                    wait_until(until, 60.0, "time to pass")
+
+    def _is_ended(self) -> bool:
+        with Admin(self.handle.bootstrap_servers) as admin:
+            name = self.handle.transactional_id
+            told = admin.describe_transactions([name]).result(name)
+        return told.state.lower() not in ("ongoing", "prepareabort", "prepare_abort")
+
+    def _refuse_retry(self) -> None:
+        try:
+            super()._refuse_retry()
+        except RetryRefused:
+            (Path(self.faults.state) / "refused").touch()
+            raise
 
     def _outlive(self) -> None:
         """Wait until the driver and its heirs are through; then go on, and note what came of it."""
@@ -163,6 +193,12 @@ class FaultySend(Send):
         (state / "zombie.new").write_text(str(os.getpid()))
         (state / "zombie.new").replace(state / "zombie.pid")
         wait_until(lambda: (state / "zombie.go").exists(), 600.0, "the word for the zombie")
+
+
+def _executor() -> int:
+    """The process that this worker's daemon works for: the JVM of the executor."""
+    daemon = os.getppid()
+    return int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 class FaultyStreamWriter(StreamWriter):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WAIT_SECONDS = 300.0
+DEATHS = ("Died", "crashed", "EOF", "exited")
+"""What Spark tells of a query whose driver plays dead, or whose worker died."""
 
 
 def end_offsets(bootstrap: str, topic: str) -> dict[TopicPartition, int]:
@@ -95,6 +97,7 @@ class Job:
     client: dict[str, str] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     master: str = "local[2]"
+    split: str = "8k"
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -131,6 +134,7 @@ class Job:
             "client": self.client,
             "options": self.options,
             "master": self.master,
+            "split": self.split,
             "rows_per_file": self.rows_per_file,
         }
 
@@ -175,23 +179,28 @@ class Job:
         code = self.run()
         assert code == 0, self.told(f"the driver ended with {code}")
 
-    def finish_here(self, spark: SparkSession) -> int:
-        """The query with this process as its driver, begun again until it comes to its end; how often."""
-        from tests.interop.spark.sink_driver import SPLIT, started
+    def run_here(self, spark: SparkSession) -> str | None:
+        """The query with this process as its driver; what it died of, or None where it came to its end."""
+        from tests.interop.spark.sink_driver import SPLIT_SETTINGS, started
 
+        query = started(spark, self.told_driver)
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            return str(error)
+        finally:
+            query.stop()
+            for name in SPLIT_SETTINGS:
+                spark.conf.unset(name)
+        return None
+
+    def finish_here(self, spark: SparkSession) -> int:
+        """The query, begun again until it comes to its end; how often it died."""
         for deaths in range(len(self.plan) + 1):
-            query = started(spark, self.told_driver)
-            try:
-                query.awaitTermination()
-            except StreamingQueryException as error:
-                told = str(error)
-                assert any(sign in told for sign in ("Died", "crashed", "EOF", "exited")), told
-            else:
+            died_of = self.run_here(spark)
+            if died_of is None:
                 return deaths
-            finally:
-                query.stop()
-                for name in SPLIT:
-                    spark.conf.unset(name)
+            assert any(sign in died_of for sign in DEATHS), died_of
         raise AssertionError("the query died more often than it was to")
 
     def told(self, what: str) -> str:

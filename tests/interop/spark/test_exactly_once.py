@@ -96,6 +96,23 @@ def test_a_zombie_task_is_fenced_and_a_broker_may_die_too(tmp_path: Path) -> Non
         assert found.aborted > 0, "the zombie had written nothing"
 
 
+def test_a_batch_that_outlasts_its_transaction_says_what_to_raise_and_the_next_run_writes_it(
+    tmp_path: Path, spark: SparkSession, broker: peers.BrokerProcess
+) -> None:
+    job = Job(tmp_path, broker.bootstrap, "outlasted", "tasks", plan=["0:outlast"], files=1)
+    job.client = {"transaction.timeout.ms": "3000"}
+    job.prepare()
+    make_topic(job.bootstrap, job.topic)
+    died_of = job.run_here(spark)
+    assert died_of is not None
+    assert "Raise kafka.transaction.timeout.ms" in died_of
+    job.client = {}
+    assert job.run_here(spark) is None
+    found = found_in(job.bootstrap, job.topic)
+    found.check(job.rows)
+    assert found.aborted > 0, "nothing was written before the transaction was aborted"
+
+
 def test_the_stock_sink_writes_twice_where_a_task_dies(
     tmp_path: Path, spark: SparkSession, broker: peers.BrokerProcess
 ) -> None:

@@ -65,6 +65,7 @@ class BatchSink:
 
     def write_all(self, frame: DataFrame) -> int:
         """A frame that is no stream, in one transaction; how many rows there were."""
+        self._is_small = False  # nobody waits for it as for a micro-batch, and it may be anything
 
         def begin() -> bool:
             self.transaction.begin()
@@ -168,11 +169,26 @@ def run_tasks(frame: DataFrame, build: Build, send: Send) -> list[Any]:
         sent = frame.mapInArrow(BuildAndSend(build, send), REPORT_SCHEMA)
     else:
         built = frame.mapInArrow(build, BUILT_SCHEMA)
-        sent = built.repartitionById(slots, "slot").mapInArrow(send, REPORT_SCHEMA)
+        placed = built.repartitionById(slots, "slot")
+        sent = placed.mapInArrow(send, REPORT_SCHEMA, barrier=wants_barrier(context, slots))
     reports = sent.collect()
     check_reports(reports, send.handle)
     check_stages(context, {report.stage for report in reports})
     return reports
+
+
+def wants_barrier(context: SparkContext, slots: int) -> bool:
+    """Whether the writers run in a barrier stage: where speculation is on, that is what has no copies.
+
+    Otherwise copies of a slow task would be refused one after the other, until Spark gives the job up.
+    """
+
+    def is_on(name: str) -> bool:
+        return context.getConf().get(name, "false") == "true"
+
+    if not is_on("spark.speculation") or slots > context.defaultParallelism:
+        return False
+    return not is_on("spark.dynamicAllocation.enabled")
 
 
 def partitions_of(frame: DataFrame) -> int:

@@ -1,0 +1,151 @@
+"""Writing: Ottla's sink, exactly once, beside Spark's own, which is at least once, from the same frame."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import ottla
+import ottla.spark
+from bench.spark.rows import (
+    DEFAULT,
+    OTTLA,
+    PARTITIONS,
+    SMALL_BATCHES,
+    SMALL_ROWS,
+    TUNED,
+    Bench,
+    Row,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+TUNING = {"kafka.linger.ms": "20", "kafka.batch.size": "524288", "kafka.buffer.memory": "134217728"}
+
+
+def rows_to_write(bench: Bench, size: int) -> DataFrame:
+    """Rows of a key and a value of so many bytes, in memory, in four partitions; made once."""
+    name = f"frame-{size}"
+    if name not in bench.notes:
+        count = bench.count(2_000_000 if size <= 100 else 300_000)
+        made = bench.spark.range(0, count, 1, PARTITIONS).selectExpr(
+            "cast(id as string) as key", f"rpad(cast(id as string), {size}, uuid()) as value"
+        )
+        made = made.cache()
+        bench.notes[name] = (made, made.count())
+        new_topic(bench, f"write-{size}")
+    found: DataFrame = bench.notes[name][0]
+    return found
+
+
+def new_topic(bench: Bench, topic: str) -> None:
+    from ottla.client.admin import NewTopic
+
+    with ottla.Admin(bench.bootstrap) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).all()
+
+
+def written(bench: Bench, topic: str) -> int:
+    with ottla.Consumer(bench.bootstrap) as consumer:
+        return sum(consumer.end_offsets(consumer.partitions_for(topic)).values())
+
+
+def timed(size: int, write: Callable[[Bench, DataFrame, str], object]) -> Callable[[Bench], float]:
+    def run(bench: Bench) -> float:
+        frame, topic = rows_to_write(bench, size), f"write-{size}"
+        count = bench.notes[f"frame-{size}"][1]
+        before = written(bench, topic)
+        begin = time.perf_counter()
+        write(bench, frame, topic)
+        seconds = time.perf_counter() - begin
+        grown = written(bench, topic) - before  # with the markers of transactions
+        assert count <= grown <= count + 2 * PARTITIONS, f"{grown} of {count} rows were written"
+        return float(count / seconds / 1000)
+
+    return run
+
+
+def write_ours(bench: Bench, frame: DataFrame, topic: str) -> None:
+    ottla.spark.write(frame, topic, bootstrap_servers=bench.bootstrap)
+
+
+def write_stock(options: Mapping[str, str]) -> Callable[[Bench, DataFrame, str], None]:
+    def write(bench: Bench, frame: DataFrame, topic: str) -> None:
+        writer = frame.write.format("kafka").option("kafka.bootstrap.servers", bench.bootstrap)
+        writer.option("topic", topic).options(**options).save()
+
+    return write
+
+
+def micro_batches(
+    start: Callable[[Bench, DataFrame, str], DataStreamWriter],
+) -> Callable[[Bench], float]:
+    """The median time of a micro-batch of a hundred records into a topic, both from Spark's own source."""
+
+    def run(bench: Bench) -> float:
+        number = bench.notes["small-sink"] = bench.notes.get("small-sink", 0) + 1
+        topic = f"small-in-{number}"
+        new_topic(bench, topic)
+        new_topic(bench, f"small-out-{number}")
+        reader = bench.spark.readStream.format("kafka").option("kafka.bootstrap.servers", bench.bootstrap)
+        rows = reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
+        writer = start(bench, rows.selectExpr("key", "value"), f"small-out-{number}")
+        query = writer.option("checkpointLocation", str(bench.directory / topic)).start()
+        try:
+            with ottla.Producer(bench.bootstrap) as producer:
+                for _ in range(SMALL_BATCHES):
+                    for at in range(SMALL_ROWS):
+                        producer.send(topic, b"x" * 100, partition=at % PARTITIONS)
+                    producer.flush()
+                    query.processAllAvailable()
+            taken = [
+                float(one["durationMs"]["triggerExecution"])
+                for one in query.recentProgress
+                if one["numInputRows"]
+            ]
+        finally:
+            query.stop()
+        return statistics.median(taken[2:])  # the first ones start workers
+
+    return run
+
+
+def stream_ours(bench: Bench, rows: DataFrame, topic: str) -> DataStreamWriter:
+    return ottla.spark.write_stream(rows, topic, bootstrap_servers=bench.bootstrap, transactional_id=topic)
+
+
+def stream_stock(bench: Bench, rows: DataFrame, topic: str) -> DataStreamWriter:
+    writer = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", bench.bootstrap)
+    return writer.option("topic", topic)
+
+
+def _writing(size: int, shown: str) -> Row:
+    return Row(
+        f"write-{size}",
+        f"into a topic, exactly once, records of {shown}",
+        "1000 records/s",
+        {
+            OTTLA: timed(size, write_ours),
+            DEFAULT: timed(size, write_stock({})),
+            TUNED: timed(size, write_stock(TUNING)),
+        },
+        {DEFAULT: 0.8},
+    )
+
+
+SINK_ROWS: list[Row] = [
+    _writing(100, "100 B"),
+    _writing(1024, "1 KiB"),
+    Row(
+        "write-small",
+        "a micro-batch of 100 records into a topic",
+        "ms",
+        {OTTLA: micro_batches(stream_ours), DEFAULT: micro_batches(stream_stock)},
+        {DEFAULT: 1.0},
+        is_time=True,
+    ),
+]

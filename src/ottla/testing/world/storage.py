@@ -179,7 +179,7 @@ class Storage:
                 for change in inode.changes:
                     _apply(inode.stable, change.position, change.data)
                 self.forget_unsynced(inode)
-        if self.model == "journaled" and chance.random() < probability:
+        if chance.random() < probability:
             self._sync_names(self._namings)
 
     # Losing power

@@ -141,7 +141,7 @@ def run(world: World, *, seconds: float = 60.0, faults: Sequence[str] | None = N
     """Tell the story of a world's seed. `Broken`, or what went wrong in the world, is raised."""
     chance = world.chance
     world.add_nodes(chance.choice((3, 3, 3, 4, 5)), combined=chance.random() < 0.8)
-    story = Story(world, partitions=chance.choice((1, 2, 4)), rate=10.0)
+    story = Story(world, partitions=chance.choice((1, 2, 4)), rate=5.0)
     chosen = faults if faults is not None else chance.sample(list(FAULTS), chance.randint(1, len(FAULTS)))
     world.note(
         "story",

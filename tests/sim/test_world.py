@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ottla.client.admin.topics import NewTopic
 from ottla.testing.world import World
 from ottla.testing.world.nemesis import FAULTS
 from tests.sim import smoke
@@ -97,6 +98,37 @@ def test_the_timeline_tells_who_led_and_what_broke() -> None:
         drawn = ElementTree.fromstring(world.picture())
         shown = {text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
         assert {"node-1", "node-2", "node-3", "network", "told-0"} <= shown
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_node_with_a_new_disk_gets_everything_from_the_others(dynamic: bool) -> None:
+    with World(5) as world:
+        world.add_nodes(4, controllers=3, dynamic=dynamic)
+        client = world.client("client")
+        wiped = world.nodes[4]
+
+        async def write() -> None:
+            async with client.admin() as admin:
+                await admin.create_topics([NewTopic("copied", assignments={0: [1, 2, 4]})])
+            async with client.producer() as producer:
+                for number in range(20):
+                    await (await producer.send("copied", str(number).encode()))
+
+        async def story() -> None:
+            await world.start()
+            await client.spawn(write())
+            wiped.crash()
+            wiped.wipe()
+            await wiped.start()
+            while True:
+                assert wiped.node is not None
+                partition = wiped.node.broker.partitions.get("copied", 0)
+                if partition is not None and partition.log is not None and partition.log.log_end_offset == 20:
+                    return
+                await asyncio.sleep(1)
+
+        world.run(story(), limit_s=300)
+        assert world.unhandled == []
 
 
 def test_a_node_that_ends_by_itself_says_why() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.testing.world.clock import SimulatedClock
@@ -16,6 +17,7 @@ from ottla.testing.world.storage import Model, Storage
 if TYPE_CHECKING:
     from ottla.aio import Admin, Consumer, Producer
     from ottla.config import BrokerConfig
+    from ottla.server.formatting import Request
     from ottla.server.node import Node
     from ottla.testing.world.world import World
 
@@ -43,12 +45,15 @@ _SETTINGS = {
 class SimulatedNode:
     """One host with a disk, on which a node runs, again and again."""
 
-    def __init__(self, world: World, config: BrokerConfig, storage: Storage) -> None:
+    def __init__(self, world: World, config: BrokerConfig, plan: Plan, cluster_id: str) -> None:
         self.world = world
         self.config = config
         self.id = config.node_id
         self.host = _host(self.id)
-        self.storage = storage
+        self.storage = Storage(plan.model)
+        self._plan = plan
+        self._cluster_id = cluster_id
+        self._formatted = 0
         self.clock_offset_ms = 0
         self.clock_rate = 1.0
         self.life = 0
@@ -79,6 +84,30 @@ class SimulatedNode:
         """The epoch in which it believes to lead the quorum."""
         quorum = self.node._quorum if self.node is not None else None
         return quorum.epoch if quorum is not None and quorum.is_active else None
+
+    # The disk
+
+    def format(self, request: Request) -> None:
+        """Give it an empty disk, formatted as `kafka-storage format` does."""
+        from ottla.server.formatting import format_directories
+
+        assert self.process is None, f"{self.host} runs: stop or crash it first"
+        self._formatted += 1
+        chance = stream(self.world.seed, self.host, "format", self._formatted)
+        clock = SimulatedClock(self.world.loop.root, start=self.world.loop.start)
+        self.storage = Storage(self._plan.model)
+        disk = SimulatedDisk(chance, storage=self.storage, now_ms=clock.now_ms)
+        format_directories(disk, clock, SimulatedRandom(chance), self.config, request, lambda _: None)
+        self.storage.sync_all()
+
+    def wipe(self) -> None:
+        """Its disk was replaced by a new one: the node comes back with nothing, and is no voter any more
+        where voters are dynamic."""
+        from ottla.server.formatting import Request
+
+        self.world.note(self.host, "has a new disk")
+        is_dynamic = self._plan.dynamic and self._plan.is_controller(self.id)
+        self.format(Request(self._cluster_id, no_initial_controllers=is_dynamic))
 
     # Life
 
@@ -281,54 +310,87 @@ def _host(node_id: int) -> str:
     return f"node-{node_id}"
 
 
-def make_nodes(
-    world: World,
-    count: int,
-    controllers: int | None,
-    settings: Mapping[str, str],
-    model: Model,
-    *,
-    combined: bool,
-) -> list[SimulatedNode]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A cluster to be. See `World.add_nodes`."""
+
+    count: int
+    controllers: int | None = None
+    combined: bool = True
+    dynamic: bool = False
+    settings: Mapping[str, str]
+    model: Model
+
+    @property
+    def brokers(self) -> list[int]:
+        return list(range(1, self.count + 1))
+
+    @property
+    def voters(self) -> list[int]:
+        """The first voters of the quorum."""
+        chosen = self.controllers if self.controllers is not None else (3 if self.count >= 3 else 1)
+        return self.brokers[:chosen] if self.combined else [FIRST_CONTROLLER + one for one in range(chosen)]
+
+    @property
+    def node_ids(self) -> list[int]:
+        return list(dict.fromkeys([*self.brokers, *self.voters]))
+
+    def is_controller(self, node_id: int) -> bool:
+        return node_id in self.voters or (self.dynamic and self.combined)
+
+
+def make_nodes(world: World, plan: Plan) -> list[SimulatedNode]:
     """New, formatted nodes of one cluster."""
     from ottla.config import BrokerConfig
-    from ottla.server.formatting import Request, format_directories
+    from ottla.server.formatting import Request
     from ottla.wire import uuid
 
-    chosen = controllers if controllers is not None else (3 if count >= 3 else 1)
-    chance = stream(world.seed, "format")
-    random = SimulatedRandom(chance)
+    random = SimulatedRandom(stream(world.seed, "format"))
     cluster_id = uuid.to_text(uuid.random(random.bytes))
-    brokers = list(range(1, count + 1))
-    voters = brokers[:chosen] if combined else [FIRST_CONTROLLER + one for one in range(chosen)]
+    first: str | None = None
+    if plan.dynamic:
+        first = ",".join(
+            f"{_controller(one)}:{uuid.to_text(uuid.random(random.bytes))}" for one in plan.voters
+        )
     made = []
-    for node_id in dict.fromkeys([*brokers, *voters]):
-        given = _properties(node_id, brokers, voters, settings)
+    for node_id in plan.node_ids:
+        given = _properties(node_id, plan)
         text = "".join(f"{name}={value}\n" for name, value in given.items())
         config = BrokerConfig.load(text, file=f"{_host(node_id)}/server.properties", environment={})
-        storage = Storage(model)
-        clock = SimulatedClock(world.loop.root, start=world.loop.now)
-        disk = SimulatedDisk(chance, storage=storage, now_ms=clock.now_ms)
-        format_directories(disk, clock, random, config, Request(cluster_id), lambda _: None)
-        storage.sync_all()
-        world.wires.hosts.add(_host(node_id))
-        made.append(SimulatedNode(world, config, storage))
+        is_spare = plan.dynamic and plan.is_controller(node_id) and node_id not in plan.voters
+        node = SimulatedNode(world, config, plan, cluster_id)
+        node.format(
+            Request(
+                cluster_id,
+                initial_controllers=first if node_id in plan.voters else None,
+                no_initial_controllers=is_spare,
+            )
+        )
+        world.wires.hosts.add(node.host)
+        made.append(node)
     return made
 
 
-def _properties(
-    node_id: int, brokers: list[int], voters: list[int], given: Mapping[str, str]
-) -> dict[str, str]:
+def _controller(node_id: int) -> str:
+    return f"{node_id}@{_host(node_id)}:{CONTROLLER_PORT}"
+
+
+def _properties(node_id: int, plan: Plan) -> dict[str, str]:
     host = _host(node_id)
     roles, addresses = [], []
-    if node_id in brokers:
+    if node_id in plan.brokers:
         roles.append("broker")
         addresses.append(f"PLAINTEXT://{host}:{CLIENT_PORT}")
-    if node_id in voters:
+    if plan.is_controller(node_id):
         roles.append("controller")
         addresses.append(f"CONTROLLER://{host}:{CONTROLLER_PORT}")
     listeners = ",".join(addresses)
-    replicas, in_sync = str(min(len(brokers), 3)), "2" if len(brokers) >= 3 else "1"
+    replicas, in_sync = str(min(plan.count, 3)), "2" if plan.count >= 3 else "1"
+    if plan.dynamic:
+        servers = ",".join(f"{_host(one)}:{CONTROLLER_PORT}" for one in plan.voters)
+        quorum = {"controller.quorum.bootstrap.servers": servers}
+    else:
+        quorum = {"controller.quorum.voters": ",".join(map(_controller, plan.voters))}
     return {
         "process.roles": ",".join(roles),
         "node.id": str(node_id),
@@ -337,7 +399,7 @@ def _properties(
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "controller.quorum.voters": ",".join(f"{one}@{_host(one)}:{CONTROLLER_PORT}" for one in voters),
+        **quorum,
         "log.dirs": f"/{host}/data",
         "broker.rack": host,
         "default.replication.factor": replicas,
@@ -348,5 +410,5 @@ def _properties(
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
         **_SETTINGS,
-        **given,
+        **plan.settings,
     }

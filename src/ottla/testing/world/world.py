@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from ottla.testing.world.clock import SimulatedClock
 from ottla.testing.world.loop import Unhandled, WorldError, WorldLoop
 from ottla.testing.world.network import Wires
-from ottla.testing.world.nodes import CLIENT_PORT, SimulatedClient, SimulatedNode
+from ottla.testing.world.nodes import CLIENT_PORT, Plan, SimulatedClient, SimulatedNode, make_nodes
 from ottla.testing.world.process import Process
 from ottla.testing.world.random import SimulatedRandom, stream
 
@@ -196,22 +196,30 @@ class World:
         *,
         controllers: int | None = None,
         combined: bool = True,
+        dynamic: bool = False,
         settings: Mapping[str, str] | None = None,
         model: Model | None = None,
     ) -> list[SimulatedNode]:
         """Nodes 1 to `count`, all brokers; the first `controllers` (3, if there are as many) controllers too.
-        With `combined=False` controllers are nodes of their own, from 101 on.
+        With `combined=False` controllers are nodes of their own, from 101 on. With `dynamic=True` voters can
+        be added and removed: all combined nodes are controllers then, the first `controllers` of them voters.
 
         `settings` as in server.properties. `model`: of their file systems (see `storage.py`), by default as
         the seed says.
         """
-        from ottla.testing.world.nodes import make_nodes
-
         models: tuple[Model, Model] = ("posix", "journaled")
         chosen = self.chance.choice(models) if model is None else model
         if not self.nodes:
             self.loop.create_task(self._watch())
-        made = make_nodes(self, count, controllers, settings or {}, chosen, combined=combined)
+        plan = Plan(
+            count=count,
+            controllers=controllers,
+            combined=combined,
+            dynamic=dynamic,
+            settings=settings or {},
+            model=chosen,
+        )
+        made = make_nodes(self, plan)
         self.nodes |= {node.id: node for node in made}
         return made
 

@@ -55,7 +55,7 @@ run: setup
 	$(BIN)/ottla serve
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(ARGS)
 
 unit: setup
 	$(BIN)/python -m pytest tests/unit

@@ -7,7 +7,9 @@ BIN := .venv/bin
 CODE := src tests bench docs/examples setup.py
 COMPILED := $(wildcard src/ottla/*/*.pxd src/ottla/*/*/*.pxd)
 KERNEL := $(COMPILED) $(wildcard $(COMPILED:.pxd=.py))
+COMMA := ,
 STAMP := .venv/.set-up
+RUN_STAMP := .venv/.set-up-run
 BENCH_STAMP := .venv/.set-up-bench
 DEMO_STAMP := .venv/.set-up-demo
 
@@ -33,25 +35,28 @@ help:
 setup: $(STAMP)
 
 # The compiled kernel is part of the installation, so a changed kernel installs again.
-$(STAMP): pyproject.toml $(wildcard setup.py) $(KERNEL)
+define install
 	@test -n "$(PYTHON)" || { \
 	  echo "No Python 3.11 or newer was found: install one, or name it with make PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.$(1)'
 	@touch $@
+endef
+INSTALLED := pyproject.toml $(wildcard setup.py) $(KERNEL)
+
+$(RUN_STAMP): $(INSTALLED)
+	$(call install)
+
+$(STAMP): $(INSTALLED)
+	$(call install,[dev])
 
 $(BENCH_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
-	@touch $@
+	$(call install,[dev$(COMMA)bench])
 
-$(DEMO_STAMP): pyproject.toml $(wildcard setup.py) $(KERNEL)
-	@test -n "$(PYTHON)" || { \
-	  echo "No Python 3.11 or newer was found: install one, or name it with make PYTHON=..." >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[demo]'
-	@touch $@
+$(DEMO_STAMP): $(INSTALLED)
+	$(call install,[demo])
 
-run: setup
+run: $(RUN_STAMP)
 	$(BIN)/ottla serve
 
 test: setup

@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark with two cores, the format "ottla" and Spark's own connector to Kafka."""
     with spark_session(tmp_path_factory.mktemp("spark")) as session:
         yield session
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def broker() -> Iterator[peers.BrokerProcess]:
     """One Ottla node, in a process of its own."""
     with peers.running("ottla") as node:
         yield node
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka() -> Iterator[peers.BrokerProcess]:
     """One Apache Kafka node."""
     with peers.running("kafka") as node:

@@ -14,7 +14,7 @@ import pytest
 from ottla.testing.world.disk import Model, crash_states
 from tests.sim.crash_life import Life
 
-STATES = int(os.environ.get("OTTLA_TEST_STATES", "2000"))
+STATES = int(os.environ.get("OTTLA_TEST_STATES", "20000"))
 SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
 STEPS_MAX = 40
 STATES_OF_A_STEP_MAX = 60

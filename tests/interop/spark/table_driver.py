@@ -4,7 +4,8 @@
 
 A query for each table reads the files in DIRECTORY/input, one file a batch. With STEP "written" or
 "committed" each table stops there in batch BATCH until all of them have come so far; then the process ends
-itself by kill -9, so that one death hits every table in its window. "none" runs to the end.
+itself by kill -9, so that one death hits every table in its window. Delta writes and commits in one call, so
+for it "written" is the middle of its task, with its file on the disk. "none" runs to the end.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.spark.tables import (
     DeltaTable,
@@ -68,6 +71,20 @@ class Death:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def hold(rows: Iterator[Any], note: str) -> Iterator[Any]:
+    """Give all rows and then keep the task from ending, until this process is ended with its driver."""
+    yield from rows
+    Path(note).touch()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def wait_for_note(note: Path, death: Death, batch: int) -> None:
+    peers.wait_until(note.exists, PATIENCE_SECONDS, "Delta's task to have its rows")
+    death.reached("written", batch)
+
+
 def run(spark: SparkSession, directory: Path, connection: str, step: str, batch: int) -> None:
     kinds = len(tables(directory, connection, lambda step: None))
     death = Death(step, batch, directory, kinds)
@@ -78,6 +95,11 @@ def run(spark: SparkSession, directory: Path, connection: str, step: str, batch:
 
         def write(frame: DataFrame, batch_id: int, table: TableSink, at: int) -> None:
             batches[at] = batch_id
+            if isinstance(table, DeltaTable) and (step, batch) == ("written", batch_id):
+                note = directory / "delta-writes"
+                threading.Thread(target=wait_for_note, args=(note, death, batch), daemon=True).start()
+                table = replace(table, observe=lambda step: None)
+                frame = frame.mapInArrow(partial(hold, note=str(note)), frame.schema)
             table(frame, batch_id)
 
         frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(directory / "input"))

@@ -130,6 +130,9 @@ def test_no_table_has_a_row_twice_or_not_at_all_when_its_driver_is_killed(
     for step, batch in (("written", 0), ("committed", 2)):
         assert drive(tmp_path, database, step, batch) == -signal.SIGKILL
         assert (tmp_path / f"died-{step}-{batch}").exists(), "all tables were in the window"
+        if step == "written":
+            assert list((tmp_path / "delta").glob("*.parquet")), "Delta was writing a file"
+            assert not list((tmp_path / "delta" / "_delta_log").glob("*.json")), "and had not committed it"
         assert not any((tmp_path / "checkpoints").glob(f"*/commits/{batch}")), (
             "Spark had not committed the batch"
         )

@@ -245,11 +245,19 @@ class Engine:
             self.kick()
 
     async def _ask_committed(self, group: GroupMember, missing: list[TopicPartition]) -> None:
+        states = self.positions.states
+        asked = {partition: states.get(partition) for partition in missing}
         found = await group.committed(missing, self.settings.default_api_timeout_ms / 1000)
-        self.positions.set_committed(found)
+        # One that was given away meanwhile, and came back, was read further by another member: ask again.
+        self.positions.set_committed(
+            {partition: one for partition, one in found.items() if states.get(partition) is asked[partition]}
+        )
 
     async def _ask_resets(self, wanted: Mapping[TopicPartition, int]) -> None:
         states = self.positions.states
+        wanted = {partition: one for partition, one in wanted.items() if partition in states}
+        if not wanted:
+            return  # all were given away before this began
         stamps = {partition: states[partition].stamp for partition in wanted}
         found = await self.lookup.once(wanted)
         young = [partition for partition, one in found.items() if one is None]

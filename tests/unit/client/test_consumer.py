@@ -239,6 +239,32 @@ def test_a_replica_nearby_is_read_from_and_the_leader_again_when_it_lags() -> No
     assert world.fetches(2)[0].topics[0].partitions[0].fetch_offset == 0
 
 
+def test_a_committed_offset_is_asked_for_again_when_the_partition_went_and_came_back_meanwhile() -> None:
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        engine = consumer._engine
+        engine._asked.add("committed")  # the engine itself asks nothing
+        engine.positions.add([T0])
+        group = engine.require_group("test")
+        asking = asyncio.ensure_future(engine._ask_committed(group, [T0]))
+        await asyncio.sleep(0)  # it has begun
+        engine.positions.remove([T0])
+        engine.positions.add([T0])
+        await asking
+        assert engine.positions.without_committed() == [T0]
+        await engine._ask_committed(group, [T0])
+        assert engine.positions.without_committed() == []
+
+    scene(act)
+
+
+def test_a_partition_that_went_before_its_offset_was_asked_for_is_no_error() -> None:
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        await consumer._engine._ask_resets({T0: -2})
+        assert T0 not in consumer._engine.positions.states
+
+    scene(act)
+
+
 def test_a_commit_is_tried_until_the_coordinator_takes_it() -> None:
     async def act(world: World, consumer: Consumer[Any, Any]) -> None:
         await consumer.assign([T0])

@@ -1,7 +1,9 @@
 """`python -m tests.sim SEED [RUNS]`: simulated clusters, one for each seed, from SEED on.
 
-A run that fails prints its seed, the commit, its timeline and the command that replays it. One run in twenty
-is repeated by another process of Python, with other hashes of texts, and must leave the same trace.
+Each runs the workload of `ottla.testing.workload` under faults, and is judged by `ottla.testing.checker`;
+with --smoke it is the small story of `smoke.py`. A run that fails prints its timeline, what was broken, its
+seed, the commit and the command that replays it. One run in twenty is repeated by another process of Python,
+with other hashes of texts, and must leave the same trace.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import time
 import traceback
 from pathlib import Path
 
+from ottla.testing.workload import tell
 from ottla.testing.world import World
 from tests.sim import smoke
 
@@ -27,6 +30,7 @@ def main() -> int:
     parser.add_argument("runs", type=int, nargs="?", default=1)
     parser.add_argument("--seconds", type=float, default=300.0, help="virtual seconds of faults (300)")
     parser.add_argument("--faults", help="the faults, with commas between them; else the seed's")
+    parser.add_argument("--smoke", action="store_true", help="the small story, several times as fast")
     parser.add_argument("--timeline", action="store_true", help="print the timeline of runs that pass too")
     parser.add_argument("--picture", metavar="FILE", help="draw the timeline (SVG) of the last seed")
     parser.add_argument("--hash", action="store_true", help="print the trace hash of one seed, and no more")
@@ -49,11 +53,20 @@ def _faults(options: argparse.Namespace) -> list[str] | None:
     return [name.strip() for name in options.faults.split(",") if name.strip()]
 
 
+def _tell(world: World, options: argparse.Namespace) -> None:
+    if options.smoke:
+        smoke.run(world, seconds=options.seconds, faults=_faults(options))
+        return
+    outcome = tell(world, seconds=options.seconds, faults=_faults(options))
+    if not outcome.is_right:
+        raise smoke.Broken(outcome.report(timeline_lines=0))
+
+
 def _run(seed: int, options: argparse.Namespace) -> bool:
     began = time.monotonic()
     with World(seed) as world:
         try:
-            smoke.run(world, seconds=options.seconds, faults=_faults(options))
+            _tell(world, options)
         except Exception:  # noqa: BLE001 - shown, and counted
             print(world.history(TIMELINE_LINES))
             traceback.print_exc(file=sys.stdout)
@@ -73,12 +86,14 @@ def _run(seed: int, options: argparse.Namespace) -> bool:
 
 def _trace(seed: int, options: argparse.Namespace) -> str:
     with World(seed) as world:
-        smoke.run(world, seconds=options.seconds, faults=_faults(options))
+        _tell(world, options)
         return world.trace_hash
 
 
 def _repeats(seed: int, trace: str, options: argparse.Namespace) -> bool:
     command = [sys.executable, "-m", "tests.sim", str(seed), "--hash", "--seconds", str(options.seconds)]
+    if options.smoke:
+        command.append("--smoke")
     if options.faults is not None:
         command += ["--faults", options.faults]
     environment = {**os.environ, "PYTHONHASHSEED": str(seed % 1000 + 1)}
@@ -92,6 +107,7 @@ def _repeats(seed: int, trace: str, options: argparse.Namespace) -> bool:
 
 def _say_failed(seed: int, options: argparse.Namespace) -> None:
     given = f" --faults '{options.faults}'" if options.faults is not None else ""
+    given += " --smoke" if options.smoke else ""
     print(f"FAILED: seed {seed}, commit {_commit()}")
     print(
         f"replay: python -m tests.sim {seed} --seconds {options.seconds:g}{given} --picture {seed}.svg",

@@ -26,7 +26,7 @@ def test_what_was_acknowledged_is_there_after_any_faults(seed: int) -> None:
         try:
             smoke.run(world, seconds=40.0)
         except Exception as error:
-            error.add_note(f"replay: python -m tests.sim {seed} --seconds 40\n{world.history(100)}")
+            error.add_note(f"replay: python -m tests.sim {seed} --smoke --seconds 40\n{world.history(100)}")
             raise
 
 
@@ -41,7 +41,7 @@ def test_a_seed_replays_in_another_process_with_other_hashes() -> None:
     for hashes in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hashes}
         run = subprocess.run(
-            [sys.executable, "-m", "tests.sim", "3", "--hash", "--seconds", "20"],
+            [sys.executable, "-m", "tests.sim", "3", "--smoke", "--hash", "--seconds", "20"],
             env=environment,
             cwd=Path(__file__).parents[2],
             capture_output=True,

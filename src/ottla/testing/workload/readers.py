@@ -1,0 +1,221 @@
+"""Clients that read: free readers, members of a group, and an application that reads, makes and writes.
+Each call is one life of one client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.testing.checker import FinalLog, Outcome
+from ottla.testing.checker.history import Partition, Place
+from ottla.testing.workload.recording import ReadLog, Recorder
+from ottla.testing.workload.writers import (
+    REFUSED,
+    REQUEST_TIMEOUT_MS,
+    Ending,
+    end_transaction,
+    send,
+    transactional,
+)
+from ottla.testing.world import SimulatedClient
+
+POLL_S = 1.0
+
+
+def isolation(*, committed: bool) -> dict[str, Any]:
+    return {
+        "isolation_level": "read_committed" if committed else "read_uncommitted",
+        "auto_offset_reset": "earliest",
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+    }
+
+
+def member(group: str, protocol: str, *, committed: bool) -> dict[str, Any]:
+    settings = {
+        **isolation(committed=committed),
+        "group_id": group,
+        "group_protocol": protocol,
+        "enable_auto_commit": False,
+        "max_poll_interval_ms": 20_000,
+    }
+    if protocol == "classic":
+        settings["session_timeout_ms"] = 10_000
+    return settings
+
+
+@contextmanager
+def refusals(recorder: Recorder, process: str) -> Iterator[None]:
+    """What a poll or a commit may be told while things are broken; the client goes on."""
+    try:
+        yield
+    except REFUSED as error:
+        recorder.complain(process, error)
+
+
+async def read_freely(
+    story: Ending,
+    recorder: Recorder,
+    client: SimulatedClient,
+    partitions: list[Partition],
+    *,
+    committed: bool,
+) -> None:
+    """Read everything, and now and then from the beginning again."""
+    async with client.consumer(**isolation(committed=committed)) as consumer:
+        named = [TopicPartition(*partition) for partition in partitions]
+        await consumer.assign(named)
+        reads = ReadLog(recorder, client.host, consumer, committed=committed)
+        while not story.is_ending:
+            with refusals(recorder, client.host):
+                reads.take(await consumer.poll(POLL_S, max_records=1 + client.random.below(100)))
+            if client.random.below(100) == 0:
+                again = named[client.random.below(len(named))]
+                await consumer.seek(again, 0)
+                reads.forget([again])
+
+
+class _Listener:
+    def __init__(self, recorder: Recorder, process: str, consumer: Any, reads: ReadLog) -> None:
+        self.recorder, self.process, self.consumer, self.reads = recorder, process, consumer, reads
+
+    def on_assigned(self, partitions: list[TopicPartition]) -> None:
+        metadata = self.consumer.group_metadata()
+        if metadata.generation_id > 0:
+            self.recorder.assigned(metadata.group_id, self.process, metadata.generation_id, partitions)
+        self.reads.forget(partitions)
+
+    def on_revoked(self, partitions: list[TopicPartition]) -> None:
+        self.reads.forget(partitions)
+
+    on_lost = on_revoked
+
+
+async def read_in_group(
+    story: Ending, recorder: Recorder, client: SimulatedClient, topics: list[str], group: str, protocol: str
+) -> None:
+    """A member that commits what it has read, now and then and at the end."""
+    async with client.consumer(**member(group, protocol, committed=True)) as consumer:
+        reads = ReadLog(recorder, client.host, consumer, committed=True)
+        listener = _Listener(recorder, client.host, consumer, reads)
+        await consumer.subscribe(topics, listener=listener)
+        while not story.is_ending:
+            with refusals(recorder, client.host):
+                reads.take(await consumer.poll(POLL_S))
+            if client.random.below(3) == 0:
+                await _commit(recorder, client, consumer, group)
+        await _commit(recorder, client, consumer, group)
+
+
+async def _commit(recorder: Recorder, client: SimulatedClient, consumer: Any, group: str) -> None:
+    offsets = _positions(consumer)
+    if not offsets:
+        return
+    plain = {(named.topic, named.partition): place.offset for named, place in offsets.items()}
+    try:
+        await consumer.commit(offsets, timeout=10.0)
+    except REFUSED as error:
+        recorder.complain(client.host, error)
+        recorder.committed(group, plain, Outcome.UNKNOWN)
+    else:
+        recorder.committed(group, plain, Outcome.OK)
+
+
+def _positions(consumer: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    assigned = consumer.assignment
+    consumed = consumer._engine.positions.consumed()
+    return {named: place for named, place in sorted(consumed.items()) if named in assigned}
+
+
+async def read_process_write(
+    story: Ending,
+    recorder: Recorder,
+    client: SimulatedClient,
+    source: str,
+    targets: list[Partition],
+    group: str,
+    protocol: str,
+    name: str,
+) -> None:
+    """Make one record of each record of `source`, exactly once: positions are committed with what was made.
+
+    A transaction that could not be committed ends this life: the next one goes on from what is committed.
+    """
+    async with (
+        client.producer(**transactional(name)) as producer,
+        client.consumer(**member(group, protocol, committed=True)) as consumer,
+    ):
+        reads = ReadLog(recorder, client.host, consumer, committed=True)
+        await consumer.subscribe([source], listener=_Listener(recorder, client.host, consumer, reads))
+        while not story.is_ending:
+            records: list[Any] = []
+            with refusals(recorder, client.host):
+                records = await consumer.poll(POLL_S, max_records=20)
+                reads.take(records)
+            if records and not await _process(recorder, client, producer, consumer, records, targets, group):
+                return
+
+
+async def _process(
+    recorder: Recorder,
+    client: SimulatedClient,
+    producer: Any,
+    consumer: Any,
+    records: list[Any],
+    targets: list[Partition],
+    group: str,
+) -> bool:
+    metadata = consumer.group_metadata()
+    number, transaction = recorder.begin(client.host)
+    await producer.begin_transaction()
+    waits = []
+    offsets: dict[Partition, int] = {}
+    for record in records:
+        place = (record.topic, record.partition, record.offset)
+        offsets[record.topic, record.partition] = record.offset + 1
+        target = targets[record.partition % len(targets)]
+        waits.append(
+            await send(recorder, producer, client.host, target, transaction=transaction, source=place)
+        )
+    try:
+        places = {TopicPartition(*one): OffsetAndMetadata(offset) for one, offset in offsets.items()}
+        await producer.send_offsets(places, metadata)
+        may_commit = True
+    except REFUSED as error:  # the group went on without this member, say
+        recorder.complain(client.host, error)
+        may_commit = False
+    done = await end_transaction(recorder, producer, number, commit=may_commit)
+    await asyncio.gather(*waits)
+    outcome = Outcome.OK if done else Outcome.FAILED
+    recorder.committed(group, offsets, outcome, transaction)
+    return done
+
+
+async def read_all(client: SimulatedClient, partitions: Iterable[Partition]) -> list[FinalLog]:
+    """Each partition from its beginning to the end that it has now, with both isolation levels."""
+    named = [TopicPartition(*partition) for partition in partitions]
+    views: list[dict[Partition, list[Place]]] = []
+    starts: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    for committed in (False, True):
+        view: dict[Partition, list[Place]] = {(one.topic, one.partition): [] for one in named}
+        async with client.consumer(**isolation(committed=committed)) as consumer:
+            await consumer.assign(named)
+            starts = await consumer.beginning_offsets(named)
+            ends = await consumer.end_offsets(named)
+            while any([await consumer.position(one) < ends[one] for one in named]):
+                for record in await consumer.poll(POLL_S):
+                    view[record.topic, record.partition].append((record.offset, record.value.decode()))
+        views.append(view)
+    return [
+        FinalLog(
+            partition=(one.topic, one.partition),
+            start=starts[one],
+            end=ends[one],
+            records=tuple(views[0][one.topic, one.partition]),
+            committed=tuple(views[1][one.topic, one.partition]),
+        )
+        for one in named
+    ]

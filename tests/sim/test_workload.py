@@ -1,0 +1,49 @@
+"""The workload in simulated worlds keeps every promise that the checker knows, and a seed replays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.workload import run_story
+
+SEEDS = int(os.environ.get("OTTLA_TEST_WORKLOADS", "4"))
+FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
+SECONDS = 30.0
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_every_promise_is_kept_under_any_faults(seed: int) -> None:
+    outcome = run_story(seed, seconds=SECONDS)
+    assert outcome.is_right, f"{outcome.report()}\nreplay: python -m tests.sim {seed} --seconds {SECONDS:g}"
+
+
+def test_a_run_without_faults_is_right_and_knows_what_became_of_everything() -> None:
+    outcome = run_story(8, seconds=8.0)
+    assert outcome.is_right, outcome.report()
+    history = outcome.history
+    for what in ("sends", "transactions", "reads", "final", "leads", "watermarks", "replicas", "metadata"):
+        assert getattr(history, what), what
+    assert {one.group for one in history.committed} == {"classic-group", "consumer-group", "application"}
+    assert {one.group for one in history.assigned} == {"classic-group", "consumer-group", "application"}
+    assert any(send.source is not None for send in history.sends)
+    assert {read.committed for read in history.reads} == {False, True}
+
+
+def test_a_seed_of_the_workload_replays_in_another_process_with_other_hashes() -> None:
+    traces = set()
+    for hashes in ("1", "2"):
+        run = subprocess.run(
+            [sys.executable, "-m", "tests.sim", "5", "--hash", "--seconds", "6"],
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        traces.add(run.stdout)
+    assert len(traces) == 1

@@ -1,7 +1,8 @@
 """How every `ottla` command ends: with its work done, or with one line of cause and cure.
 
 Rule: no traceback reaches a user. Failures are exit code 1, bad use is 2, Ctrl-C is 130, and a reader that
-closes the pipe (`| head`) ends the command quietly. OTTLA_DEBUG=1 shows the traceback.
+closes the pipe (`| head`) ends the command quietly with 141, as SIGPIPE does to others. OTTLA_DEBUG=1 shows
+the traceback.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable
 FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130
+UNREAD = 141
 
 # How alike names must be to be suggested, from 0 to 1, and how much less than the nearest one.
 _NEAR = 0.6
@@ -60,11 +62,13 @@ def finish(work: Callable[[], int], *, servers: Callable[[], str] = str) -> int:
             print(file=sys.stderr)  # the terminal has shown ^C: the prompt goes below it
         return code
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # Click's way with a closed pipe
+            return UNREAD
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BrokenPipeError:
         # What is left in the buffer would be written at exit, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return UNREAD
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return INTERRUPTED

@@ -8,33 +8,29 @@ and `--partition` say the same without a doubt.
 from __future__ import annotations
 
 import re
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ottla.cli.errors import Misuse, Problem
 from ottla.cli.output import Format, is_terminal
 from ottla.cli.records.places import At, BadPlace, Place, parse_partitions, parse_place, parse_time
+from ottla.cli.records.stopping import Stop, exit_code_of, flush, terminable
 from ottla.cli.records.values import NAMES, BadValue, Kind, avro_of, kind_of
 from ottla.cli.session import Flags, Session, session_of
 
 if TYPE_CHECKING:
     from ottla.cli.records.consuming import Record, Wanted
-    from ottla.cli.records.json_lines import Outgoing
-    from ottla.cli.records.producing import Common, Lines
+    from ottla.cli.records.producing import Common
     from ottla.client.consumer import Consumer
 
 app = typer.Typer(help="Write records to a topic and read them.", no_args_is_help=True)
 
 _RAW = "raw"
 _TAIL = 10
-_TERMINATED = 143
 _WAIT_MS_MAX = "15000"
 _FORMATS = (_RAW, *Format)
 _KINDS = ", ".join(NAMES)
@@ -147,13 +143,13 @@ def consume(
     show = _shower(style, output, kinds, names_topic=len(topics) > 1, null=b"NULL" if null else b"")
     matches = _filter(grep, key, kinds)
     session.check_reachable()
-    with _terminable():
+    with terminable():
         reading = Reading(
             _consumer(session, wanted, isolation),
             wanted,
             show,
             write=sys.stdout.buffer.write,
-            flush=sys.stdout.buffer.flush,
+            flush=lambda: flush(sys.stdout.buffer),
             matches=matches,
         )
         try:
@@ -414,7 +410,9 @@ def produce(
     With -X transactional.id=NAME all of it is one transaction. `record consume -o json a | record produce
     --json b` copies records with their keys, headers, partitions and times.
     """
-    from ottla.cli.records.producing import Lines, Outcome, send_all, tell
+    from itertools import islice
+
+    from ottla.cli.records.producing import Lines, Outcome, input_records, send_all, tell
 
     session, numbers = _session_and_partitions(session_of(context), partition)
     kinds = _kinds(key_as, value_as, key_schema, value_schema, None)
@@ -442,16 +440,20 @@ def produce(
     began = time.monotonic()
     from ottla.client.producer import Producer
 
-    with Producer(config) as producer:
+    with Stop() as stop:
+        records = islice(input_records(values, lines, file, how, stop), count)
         try:
-            send_all(producer, topic, _input(values, lines, file, how, count), common, outcome)
+            with Producer(config) as producer:
+                send_all(producer, topic, records, common, outcome, stop)
         finally:
             if verbose:
                 tell(topic, outcome, time.monotonic() - began)
-    for fault in outcome.faults:
-        print(f"ottla: {fault}", file=sys.stderr)
+            for fault in outcome.faults:
+                print(f"ottla: {fault}", file=sys.stderr)
     if outcome.failed:
         raise Problem(f"{outcome.failed} of {outcome.sent} records were not written to {topic}.")
+    if stop.signal:
+        raise SystemExit(exit_code_of(stop.signal))
 
 
 def _delimiter(text: str, flag: str) -> bytes:
@@ -487,55 +489,6 @@ def _common(
         raise Misuse(f"--key: {error}.") from error
     except BadPlace as error:
         raise Misuse(f"--timestamp {error}.") from error
-
-
-def _input(
-    values: list[str] | None, lines: list[str] | None, files: list[str] | None, how: Lines, count: int | None
-) -> Iterator[tuple[str, Outgoing]]:
-    """The records to send, each with its place."""
-    from itertools import islice
-
-    return islice(_all_input(values, lines, files, how), count)
-
-
-def _all_input(
-    values: list[str] | None, lines: list[str] | None, files: list[str] | None, how: Lines
-) -> Iterator[tuple[str, Outgoing]]:
-    from ottla.cli.records.json_lines import Outgoing
-    from ottla.cli.records.producing import records_of, split
-
-    if values:
-        yield from records_of((value.encode(errors="surrogateescape") for value in values), how, "Argument")
-        return
-    for path in files or ():
-        with open(path, "rb") as content:
-            yield path, Outgoing(value=content.read())
-    for path in lines or ():
-        with open(path, "rb") as content:
-            yield from records_of(split(content, how.delimiter), how, f"{path} line")
-    if files or lines:
-        return
-    stdin: BinaryIO = sys.stdin.buffer
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        print("One record a line; Ctrl-D ends.", file=sys.stderr)
-    yield from records_of(split(stdin, how.delimiter), how, "Line")
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: a group is left in order."""
-
-    def terminate(*_: object) -> None:
-        raise SystemExit(_TERMINATED)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _now_ms() -> int:

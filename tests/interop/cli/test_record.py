@@ -9,10 +9,13 @@ import pty
 import select
 import signal
 import subprocess
+import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
+from ottla.client.consumer import Consumer
 from ottla.client.producer import Producer
 from tests.interop import peers
 from tests.interop.cli.conftest import NewTopicNamed, Run
@@ -211,16 +214,68 @@ def test_a_closed_pipe_and_ctrl_c_end_it_quietly(
         assert following.stderr.read().strip() == b""
     finally:
         peers.end_process(following)
-    piped = subprocess.run(
-        f"{' '.join(command)} record consume {odd} -o json -F | head -n 1",
-        shell=True,
-        env=environment,
-        capture_output=True,
-        timeout=SECONDS_MAX,
-        check=False,
+    for arguments in (f"record consume {odd} -o json -F", "topic list", "--help"):
+        piped = subprocess.run(
+            ["bash", "-c", f"{' '.join(command)} {arguments} | head -n 1; exit ${{PIPESTATUS[0]}}"],
+            env=environment,
+            capture_output=True,
+            timeout=SECONDS_MAX,
+            check=False,
+        )
+        assert piped.stdout.count(b"\n") == 1
+        assert piped.stderr == b""
+        # 0: it had written everything before its reader left. What follows a topic never has.
+        assert piped.returncode in ((141,) if "-F" in arguments else (0, 141)), piped
+
+
+def test_it_follows_from_the_end_without_being_told(
+    ottla: Run, new_topic: NewTopicNamed, command: list[str], environment: dict[str, str]
+) -> None:
+    """Where it began nobody sees: records are written until one of them comes, and none from before."""
+    topic = new_topic()
+    assert ottla("record", "produce", topic, "before").code == 0
+    process = peers.start_process(
+        [*command, "record", "consume", topic, "-o", "end"], stdout=subprocess.PIPE, env=environment
     )
-    assert piped.stdout.count(b"\n") == 1
-    assert piped.stderr == b""
+    try:
+        assert process.stdout is not None
+        stdout = process.stdout
+
+        def comes() -> bool:
+            assert ottla("record", "produce", topic, "after").code == 0
+            return bool(select.select([stdout], [], [], 1)[0])
+
+        peers.wait_until(comes, SECONDS_MAX, "a record that was written later")
+        assert stdout.readline() == b"after\n"
+        assert process.poll() is None
+    finally:
+        peers.end_process(process)
+
+
+def test_a_member_without_partitions_ends_with_a_sentence(
+    ottla: Run, new_topic: NewTopicNamed, broker: peers.BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another member has the only partition, and keeps it: so sticky assignors have it."""
+    monkeypatch.setattr("ottla.cli.records.consuming._JOIN_SECONDS", 2.0)
+    topic = new_topic()
+    sticky = {
+        "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+        "group.id": f"{topic}-readers",
+    }
+    with Consumer({"bootstrap.servers": broker.bootstrap, **sticky}) as first:
+        first.subscribe([topic])
+        peers.wait_until(lambda: first.poll(0.1) == [] and bool(first.assignment), SECONDS_MAX, "a partition")
+        is_over = threading.Event()
+        polling = threading.Thread(target=lambda: all(first.poll(0.1) == [] for _ in iter(is_over.is_set, 1)))
+        polling.start()
+        try:
+            settings = [word for pair in sticky.items() for word in ("-X", "=".join(pair))]
+            ran = ottla("record", "consume", topic, "-g", sticky["group.id"], "-e", *settings)
+        finally:
+            is_over.set()
+            polling.join()
+    assert (ran.code, ran.out) == (1, b"")
+    assert "gives this member no partition: others read them all. ottla group describe" in ran.err
 
 
 def test_a_terminal_shows_the_last_ten_and_then_what_comes(
@@ -268,3 +323,63 @@ def read_until(terminal: int, words: bytes | None) -> bytes:
             return shown
         shown += piece
     return shown
+
+
+def test_ctrl_c_sends_the_lines_that_were_read(
+    ottla: Run, new_topic: NewTopicNamed, command: list[str], environment: dict[str, str]
+) -> None:
+    """More lines than a pipe holds: that the feeder has got rid of all but a pipe's worth shows how many
+    were read at least, and what is said of them must be what is in the topic."""
+    topic = new_topic()
+    process = peers.start_process(
+        [*command, "record", "produce", topic, "-v"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        assert process.stdin is not None
+        for number in range(20_000):
+            process.stdin.write(b"line %06d\n" % number)
+        process.stdin.write(b"half a li")
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=SECONDS_MAX)
+    finally:
+        peers.end_process(process)
+    written = ottla("record", "consume", topic).text.split("\n")[:-1]
+
+    assert (process.returncode, out) == (130, b""), err
+    assert f"{topic}: {len(written)} of {len(written)} records written" in err.decode(), err
+    assert written == [f"line {number:06d}" for number in range(len(written))]
+    assert len(written) > 8_000  # 20,000 lines are 240 kB, and a pipe holds 64 kB
+
+
+def test_ctrl_c_ends_a_producer_that_waits_for_lines(
+    ottla: Run, new_topic: NewTopicNamed, command: list[str], environment: dict[str, str]
+) -> None:
+    for number, more in ((signal.SIGINT, []), (signal.SIGTERM, ["-X", "transactional.id=lines"])):
+        topic = new_topic()
+        process = peers.start_process(
+            [*command, "record", "produce", topic, *more],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        try:
+            assert process.stdin is not None
+            process.stdin.write(b"a line\n")
+            process.stdin.flush()
+            peers.wait_until(_holds(ottla, topic, "a line\n"), 60, "the line to be written")
+            process.send_signal(number)
+            _, err = process.communicate(timeout=SECONDS_MAX)
+        finally:
+            peers.end_process(process)
+        assert process.returncode == 128 + number, err
+        assert bool(more) == (b"aborted: nothing was written" in err), err
+
+
+def _holds(ottla: Run, topic: str, text: str) -> Callable[[], bool]:
+    return lambda: ottla("record", "consume", topic, "-e").text == text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import signal
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from typing import Any
@@ -18,6 +19,7 @@ from ottla.cli.records.formats import BadFormat, formatter, unescape
 from ottla.cli.records.json_lines import BadLine, Outgoing, from_line, to_line
 from ottla.cli.records.places import At, BadPlace, Place, parse_partitions, parse_place, parse_time
 from ottla.cli.records.producing import Common, Lines, parse_header, record_of, records_of, split
+from ottla.cli.records.stopping import Stop
 from ottla.cli.records.terminal import line_formatter, printable, time_text
 from ottla.cli.records.values import TEXT, BadValue, avro_of, kind_of
 from ottla.records.consumed import ConsumerRecord
@@ -186,14 +188,46 @@ def test_pieces_between_delimiters_come_back(pieces: list[bytes]) -> None:
     whole = [piece for piece in pieces if not piece.endswith(b"a")]
     joined = b"".join(piece + b"ab" for piece in whole)
 
-    assert list(split(io.BytesIO(joined), b"ab")) == whole
-    assert list(split(io.BytesIO(b"x\n\ny"), b"\n")) == [b"x", b"", b"y"]
+    with Stop() as stop:
+        assert list(split(io.BytesIO(joined), b"ab", stop)) == whole
+        assert list(split(io.BytesIO(b"x\n\ny"), b"\n", stop)) == [b"x", b"", b"y"]
 
 
 def test_a_piece_without_end_is_refused() -> None:
     for delimiter in (b"\n", b";"):
-        with pytest.raises(Problem, match="delimiter"):
-            list(split(io.BytesIO(b"x" * 100), delimiter, bytes_max=50))
+        with Stop() as stop, pytest.raises(Problem, match="delimiter"):
+            list(split(io.BytesIO(b"x" * 100), delimiter, stop, bytes_max=50))
+
+
+@given(st.lists(st.binary(min_size=1, max_size=4), max_size=12), st.sampled_from([b"\n", b"ab", b"aab"]))
+def test_pieces_do_not_depend_on_how_bytes_come(chunks: list[bytes], delimiter: bytes) -> None:
+    whole = b"".join(chunks)
+    expected = whole.split(delimiter)
+    with Stop() as stop:
+        found = list(split(Chunks(chunks), delimiter, stop))
+    assert found == (expected if expected[-1] else expected[:-1])
+
+
+def test_a_signal_ends_reading_after_whole_lines() -> None:
+    with Stop() as stop:
+        lines = split(Chunks([b"a\nb\nto", b"rn\nc\n"]), b"\n", stop)
+        assert next(lines) == b"a"
+        signal.raise_signal(signal.SIGINT)
+        assert list(lines) == [b"b"]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert stop.signal == signal.SIGINT
+
+
+class Chunks(io.BytesIO):
+    """A stream whose bytes come in these chunks."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        super().__init__()
+        self._chunks = iter(chunks)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return next(self._chunks, b"")
 
 
 def test_lines_become_keys_and_values() -> None:

@@ -1,7 +1,8 @@
 """Sends what `ottla record produce` is given: lines, lines of JSON, arguments, or whole files.
 
-Rule: what was read is sent, also when Ctrl-C comes, and each record is heard of: one that was not written is
-told with its place in the input, and the exit code says so. With a `transactional.id` it is all or nothing.
+Rule: whole lines that were read are sent, also when Ctrl-C comes, and each record is heard of: one that was
+not written is told with its place in the input, and the exit code says so. With a `transactional.id` it is
+all or nothing: Ctrl-C aborts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from ottla.cli.checks.finding import several
 from ottla.cli.errors import Problem
 from ottla.cli.records.json_lines import BadLine, Headers, Outgoing, from_line
+from ottla.cli.records.stopping import Stop, exit_code_of
 from ottla.cli.records.values import BadValue, Kind
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.client.producer import Producer
 
 LINE_BYTES_MAX = 256 * 1024 * 1024
-_CHUNK_BYTES = 64 * 1024
+_PATIENCE_SECONDS = 0.5
 _FAULTS_TOLD_MAX = 10
 
 
@@ -38,27 +40,43 @@ class Lines:
     empty_is_null: bool = False
 
 
-def split(stream: BinaryIO, delimiter: bytes, bytes_max: int = LINE_BYTES_MAX) -> Iterator[bytes]:
-    """The pieces between delimiters; the last one may lack its own."""
-    if delimiter == b"\n":
-        yield from _lines(stream, bytes_max)
+def input_records(
+    values: list[str] | None, lines: list[str] | None, files: list[str] | None, how: Lines, stop: Stop
+) -> Iterator[tuple[str, Outgoing]]:
+    """The records to send, each with its place: of arguments, of files, or of standard input."""
+    if values:
+        yield from records_of((value.encode(errors="surrogateescape") for value in values), how, "Argument")
         return
-    rest = b""
-    while chunk := stream.read1(_CHUNK_BYTES) if hasattr(stream, "read1") else stream.read(_CHUNK_BYTES):
-        *whole, rest = (rest + chunk).split(delimiter)
-        yield from whole
+    for path in files or ():
+        with open(path, "rb") as content:
+            yield path, Outgoing(value=content.read())
+    for path in lines or ():
+        with open(path, "rb") as content:
+            yield from records_of(split(content, how.delimiter, stop), how, f"{path} line")
+    if files or lines:
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        print("One record a line; Ctrl-D ends.", file=sys.stderr)
+    yield from records_of(split(sys.stdin.buffer, how.delimiter, stop), how, "Line")
+
+
+def split(stream: BinaryIO, delimiter: bytes, stop: Stop, bytes_max: int = LINE_BYTES_MAX) -> Iterator[bytes]:
+    """The pieces between delimiters. The last one may lack its own, unless a signal came: it may be torn."""
+    rest = bytearray()
+    for chunk in stop.chunks(stream):
+        searched = max(len(rest) - len(delimiter) + 1, 0)
+        rest += chunk
+        if rest.find(delimiter, searched) >= 0:
+            *whole, rest = rest.split(delimiter)
+            for piece in whole:
+                _check_size(piece, bytes_max)
+                yield bytes(piece)
         _check_size(rest, bytes_max)
-    if rest:
-        yield rest
+    if rest and not stop.signal:
+        yield bytes(rest)
 
 
-def _lines(stream: BinaryIO, bytes_max: int) -> Iterator[bytes]:
-    while line := stream.readline(bytes_max + 1):
-        _check_size(line, bytes_max)
-        yield line.removesuffix(b"\n")
-
-
-def _check_size(piece: bytes, bytes_max: int) -> None:
+def _check_size(piece: bytes | bytearray, bytes_max: int) -> None:
     if len(piece) > bytes_max:
         raise Problem(
             f"A record of more than {bytes_max} bytes cannot be sent: is the delimiter (-D) the right one?"
@@ -171,18 +189,47 @@ class Outcome:
         return sum(one.count for one in self.partitions.values())
 
 
+class Aborted(Problem):
+    """A signal came before all of a transaction was read."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("The transaction was aborted: nothing was written.")
+        self.exit_code = exit_code_of(number)
+
+
 def send_all(
-    producer: Producer, topic: str, records: Iterable[tuple[str, Outgoing]], common: Common, outcome: Outcome
+    producer: Producer,
+    topic: str,
+    records: Iterable[tuple[str, Outgoing]],
+    common: Common,
+    outcome: Outcome,
+    stop: Stop,
 ) -> None:
     """Send everything and wait until all of it was heard of."""
     if producer.settings.transactional_id is not None:
         with producer.transaction():
             _send(producer, topic, records, common, outcome)
+            if stop.signal:
+                raise Aborted(stop.signal)
         return
     try:
         _send(producer, topic, records, common, outcome)
     finally:
-        producer.flush()
+        _flush(producer, stop)
+
+
+def _flush(producer: Producer, stop: Stop) -> None:
+    from ottla.client.errors import TimedOut
+
+    is_told = False
+    while True:
+        try:
+            producer.flush(_PATIENCE_SECONDS)
+            return
+        except TimedOut:
+            if stop.signal and not is_told:
+                is_told = True
+                print("Waiting until what was read is written; Ctrl-C gives it up.", file=sys.stderr)
 
 
 def _send(

@@ -1,0 +1,106 @@
+"""What ends `ottla record`: SIGINT (Ctrl-C) and SIGTERM, and a reader of its output that has gone.
+
+Rule for `Stop`: the first signal raises nothing, so that no record is lost between being read and being sent.
+It is seen where input is waited for. The second one ends everything as Ctrl-C does elsewhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import select
+import signal
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Self
+
+_CHUNK_BYTES = 64 * 1024
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def exit_code_of(number: int) -> int:
+    """What a shell makes of a process that a signal has ended."""
+    return 128 + number
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: a group is left in order."""
+
+    def terminate(number: int, _: object) -> None:
+        raise SystemExit(exit_code_of(number))
+
+    if not _is_main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Stop:
+    """Notes that a signal came; `chunks` ends then."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        """The signal that came, or 0."""
+        self._before: dict[int, object] = {}
+        self._awake, self._wake = os.pipe()
+
+    def __enter__(self) -> Self:
+        if _is_main_thread():
+            for number in _SIGNALS:
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        os.close(self._awake)
+        os.close(self._wake)
+
+    def _note(self, number: int, _: object) -> None:
+        if self.signal:
+            raise KeyboardInterrupt
+        self.signal = number
+        os.write(self._wake, b"\0")
+
+    def chunks(self, stream: BinaryIO) -> Iterator[bytes]:
+        """What a stream holds, as it comes, until its end or a signal."""
+        try:
+            descriptor = stream.fileno()
+        except io.UnsupportedOperation:  # bytes in memory: nothing to wait for
+            while not self.signal and (chunk := stream.read(_CHUNK_BYTES)):
+                yield chunk
+            return
+        while self._has_come(descriptor) and (chunk := os.read(descriptor, _CHUNK_BYTES)):
+            yield chunk
+
+    def _has_come(self, descriptor: int) -> bool:
+        """Wait for bytes, or the end of the stream; whether no signal came."""
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            select.select([descriptor, self._awake], [], [])
+        return not self.signal
+
+
+def flush(stream: BinaryIO) -> None:
+    """Write what waits to be written. Where the reader has gone it fails also without anything to write, so
+    that what follows a topic does not outlive its reader until the next record."""
+    stream.flush()
+    try:
+        descriptor = stream.fileno()
+    except io.UnsupportedOperation:
+        return
+    watch = select.poll()
+    watch.register(descriptor, 0)
+    if any(seen & (select.POLLERR | select.POLLHUP) for _, seen in watch.poll(0)):
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -160,6 +160,7 @@ class Driver:
         if is_limited:
             ends = self._limited(begin, ends)
         if not available(begin, ends) and begin.keys() == start.offsets.keys():
+            self.watch.settle()  # with Trigger.AvailableNow Spark ends this process next
             return None
         self._batch_at = time.monotonic()
         return StreamOffset(ends, topics.ids, starts)

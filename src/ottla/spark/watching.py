@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _PASSING = (ErrorCode.LEADER_NOT_AVAILABLE,)
 _COMMIT_SECONDS = 30.0
+_SETTLE_SECONDS = 15.0
 _TRIES = 5
 
 
@@ -59,6 +60,7 @@ class Watch:
         self._cluster: Cluster | None = None
         self._lookup: OffsetLookup | None = None
         self._member: GroupMember | None = None
+        self._committing: asyncio.Task[None] | None = None  # the last one, and they come in order
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._background.run(work)
@@ -80,6 +82,7 @@ class Watch:
     def close(self) -> None:
         """Close the connections."""
         if self._cluster is not None and not self._background.is_forked:
+            self.settle()
             self._run(self._cluster.close())
             self._cluster = None
         self._background.stop()
@@ -203,9 +206,17 @@ class Watch:
         if self._group_id is not None:
             self._background.soon(self._commit_soon, dict(offsets))
 
+    def settle(self) -> None:
+        """Wait, but not for long, until what was to be committed is."""
+        if self._group_id is not None:
+            self._run(self._settled())
+
+    async def _settled(self) -> None:
+        if self._committing is not None:
+            await asyncio.wait({self._committing}, timeout=_SETTLE_SECONDS)
+
     def _commit_soon(self, offsets: dict[TopicPartition, int]) -> None:
-        task = asyncio.get_running_loop().create_task(self._commit(offsets))
-        self._committing = task  # the loop itself does not hold on to it
+        self._committing = asyncio.get_running_loop().create_task(self._commit(offsets))
 
     async def _commit(self, offsets: dict[TopicPartition, int]) -> None:
         assert self._group_id is not None

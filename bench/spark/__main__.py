@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 import tempfile
 import time
@@ -32,8 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
     if options.read:
         results = Results.read(options.read[0])
-        for path in options.read[1:]:
-            results.measurements += Results.read(path).measurements
+        results.others = [Results.read(path) for path in options.read[1:]]
     else:
         chosen = [row for row in ROWS if options.rows is None or row.name in options.rows]
         results = _run(chosen, options, console)
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print_table(results, console)
     if options.publish:
         plot(results, DOCS / "benchmarks-spark.png")
-        (DOCS / "benchmarks-spark.md").write_text(markdown(results, "benchmarks-spark.png"))
+        (DOCS / "benchmarks-spark.md").write_text(markdown(results, "benchmarks-spark.png", options.note))
     return 0
 
 
@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--broker", choices=("ottla", "kafka"), default="ottla")
     parser.add_argument("--read", type=Path, nargs="*", help="show earlier runs again, together")
     parser.add_argument("--publish", action="store_true", help="write docs/benchmarks-spark.md")
+    parser.add_argument("--note", default="", help="a sentence for that page: what a reader must know")
     return parser
 
 
@@ -67,7 +68,12 @@ def _run(rows: Sequence[Row], options: argparse.Namespace, console: Console) -> 
         bench = Bench(spark, broker.bootstrap, Path(name), options.scale)
         results = Results(
             machine.facts(Path(name)),
-            {"broker": options.broker, "rounds": options.rounds, "scale": options.scale},
+            {
+                "broker": options.broker,
+                "rounds": options.rounds,
+                "scale": options.scale,
+                "load": round(os.getloadavg()[0], 1),
+            },
         )
         for row in rows:
             if row.prepare is not None:

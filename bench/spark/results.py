@@ -74,10 +74,13 @@ class Results:
     machine: dict[str, str]
     settings: dict[str, Any]
     measurements: list[Measurement] = field(default_factory=list)
+    others: list[Results] = field(default_factory=list)  # runs shown on one page with this one
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1))
+        told = asdict(self)
+        del told["others"]
+        path.write_text(json.dumps(told, indent=1))
 
     @classmethod
     def read(cls, path: Path) -> Results:
@@ -93,7 +96,8 @@ class Results:
                 if (
                     values := [
                         one.value
-                        for one in self.measurements
+                        for run in (self, *self.others)
+                        for one in run.measurements
                         if one.row == row.name and one.contender == name
                     ]
                 )
@@ -110,15 +114,26 @@ def print_table(results: Results, console: Console) -> None:
     console.print(table)
 
 
-def markdown(results: Results, picture: str) -> str:
-    """The page docs/benchmarks-spark.md."""
+def _described(run: Results) -> str:
+    """What a run measured, and by which settings: runs on one page may differ."""
+    rows = ", ".join(dict.fromkeys(one.row for one in run.measurements))
+    load = f", load average {run.settings['load']} when it began" if "load" in run.settings else ""
+    return (
+        f"- {rows}: {run.settings['rounds']} rounds, {run.settings['scale']:g} of all records, "
+        f"broker {run.settings['broker']}{load}"
+    )
+
+
+def markdown(results: Results, picture: str, note: str = "") -> str:
+    """The page docs/benchmarks-spark.md. A note says what else a reader must know to judge the numbers."""
     lines = [
         "# Spark: side by side",
         "",
         "Ottla's format for Spark and Spark's own connector (its defaults, and tuned: larger fetches and "
         "polls), in one Spark of two cores, on one broker, turn by turn; medians of "
-        f"{results.settings['rounds']} rounds. `make bench-spark` makes this page.",
+        "the rounds. `make bench-spark ARGS=--publish` makes this page.",
         "",
+        *([note, ""] if note else []),
         f"![the same as a picture]({picture})",
         "",
         "| " + " | ".join(HEADINGS) + " |",
@@ -128,7 +143,10 @@ def markdown(results: Results, picture: str) -> str:
         "## The machine",
         "",
         *(f"- {name}: {value}" for name, value in results.machine.items()),
-        f"- broker: {results.settings['broker']}",
+        "",
+        "## The runs",
+        "",
+        *(_described(run) for run in (results, *results.others)),
     ]
     return "\n".join(lines) + "\n"
 

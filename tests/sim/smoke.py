@@ -21,6 +21,7 @@ CALM_S = 45.0
 """How long clients have, after the healing, before they are asked to finish: more than request.timeout.ms,
 the time in which they notice a connection to a host that lost its power."""
 FINISH_S_MAX = 240.0
+_POWER_FAULTS = {"power", "crash within change", "failing disk"}
 
 
 class Broken(AssertionError):
@@ -44,7 +45,7 @@ class Story:
         async with client.admin() as admin:
             # Hosts lose power one after the other, and with it what was not flushed: as in Kafka, a record
             # survives that on all its replicas where the topic says that it is flushed first.
-            flushed = {"flush.messages": "1"} if {"power", "crash within change"} & {*self.faults} else {}
+            flushed = {"flush.messages": "1"} if _POWER_FAULTS & {*self.faults} else {}
             replicas = min(sum(node.is_broker for node in self.world.nodes.values()), 3)
             await admin.create_topics([NewTopic(TOPIC, self.partitions, replicas, configs=flushed)])
 

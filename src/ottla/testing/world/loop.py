@@ -16,6 +16,7 @@ import asyncio
 import contextvars
 import random
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -275,14 +276,12 @@ class WorldLoop(asyncio.BaseEventLoop):
         left = [*asyncio.all_tasks(self), *(task for _, tasks in self._graves for task in tasks)]
         for task in left:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-        for task in left:
-            coroutine = task.get_coro()
-            try:
-                if coroutine is not None:
-                    coroutine.close()
-            except (Exception, Crashed, asyncio.CancelledError):  # noqa: BLE001 - dead code's last words
-                continue
-        self._graves.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that are never begun with now
+            for task in left:
+                _close(task)
+            left.clear()
+            self._graves.clear()
         self._timers.clear()
         self._runnable.clear()
         self.close()
@@ -312,6 +311,15 @@ class WorldLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:  # type: ignore[override]
         raise Refused(f"A simulated world has no threads to run {func!r} in: use Disk.offload.")
+
+
+def _close(task: asyncio.Task[Any]) -> None:
+    coroutine = task.get_coro()
+    try:
+        if coroutine is not None:
+            coroutine.close()
+    except (Exception, Crashed, asyncio.CancelledError):  # noqa: BLE001 - dead code's last words
+        return
 
 
 def _refusal(name: str) -> Callable[..., NoReturn]:

@@ -274,7 +274,9 @@ async def _failing_disk(nemesis: Nemesis) -> None:
             nemesis.world.note(node.host, f"its disk fails at {operation}, {fault.probability:g} of the time")
             await nemesis.last()
             disk.faults.clear()
-        node.crash()  # who had an error from its disk is looked after, and started again
+        # Whose disk failed is looked after, and booted. Without that a sync that failed could not be seen:
+        # what it dropped is still in the cache, and a node that only starts again would count on it.
+        node.lose_power()
         await nemesis.revive(node)
     finally:
         nemesis.spare(node)

@@ -11,11 +11,12 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, Disconnected, TimedOut
 from ottla.tools.arguments import OptionParser, Options
 from ottla.tools.client_options import consumer_settings, either, key_values, read_properties
 from ottla.tools.message_formatters import DEFAULT, CannotShow, Formatter, formatter_of
@@ -239,15 +240,9 @@ class _Printing:
         while limit == -1 or self.count < limit:
             wanted = _POLL_RECORDS if limit == -1 else min(_POLL_RECORDS, limit - self.count)
             try:
-                records = self._consumer.poll(timeout_ms / 1000 if timeout_ms >= 0 else _POLL_SECONDS, wanted)
+                records = self._poll(wanted, timeout_ms)
             except (ClientError, KafkaError) as error:
                 _complain(f"Error processing message, terminating consumer process: {error}")
-                return
-            if not records and timeout_ms >= 0:
-                _complain(
-                    "Error processing message, terminating consumer process: no record came within "
-                    f"{timeout_ms} ms"
-                )
                 return
             try:
                 self._print(records)
@@ -255,6 +250,23 @@ class _Printing:
                 _complain("Unable to write to standard out, closing consumer.")
                 _close_output()
                 return
+
+    def _poll(self, wanted: int, timeout_ms: int) -> list[Any]:
+        """The next records. A broker that is not there yet is waited for, as one that went away is."""
+        began = time.monotonic()
+        last: ClientError | None = None
+        while True:
+            seconds = timeout_ms / 1000 - (time.monotonic() - began) if timeout_ms >= 0 else _POLL_SECONDS
+            try:
+                records = self._consumer.poll(max(seconds, 0), wanted)
+            except Disconnected as error:
+                if last is None and timeout_ms < 0:
+                    _complain(f"{error} Trying again.")
+                last = error
+                continue
+            if records or timeout_ms < 0:
+                return records
+            raise last or TimedOut(f"no record came within {timeout_ms} ms")
 
     def _print(self, records: list[Any]) -> None:
         self._rest = records[::-1]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, Disconnected
 from ottla.tools.arguments import OptionParser, Options
 from ottla.tools.client_options import consumer_settings, key_values, read_properties
 from ottla.tools.measuring import now_ms, print_metrics, rate
@@ -135,6 +135,7 @@ class _Reading:
         self._records = self._bytes = 0
         self._join_ms = self._round_join_ms = 0
         self._assigned: set[Any] = set()
+        self._unreachable: Disconnected | None = None
 
     def run(self) -> None:
         topic, pattern = self._options.value("topic"), self._options.value("include")
@@ -151,7 +152,7 @@ class _Reading:
         now = heard_ms = reported_ms = now_ms()
         before = (0, 0)
         while self._records < self._wanted and now - heard_ms <= timeout_ms:
-            records = self._consumer.poll(_POLL_SECONDS)
+            records = self._poll()
             now = now_ms()
             if not records:
                 continue
@@ -162,11 +163,21 @@ class _Reading:
                 self._report(before, reported_ms, now)
                 self._round_join_ms, reported_ms, before = 0, now, (self._records, self._bytes)
         self._end_ms = now_ms()
+        if self._unreachable is not None and not self._records:
+            print(self._unreachable, file=sys.stderr)
         if self._records < self._wanted:
             print(
                 "WARNING: Exiting before consuming the expected number of records: timeout "
                 f"({timeout_ms} ms) exceeded. You can use the --timeout option to increase the timeout."
             )
+
+    def _poll(self) -> list[Any]:
+        """The next records. A broker that is not there yet is waited for."""
+        try:
+            return self._consumer.poll(_POLL_SECONDS)
+        except Disconnected as error:
+            self._unreachable = error
+            return []
 
     def _on_assigned(self, partitions: Any) -> None:
         if not self._assigned:

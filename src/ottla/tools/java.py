@@ -106,10 +106,17 @@ def message_of(error: BaseException) -> str:
 
 def text_of(error: BaseException) -> str:
     """An exception as Java prints it: its class and its message."""
-    if isinstance(error, TimedOut):
-        return f"org.apache.kafka.common.errors.TimeoutException: {error}"
-    if not isinstance(error, KafkaError):
+    if not isinstance(error, TimedOut | KafkaError):
         return message_of(error)
+    return f"{class_of(error)}: {message_of(error)}"
+
+
+def class_of(error: BaseException) -> str:
+    """The Java class of an exception; where Java has none, our own."""
+    if isinstance(error, TimedOut):
+        return "org.apache.kafka.common.errors.TimeoutException"
+    if not isinstance(error, KafkaError):
+        return f"{type(error).__module__}.{type(error).__qualname__}"
     name = "".join(word.capitalize() for word in error.code.name.removesuffix("_EXCEPTION").split("_"))
     named = _CLASSES.get(error.code, f"{name.replace('AuthorizationFailed', 'Authorization')}Exception")
-    return f"org.apache.kafka.common.errors.{named}: {message_of(error)}"
+    return f"org.apache.kafka.common.errors.{named}"

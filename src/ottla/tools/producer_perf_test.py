@@ -260,7 +260,7 @@ class _Figures:
             f"{self._count}{' steady state' if self._is_steady else ''} records sent, "
             f"{rate(self._count, seconds, 6)} records/sec "
             f"({rate(self._bytes / _MEGABYTE, seconds, 2)} MB/sec), "
-            f"{self._total_ms / max(self._count, 1):.2f} ms avg latency, {float(self._max_ms):.2f} ms max "
+            f"{rate(self._total_ms, self._count, 2)} ms avg latency, {float(self._max_ms):.2f} ms max "
             f"latency, {half} ms 50th, {most} ms 95th, {nearly} ms 99th, {all_but} ms 99.9th.",
             flush=True,
         )

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, Disconnected
 from ottla.tools.client_options import consumer_settings, read_properties
 from ottla.tools.running import finish
 from ottla.tools.subcommands import SubcommandParser
@@ -107,7 +107,7 @@ class _Reading:
                 on_revoked=lambda found: tell("partitions_revoked", partitions=[*map(place, found)]),
             )
             while not self._is_finished:
-                records = self._consumer.poll(_POLL_SECONDS)
+                records = self._poll()
                 if records:
                     self._took(records)
         except KeyboardInterrupt:
@@ -120,6 +120,14 @@ class _Reading:
             tell("shutdown_complete")
             if not is_asked:
                 tell("shutdown_requested")  # Kafka's says so when its JVM ends
+
+    def _poll(self) -> list[Any]:
+        """The next records. A broker that is not there yet is waited for, as one that went away is."""
+        try:
+            return self._consumer.poll(_POLL_SECONDS)
+        except Disconnected as error:
+            print(f"{error} Trying again.", file=sys.stderr, flush=True)
+            return []
 
     @property
     def _is_finished(self) -> bool:

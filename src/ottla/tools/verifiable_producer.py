@@ -12,6 +12,7 @@ from typing import Any
 
 from ottla.client.errors import ClientError
 from ottla.tools.client_options import producer_settings, read_properties
+from ottla.tools.java import class_of
 from ottla.tools.measuring import Pace, now_ms
 from ottla.tools.running import finish
 from ottla.tools.subcommands import SubcommandParser
@@ -111,8 +112,8 @@ class _Sending:
         topic = self._options.topic
 
         def failed(error: Exception) -> None:
-            kind = f"class {type(error).__module__}.{type(error).__name__}"
-            tell("producer_send_error", key=key, value=value, topic=topic, exception=kind, message=str(error))
+            kind = f"class {class_of(error)}"
+            tell("producer_send_error", topic=topic, key=key, value=value, exception=kind, message=str(error))
 
         def heard(report: Any) -> None:
             if report.error is not None:

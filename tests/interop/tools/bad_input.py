@@ -42,6 +42,8 @@ class Use:
     """It prints something without asking a cluster, where it asks none."""
     unreachable_code: int = 1
     """The exit code when there is no broker: that of Kafka's own tool."""
+    waits: bool = False
+    """Without a broker it tells so and goes on trying, as Kafka's own tool does."""
     unknown_topic_code: int = 1
     file_code: int = 1
 
@@ -78,6 +80,7 @@ USES: dict[str, Use] = {
     "ottla.tools.consumer_perf_test:main": Use(
         asks=f"{SERVER} --topic words --num-records 1 --timeout WAIT",
         unknown_topic=f"{SERVER} --topic nothing --num-records 1 --timeout WAIT",
+        unreachable_code=0,
         unknown_topic_code=0,
     ),
     "ottla.tools.delete_records:main": Use(
@@ -143,7 +146,7 @@ USES: dict[str, Use] = {
     ),
     "ottla.tools.verifiable_consumer:main": Use(
         asks=f"{SERVER} --topic words --group-id verified --max-messages 1 --reset-policy earliest",
-        unreachable_code=0,
+        waits=True,
     ),
     "ottla.tools.verifiable_producer:main": Use(
         asks=f"{SERVER} --topic words --max-messages 1", unreachable_code=0
@@ -215,16 +218,23 @@ def filled(line: str, places: dict[str, str]) -> list[str]:
     return [places.get(word, word) for word in line.split()]
 
 
+def _settings(*, request_timeout_ms: int, others_ms: int) -> str:
+    others = "".join(
+        f"{name}={others_ms}\n" for name in ("default.api.timeout.ms", "max.block.ms", "delivery.timeout.ms")
+    )
+    return f"request.timeout.ms={request_timeout_ms}\nlinger.ms=0\n{others}"
+
+
 def write_files(directory: Path) -> dict[str, str]:
     """Settings that do not let a client wait long, and files of partitions."""
     contents = {
-        "CONFIG": "request.timeout.ms=1500\ndefault.api.timeout.ms=3000\nmax.block.ms=3000\n"
-        "delivery.timeout.ms=3000\nlinger.ms=0\n",
+        "CONFIG": _settings(request_timeout_ms=1500, others_ms=3000),
+        "QUICK": _settings(request_timeout_ms=1000, others_ms=1500),
         "PATIENT": "",
         "GOOD": '{"partitions": [{"topic": "words", "partition": 0, "offset": 1}], "version": 1}',
         "HALF": '{"partitions": [{"topic": "wor',
     }
-    places = {"WAIT": "3000"}
+    places = {"WAIT": "6000"}
     for name, text in contents.items():
         places[name] = str(directory / f"{name.lower()}.txt")
         Path(places[name]).write_text(text)

@@ -12,6 +12,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 from confluent_kafka import Producer
@@ -119,12 +120,27 @@ def test_a_missing_broker_is_told(places: dict[str, str]) -> None:
 
     def check(target: str) -> str | None:
         use = USES[target]
-        ended = run(target, filled(use.asks, places))
+        process = start(target, filled(use.asks, {**places, "CONFIG": places["QUICK"]}))
+        if use.waits:
+            return stops_waiting(target, process)
+        ended = finish(process)
         told = [line for line in ended.told() if "refused the connection" in line]
         is_told = ended.code == use.unreachable_code and len(told) == 1 and not ended.has_traceback()
         return None if is_told else wrong(target, "no broker", ended)
 
     each((target for target in ASKING if "CONFIG" in USES[target].asks), check, at_once=8)
+
+
+def stops_waiting(target: str, process: subprocess.Popen[bytes]) -> str | None:
+    try:
+        told = read_line(process.stderr, process)
+        process.send_signal(signal.SIGINT)
+    except BaseException:
+        peers.end_process(process)
+        raise
+    ended = finish(process, None)
+    is_told = b"refused the connection" in told and ended.code in INTERRUPTED and not ended.has_traceback()
+    return None if is_told else wrong(target, f"no broker, {told!r}", ended)
 
 
 def test_a_file_that_cannot_be_read_is_told(live: dict[str, str], tmp_path: Path) -> None:
@@ -253,7 +269,7 @@ def test_ctrl_c_ends_what_runs(live: dict[str, str], target: str, line: str) -> 
     """The signal comes once something was printed."""
     process = start(target, [word.replace("LOG", live["LOG"]) for word in filled(line, live)])
     try:
-        first = read_line(process)
+        first = read_line(process.stdout, process)
         assert first, "it ended without a word"
         process.send_signal(signal.SIGINT)
     except BaseException:
@@ -268,14 +284,14 @@ def test_ctrl_c_at_a_prompt_leaves_the_metadata_shell_as_it_is(live: dict[str, s
     process = start("ottla.tools.metadata_shell:main", filled("--snapshot METADATA", live))
     try:
         assert process.stdin is not None
-        assert read_line(process) == b"Loading...\n"
-        assert read_line(process) == b"Starting...\n"
+        assert read_line(process.stdout, process) == b"Loading...\n"
+        assert read_line(process.stdout, process) == b"Starting...\n"
         process.stdin.write(b"pwd\n")
         process.stdin.flush()
-        assert read_line(process) == b"[ Kafka Metadata Shell ]\n"
-        assert read_line(process) == b">> /\n"
+        assert read_line(process.stdout, process) == b"[ Kafka Metadata Shell ]\n"
+        assert read_line(process.stdout, process) == b">> /\n"
         process.send_signal(signal.SIGINT)
-        assert read_line(process).endswith(b"^C\n")
+        assert read_line(process.stdout, process).endswith(b"^C\n")
     except BaseException:
         peers.end_process(process)
         raise
@@ -284,13 +300,13 @@ def test_ctrl_c_at_a_prompt_leaves_the_metadata_shell_as_it_is(live: dict[str, s
     assert ended.out.endswith("/\n>> ")
 
 
-def read_line(process: subprocess.Popen[bytes]) -> bytes:
-    """The first line; whatever a tool does, this ends."""
-    assert process.stdout is not None
+def read_line(stream: IO[bytes] | None, process: subprocess.Popen[bytes]) -> bytes:
+    """The next line; whatever a tool does, this ends."""
+    assert stream is not None
     watch = threading.Timer(PATIENCE_SECONDS, process.kill)
     watch.start()
     try:
-        return process.stdout.readline()
+        return stream.readline()
     finally:
         watch.cancel()
 

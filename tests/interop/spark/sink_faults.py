@@ -135,12 +135,20 @@ class FaultySend(Send):
 
     def send(self, batches: Iterable[Built]) -> pa.RecordBatch:
         try:
-            return super().send(self._interrupted(batches))
+            report = super().send(self._interrupted(batches))
         except Exception as error:
-            zombie = Path(self.faults.state) / "zombie.pid"
-            if zombie.exists() and zombie.read_text() == str(os.getpid()):
-                (Path(self.faults.state) / "zombie.told").write_text(f"{error!r}")
+            self._tell(repr(error))
             raise
+        self._tell("it was allowed to write")
+        return report
+
+    def _tell(self, what: str) -> None:
+        """Note what a zombie was told, if this is one."""
+        state = Path(self.faults.state)
+        zombie = state / "zombie.pid"
+        if zombie.exists() and zombie.read_text() == str(os.getpid()):
+            (state / "told.new").write_text(what)
+            (state / "told.new").replace(state / "zombie.told")
 
     def _interrupted(self, batches: Iterable[Built]) -> Iterator[Built]:
         before = 0

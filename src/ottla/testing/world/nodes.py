@@ -160,6 +160,7 @@ class SimulatedNode:
             assert node.failure is not None
             waited: list[asyncio.Future[Any]] = [node.failure, stopped]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            self.is_serving = False  # it is on its way out, which may take a while
             stopped.cancel()
             if node.failure.done():
                 self.failure = repr(node.failure.exception())

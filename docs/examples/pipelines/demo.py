@@ -315,7 +315,7 @@ def main() -> None:
             say("driver", f"ottla pipeline run {PIPELINE.name}")
             wait_for(lambda: seen.started >= set(SINKS), process, directory, "its start")
             sender.start()
-            wait_for(lambda: all(seen.batches(one) > 1 for one in SINKS), process, directory, "its batches")
+            wait_for(lambda: all(seen.batches(one) for one in SINKS), process, directory, "its batches")
             with Admin(servers) as admin:
                 wait_for(lambda: uncommitted_rows(admin), process, directory, "an open transaction")
             kill(process)

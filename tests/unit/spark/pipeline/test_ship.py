@@ -7,13 +7,27 @@ import sys
 import zipfile
 from pathlib import Path
 
-from ottla.spark.pipeline.ship import archive, settings
+import pytest
+
+from ottla.spark.pipeline import ship
 
 
-def test_the_archive_is_made_once_and_can_be_imported_from_where_it_is_unpacked(tmp_path: Path) -> None:
-    packed = archive(tmp_path / "cache")
-    assert archive(tmp_path / "cache") == packed
-    assert sorted(one.name for one in (tmp_path / "cache").iterdir()) == [packed.name]
+def test_the_archive_is_named_by_what_is_in_it_and_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ship, "PACKAGES", ("cramjam",))  # which nobody edits meanwhile
+    packed = ship.archive(tmp_path)
+    made = packed.stat().st_mtime_ns
+    assert ship.archive(tmp_path) == packed
+    assert packed.stat().st_mtime_ns == made
+    assert list(tmp_path.iterdir()) == [packed]
+    monkeypatch.setattr(ship, "PACKAGES", ("cramjam", "fastcrc"))
+    assert ship.archive(tmp_path) != packed
+
+
+def test_what_executors_need_can_be_imported_from_where_the_archive_is_unpacked(tmp_path: Path) -> None:
+    packed = ship.archive(tmp_path / "cache")
+    assert ship.settings(packed)["spark.archives"] == f"{packed}#ottla_packages"
     with zipfile.ZipFile(packed) as zipped:
         zipped.extractall(tmp_path / "ottla_packages")
     program = (
@@ -30,4 +44,3 @@ def test_the_archive_is_made_once_and_can_be_imported_from_where_it_is_unpacked(
     )
     assert told.returncode == 0, told.stderr
     assert told.stdout.startswith(str(tmp_path))
-    assert settings(packed)["spark.archives"].endswith("#ottla_packages")

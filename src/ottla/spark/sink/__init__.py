@@ -71,6 +71,8 @@ def write_stream(
     It gives Spark's DataStreamWriter, for triggers and names. Options are those of the format, in Python's
     spelling (`value_format="json"`); `client` has properties of the producer (`{"compression.type": "lz4"}`).
     """
+    from pyspark.sql.utils import is_remote
+
     from ottla.spark.sink.columns import columns_of
     from ottla.spark.sink.options import parse
     from ottla.spark.sink.streaming import BatchSink
@@ -81,7 +83,7 @@ def write_stream(
     writer = frame.writeStream
     if checkpoint is not None:
         writer = writer.option("checkpointLocation", checkpoint)
-    if not chosen.is_exactly_once:
+    if not chosen.is_exactly_once or is_remote():  # a driver elsewhere has the tasks: its commit sends
         return writer.format("ottla").options(**given)
     return writer.foreachBatch(BatchSink(chosen))
 
@@ -96,6 +98,8 @@ def write(
     **options: object,
 ) -> int:
     """A frame into a topic, in one transaction that all its tasks write in; how many rows there were."""
+    from pyspark.sql.utils import is_remote
+
     from ottla.spark.options import OptionError
     from ottla.spark.sink.options import parse
     from ottla.spark.sink.streaming import BatchSink
@@ -104,6 +108,8 @@ def write(
     chosen = named(parse(_named(topic, bootstrap_servers, transactional_id, client, options), needs_id=False))
     if not chosen.is_exactly_once:
         raise OptionError('This writes in a transaction; at-least-once is for df.write.format("ottla").')
+    if is_remote():
+        raise OptionError('Over Spark Connect a frame is written with df.write.format("ottla").')
     return BatchSink(chosen).write_all(frame)
 
 

@@ -397,9 +397,10 @@ class Engine(Settling):
         for batch in batches:
             batch.is_in_flight = False
             batch.queue.in_flight -= 1
+        # Looked at also when the producer is closed: asyncio reports what nobody has seen.
+        error = Closed("The request was cancelled.") if future.cancelled() else future.exception()
         if self.is_closed:
             return
-        error = Closed("The request was cancelled.") if future.cancelled() else future.exception()
         if error is not None:
             self.lost(batches, error)
         elif self.settings.acks == 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 from tests.unit.client.support import Script, run
 
 import ottla.aio
-from ottla.client.errors import FatalError, TimedOut
+from ottla.client.errors import Closed, FatalError, TimedOut
+from ottla.client.producing import _NodeState
 from ottla.records.batch import read_header
 from ottla.wire.errors import ErrorCode, InvalidRecord, TopicAuthorizationFailed
 from ottla.wire.messages.init_producer_id import InitProducerIdResponse
@@ -100,6 +103,25 @@ def test_a_code_that_no_try_cures_fails_the_record_and_the_next_one_has_a_new_ep
                     await delivery
                 await (await producer.send(TOPIC, b"y"))
             assert broker.sequences == [(0, 0), (1, 0)]
+
+    run(main())
+
+
+def test_a_request_that_ends_with_the_producer_is_not_reported_as_an_error_that_nobody_saw() -> None:
+    async def main() -> None:
+        reported: list[Any] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: reported.append(context))
+        async with Brokers(codes()) as broker:
+            producer = producer_of(broker)
+            await (await producer.send(TOPIC, b"x"))
+            await producer.close()
+            request: asyncio.Future[Any] = loop.create_future()
+            request.set_exception(Closed("The client is closed."))
+            producer._engine._answered(_NodeState(0), [], request)
+            del request
+            gc.collect()
+        assert reported == []
 
     run(main())
 

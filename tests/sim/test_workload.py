@@ -11,9 +11,9 @@ import pytest
 
 from ottla.testing.workload import run_story
 
-SEEDS = int(os.environ.get("OTTLA_TEST_WORKLOADS", "4"))
+SEEDS = int(os.environ.get("OTTLA_TEST_WORKLOADS", "3"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
-SECONDS = 30.0
+SECONDS = 20.0
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))

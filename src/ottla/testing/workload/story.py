@@ -33,7 +33,11 @@ HEALED_S_MAX = 60.0
 """After the healing all clients finish, all partitions lead and all replicas agree within so many seconds."""
 
 CALM_S = 15.0
-_GIVE_UP_S = 600.0
+"""How long clients go on after the healing before they are asked to finish."""
+
+GIVE_UP_S = 600.0
+"""A run that is not well so long after the healing ends there, without final reads."""
+
 _PLAIN, _LEDGER, _SOURCE, _MADE = "plain", "ledger", "source", "made"
 _GROUPS = {"classic-group": "classic", "consumer-group": "consumer"}
 _APPLICATION = "application"
@@ -74,6 +78,8 @@ class Story:
     observer: Observer
     faults: Sequence[str]
     kills: bool
+    calm_s: float = CALM_S
+    give_up_s: float = GIVE_UP_S
     partitions: list[Partition] = field(default_factory=list)
     late: list[Anomaly] = field(default_factory=list)
     is_ending: bool = False
@@ -87,7 +93,7 @@ class Story:
         roles = {role: asyncio.ensure_future(self._tend(role, life)) for role, life in self._roles().items()}
         await Nemesis(world, self.faults).run(seconds)
         healed = world.now
-        await asyncio.sleep(CALM_S)
+        await asyncio.sleep(self.calm_s)
         self.is_ending = True
         await self._finish(roles, healed)
         judge = world.client("judge")
@@ -181,7 +187,7 @@ class Story:
                 is_late = True
                 self.late.append(Anomaly("not alive", f"{since:.0f} s after the healing {what}"))
                 world.note("story", f"not alive: {what}")
-            if since > _GIVE_UP_S:
+            if since > self.give_up_s:
                 raise AssertionError(f"{since:.0f} s after the healing {what}")
             await asyncio.sleep(0.5)
         await asyncio.gather(*roles.values())
@@ -211,7 +217,14 @@ def _where(error: Exception) -> list[FrameSummary]:
     return extract_tb(error.__traceback__)[-6:]
 
 
-def tell(world: World, *, seconds: float = 60.0, faults: Sequence[str] | None = None) -> Outcome:
+def tell(
+    world: World,
+    *,
+    seconds: float = 60.0,
+    faults: Sequence[str] | None = None,
+    calm_s: float = CALM_S,
+    give_up_s: float = GIVE_UP_S,
+) -> Outcome:
     """Tell the story of a world that has no nodes yet, and judge it. One seed in eight has no faults."""
     chance = world.chance
     chosen = chance.sample(list(FAULTS), chance.randint(1, len(FAULTS))) if world.seed % 8 else []
@@ -221,11 +234,12 @@ def tell(world: World, *, seconds: float = 60.0, faults: Sequence[str] | None = 
     flushed = {"log.flush.interval.messages": "1"} if {"power", "crash within change"} & {*chosen} else {}
     world.add_nodes(chance.choice((3, 3, 4, 5)), combined=chance.random() < 0.8, settings=flushed)
     recorder = Recorder(world)
-    story = Story(world, recorder, Observer(world, recorder), chosen, bool(chosen) and chance.random() < 0.7)
+    kills = bool(chosen) and chance.random() < 0.7
+    story = Story(world, recorder, Observer(world, recorder), chosen, kills, calm_s, give_up_s)
     world.note("story", f"{len(world.nodes)} nodes, {', '.join(chosen) or 'no faults'}")
     ended: list[Anomaly] = []
     try:
-        world.run(story.tell(seconds), limit_s=seconds + 2 * _GIVE_UP_S)
+        world.run(story.tell(seconds), limit_s=seconds + calm_s + 2 * give_up_s)
     except Exception as error:  # noqa: BLE001 - of a client, or that it took too long: what broke the run
         frames = [
             f"{frame.name} ({frame.filename.rsplit('/', 1)[-1]}:{frame.lineno})" for frame in _where(error)
@@ -242,10 +256,17 @@ def tell(world: World, *, seconds: float = 60.0, faults: Sequence[str] | None = 
     )
 
 
-def run_story(seed: int, *, seconds: float = 60.0, faults: Sequence[str] | None = None) -> Outcome:
+def run_story(
+    seed: int,
+    *,
+    seconds: float = 60.0,
+    faults: Sequence[str] | None = None,
+    calm_s: float = CALM_S,
+    give_up_s: float = GIVE_UP_S,
+) -> Outcome:
     """A world of its own for one seed, with `seconds` virtual seconds of faults (None: the seed's)."""
     with warnings.catch_warnings():
         # Clients that were killed are closed with the world, and what they would await then is not awaited.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         with World(seed) as world:
-            return tell(world, seconds=seconds, faults=faults)
+            return tell(world, seconds=seconds, faults=faults, calm_s=calm_s, give_up_s=give_up_s)

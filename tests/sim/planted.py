@@ -1,0 +1,368 @@
+"""Bugs planted into production code, each a switch: proof that the workload and the checker find such bugs.
+
+A plant is a list of patches, made anew for each run; what it patches is put back when the run is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+from unittest.mock import patch
+
+from ottla.client.async_consumer import AsyncConsumer
+from ottla.client.core.assignors.ranges import Range
+from ottla.client.group_member import GroupMember
+from ottla.client.producer import AsyncProducer
+from ottla.controller import image as image_module
+from ottla.controller.image import ClusterImage
+from ottla.controller.registrations import PartitionRegistration
+from ottla.coordinator.groups.offset_store import OffsetStore
+from ottla.log.log import Log
+from ottla.log.producers import ProducerStates
+from ottla.records.batch import iterate_headers, write_crc
+from ottla.records.control import end_txn_marker
+from ottla.replication.leader import Leadership
+from ottla.server import marker_writes
+from ottla.server.handlers import fetch, produce
+from ottla.server.partitions import Partition
+from ottla.testing.workload import Outcome, run_story
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.metadata_records import ConfigRecord
+
+Patch = tuple[Any, str, Any]
+
+SEEDS_MAX = 25
+CUT_OFF = ("isolate",)
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """A bug; `faults` are those under which it does harm, `kinds` what it is found as."""
+
+    name: str
+    patches: Callable[[], list[Patch]]
+    kinds: frozenset[str]
+    faults: tuple[str, ...] = ()
+    seconds: float = 8.0
+
+
+@contextmanager
+def planted(patches: list[Patch]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for owner, name, replacement in patches:
+            stack.enter_context(patch.object(owner, name, replacement))
+        yield
+
+
+def find(plant: Plant, seeds_max: int = SEEDS_MAX) -> tuple[int, Outcome]:
+    """How many seeds it took to find it, and the run that did; the last one where none did."""
+    for number in range(1, seeds_max + 1):
+        with planted(plant.patches()):
+            outcome = run_story(
+                1000 + number, seconds=plant.seconds, faults=plant.faults, calm_s=2.0, give_up_s=70.0
+            )
+        if plant.kinds & {anomaly.kind for anomaly in outcome.anomalies}:
+            break
+    return number, outcome
+
+
+def _now_and_then(every: int) -> Callable[[], bool]:
+    calls = count(1)
+    return lambda: next(calls) % every == 0
+
+
+# The log and its transactions
+
+
+def _stable_is_high() -> list[Patch]:
+    return [(Log, "last_stable_offset", property(lambda log: log.high_watermark))]
+
+
+def _aborted_untold() -> list[Patch]:
+    return [(Log, "aborted_in", lambda log, read, offset: [])]
+
+
+def _duplicates_forgotten() -> list[Patch]:
+    return [(ProducerStates, "check", lambda *arguments, **named: None)]
+
+
+def _watermark_back() -> list[Patch]:
+    real, is_due = Log.advance_high_watermark, _now_and_then(40)
+
+    def advance(log: Any, offset: int) -> bool:
+        if is_due() and log.high_watermark > 5:
+            log.high_watermark -= 5
+            return True
+        return real(log, offset)
+
+    return [(Log, "advance_high_watermark", advance)]
+
+
+def _other_bytes_on_a_replica() -> list[Patch]:
+    real, is_due = Log.append_as_follower, _now_and_then(30)
+
+    def append(log: Any, records: Any, **named: Any) -> Any:
+        if is_due() and not log.topic.startswith("__"):
+            changed = bytearray(records)
+            for position, header in iterate_headers(changed):
+                changed[position + header.length_bytes - 2] ^= 1  # in the value of the last record
+                write_crc(changed, position, header.length_bytes)
+            records = memoryview(changed)
+        return real(log, records, **named)
+
+    return [(Log, "append_as_follower", append)]
+
+
+def _wrong_marker() -> list[Patch]:
+    is_due = _now_and_then(5)
+
+    def marker(*, commit: bool, **named: Any) -> Any:
+        return end_txn_marker(commit=commit and not is_due(), **named)
+
+    return [(marker_writes, "end_txn_marker", marker)]
+
+
+def _abort_is_commit() -> list[Patch]:
+    def marker(*, commit: bool, **named: Any) -> Any:
+        return end_txn_marker(commit=True, **named)
+
+    return [(marker_writes, "end_txn_marker", marker)]
+
+
+# Replication
+
+
+def _acknowledged_before_replication() -> list[Patch]:
+    real = Partition.outcome
+
+    def outcome(partition: Any, end_offset: int) -> Any:
+        return real(partition, end_offset) or ErrorCode.NONE
+
+    return [(Partition, "outcome", outcome)]
+
+
+def _watermark_of_the_leader_alone() -> list[Patch]:
+    return [(Leadership, "high_watermark", lambda leadership, end_offset: end_offset)]
+
+
+def _reads_above_the_watermark() -> list[Patch]:
+    real = fetch._data_of
+
+    def data_of(log: Any, fetched: Any) -> Any:
+        data = real(log, fetched)
+        data.high_watermark = data.last_stable_offset = log.log_end_offset
+        return data
+
+    return [(fetch, "_data_of", data_of)]
+
+
+def _epochs_ignored_in_truncation() -> list[Patch]:
+    return [(fetch, "_diverges", lambda log, fetched, data: False)]
+
+
+def _epoch_stays() -> list[Patch]:
+    real = PartitionRegistration.merge
+
+    def merge(before: PartitionRegistration, record: Any) -> PartitionRegistration:
+        return replace(real(before, record), leader_epoch=before.leader_epoch)
+
+    return [(PartitionRegistration, "merge", merge)]
+
+
+def _images_differ() -> list[Patch]:
+    real, is_due = ClusterImage._set_config, _now_and_then(2)
+
+    def set_config(image: ClusterImage, record: ConfigRecord, delta: Any) -> None:
+        if not is_due():
+            real(image, record, delta)
+
+    return [(image_module, "_REPLAYS", {**image_module._REPLAYS, ConfigRecord: set_config})]
+
+
+# Answers
+
+
+def _wrong_offset_told() -> list[Patch]:
+    real = produce._is_decided
+
+    def is_decided(written: Any) -> bool:
+        is_done = bool(real(written))
+        if is_done and not written.response.error_code:
+            written.response.base_offset += 1
+        return is_done
+
+    return [(produce, "_is_decided", is_decided)]
+
+
+def _other_partition() -> list[Patch]:
+    real, is_due = AsyncProducer.send, _now_and_then(50)
+
+    async def send(producer: Any, topic: str, value: Any, partition: int) -> Any:
+        other = {"plain": "ledger"}.get(topic, topic) if is_due() else topic
+        return await real(producer, other, value, partition=partition)
+
+    return [(AsyncProducer, "send", send)]
+
+
+def _record_dropped() -> list[Patch]:
+    real, is_due = AsyncConsumer._take, _now_and_then(20)
+
+    def take(consumer: Any, limit: int) -> Any:
+        found = real(consumer, limit)
+        return found[1:] if len(found) > 1 and is_due() else found
+
+    return [(AsyncConsumer, "_take", take)]
+
+
+def _record_given_twice() -> list[Patch]:
+    real, is_due = AsyncConsumer._take, _now_and_then(20)
+
+    def take(consumer: Any, limit: int) -> Any:
+        found = real(consumer, limit)
+        return [*found, found[-1]] if found and is_due() else found
+
+    return [(AsyncConsumer, "_take", take)]
+
+
+def _sent_twice() -> list[Patch]:
+    real, is_due = AsyncProducer.send, _now_and_then(50)
+
+    async def send(producer: Any, topic: str, value: Any, partition: int) -> Any:
+        if is_due():
+            await real(producer, topic, value, partition=partition)
+        return await real(producer, topic, value, partition=partition)
+
+    return [(AsyncProducer, "send", send)]
+
+
+# Groups
+
+
+def _commits_dropped() -> list[Patch]:
+    real = OffsetStore.put
+
+    def put(store: Any, group_id: str, *place: Any) -> None:
+        if group_id != "consumer-group":
+            real(store, group_id, *place)
+
+    return [(OffsetStore, "put", put)]
+
+
+def _offsets_of_transactions_forgotten() -> list[Patch]:
+    real = OffsetStore.end_transaction
+    return [
+        (
+            OffsetStore,
+            "end_transaction",
+            lambda store, producer, *, is_commit: real(store, producer, is_commit=False),
+        )
+    ]
+
+
+def _offsets_of_aborted_transactions_kept() -> list[Patch]:
+    real = OffsetStore.end_transaction
+    return [
+        (
+            OffsetStore,
+            "end_transaction",
+            lambda store, producer, *, is_commit: real(store, producer, is_commit=True),
+        )
+    ]
+
+
+def _two_owners() -> list[Patch]:
+    real = Range.assign
+
+    def assign(assignor: Any, view: Any, members: Any) -> Any:
+        given = real(assignor, view, members)
+        everything = sorted({one for partitions in given.values() for one in partitions})
+        return {member: list(everything) for member in given}
+
+    return [(Range, "assign", assign)]
+
+
+def _generations_back() -> list[Patch]:
+    real = GroupMember.metadata
+    shown = count(1000, -1)
+
+    def metadata(member: Any) -> Any:
+        told = real.fget(member)  # type: ignore[attr-defined]
+        return replace(told, generation_id=next(shown)) if told.generation_id > 0 else told
+
+    return [(GroupMember, "metadata", property(metadata))]
+
+
+PLANTS = (
+    Plant("the last stable offset is the watermark", _stable_is_high, frozenset({"uncommitted read"})),
+    Plant("aborted transactions are not told to readers", _aborted_untold, frozenset({"aborted read"})),
+    Plant(
+        "retries of a producer are appended again",
+        _duplicates_forgotten,
+        frozenset({"duplicate", "reordering"}),
+        ("reset", "isolate", "slow", "crash"),
+        20.0,
+    ),
+    Plant("a watermark goes back", _watermark_back, frozenset({"watermark went back"})),
+    Plant(
+        "a replica writes other bytes",
+        _other_bytes_on_a_replica,
+        frozenset({"replicas differ", "unknown value"}),
+    ),
+    Plant("some markers of a commit say abort", _wrong_marker, frozenset({"torn transaction"})),
+    Plant("aborts are written as commits", _abort_is_commit, frozenset({"aborted records", "aborted read"})),
+    Plant(
+        "records are acknowledged before they are replicated",
+        _acknowledged_before_replication,
+        frozenset({"lost write", "moved write", "two values"}),
+        ("crash", "power", "slow"),
+        20.0,
+    ),
+    Plant(
+        "the watermark is the leader's end",
+        _watermark_of_the_leader_alone,
+        frozenset({"lost write", "moved write", "lost after it was read", "two values"}),
+        CUT_OFF,
+        30.0,
+    ),
+    Plant(
+        "reads go beyond the watermark",
+        _reads_above_the_watermark,
+        frozenset({"lost after it was read", "two values", "uncommitted read"}),
+    ),
+    Plant(
+        "followers do not cut what the leader does not have",
+        _epochs_ignored_in_truncation,
+        frozenset({"replicas differ", "not alive", "two values"}),
+        CUT_OFF,
+        30.0,
+    ),
+    Plant(
+        "a new leader has the epoch of the old one",
+        _epoch_stays,
+        frozenset({"two leaders", "not alive"}),
+        ("restart",),
+        12.0,
+    ),
+    Plant("nodes replay settings differently", _images_differ, frozenset({"images differ"})),
+    Plant("the offset of an acknowledgement is wrong", _wrong_offset_told, frozenset({"moved write"})),
+    Plant("records go to another topic", _other_partition, frozenset({"stray value"})),
+    Plant("a consumer drops a record", _record_dropped, frozenset({"skipped"})),
+    Plant("a consumer gives a record twice", _record_given_twice, frozenset({"reads out of order"})),
+    Plant("a producer sends a record twice", _sent_twice, frozenset({"duplicate"})),
+    Plant("committed offsets are not stored", _commits_dropped, frozenset({"offset went back"})),
+    Plant(
+        "offsets of a transaction are not stored",
+        _offsets_of_transactions_forgotten,
+        frozenset({"processed twice"}),
+    ),
+    Plant(
+        "offsets of an aborted transaction are stored",
+        _offsets_of_aborted_transactions_kept,
+        frozenset({"never processed"}),
+    ),
+    Plant("an assignor gives partitions to two members", _two_owners, frozenset({"two owners"})),
+    Plant("generations go back", _generations_back, frozenset({"generation went back"})),
+)

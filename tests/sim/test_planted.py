@@ -1,0 +1,18 @@
+"""The checker is tested, too: each bug that is planted into production code is found within a few seeds.
+
+`pytest -s` prints the table of docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.planted import PLANTS, Plant, find
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name.replace(" ", "-"))
+def test_a_planted_bug_is_found(plant: Plant) -> None:
+    seeds, outcome = find(plant)
+    kinds = sorted({anomaly.kind for anomaly in outcome.anomalies})
+    assert plant.kinds & {*kinds}, f"{seeds} seeds did not find that {plant.name}: {kinds}"
+    print(f"\n| {plant.name} | {seeds} | {', '.join(kinds)} |")

@@ -96,8 +96,23 @@ def command_of(noun: str) -> Any:
 def _set_plain_help(command: Any) -> None:
     """Help as plain columns: boxes leave a terminal of 80 columns too little room for the words."""
     command.rich_markup_mode = None
+    # Click would cut it off at the width of the terminal, in the middle of a sentence.
+    command.short_help = _first_sentence(command.help or "")
+    for one in command.params:
+        if one.param_type_name == "argument":
+            one.display_type_rich = _no_type
     for one in getattr(command, "commands", {}).values():
         _set_plain_help(one)
+
+
+def _no_type(**_: object) -> str:
+    """Instead of Typer's names of Python's types behind arguments."""
+    return ""
+
+
+def _first_sentence(text: str) -> str:
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return paragraph.split(". ")[0].removesuffix(".") + "."
 
 
 def _run_noun(noun: str, rest: list[str], session: Session) -> int:

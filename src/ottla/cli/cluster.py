@@ -36,20 +36,23 @@ _DATA = Path("cluster")
 @app.command("up")
 def up(
     nodes: Annotated[
-        int | None, typer.Option(help=f"How many nodes a new cluster has; {NODES} if not given.")
+        int | None,
+        typer.Option(metavar="NUMBER", help=f"How many nodes a new cluster has; {NODES} if not given."),
     ] = None,
     controllers: Annotated[
-        int | None, typer.Option(help="How many of them, the first ones, are controllers too; 3 or 1.")
+        int | None,
+        typer.Option(metavar="NUMBER", help="How many of them, the first ones, are controllers too; 3 or 1."),
     ] = None,
     data: DataOption = _DATA,
     port: Annotated[
         int | None,
         typer.Option(
-            help=f"Port of node 1; the other ports are the next ones. {PORT} if not given, 0 takes free ones."
+            metavar="NUMBER",
+            help=f"Port of node 1; the others are the next ones. {PORT} if not given, 0 takes free ones.",
         ),
     ] = None,
     override: Annotated[
-        list[str] | None, typer.Option(help="Set one setting of all nodes of a new cluster: NAME=VALUE.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of all nodes of a new cluster.")
     ] = None,
 ) -> None:
     """Run a cluster until Ctrl-C or ottla cluster down: make it, or start the one that is in DIR again."""

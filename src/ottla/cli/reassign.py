@@ -32,7 +32,8 @@ DrainOption = Annotated[
     typer.Option("--drain", metavar="IDS", help="Take all replicas away from these brokers."),
 ]
 FactorOption = Annotated[
-    int | None, typer.Option("--replication-factor", "-r", min=1, help="How many replicas to have.")
+    int | None,
+    typer.Option("--replication-factor", "-r", metavar="NUMBER", min=1, help="How many replicas to have."),
 ]
 RacksOption = Annotated[bool, typer.Option(help="Spread the replicas of a partition over racks.")]
 FileOption = Annotated[

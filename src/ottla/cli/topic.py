@@ -52,10 +52,16 @@ def create(
     ],
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-n", help="How many partitions; the brokers' default if not given."),
+        typer.Option(
+            "--partitions",
+            "-n",
+            metavar="NUMBER",
+            help="How many partitions; the brokers' default if not given.",
+        ),
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", "-r", help="How many replicas each has.")
+        int | None,
+        typer.Option("--replication-factor", "-r", metavar="NUMBER", help="How many replicas each has."),
     ] = None,
     replicas: Annotated[
         str | None,
@@ -270,7 +276,10 @@ def alter(
     context: typer.Context,
     name: TopicArgument,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-n", help="How many partitions there shall be; only more.")
+        int | None,
+        typer.Option(
+            "--partitions", "-n", metavar="NUMBER", help="How many partitions there shall be; only more."
+        ),
     ] = None,
     settings: SetOption = None,
     unset: Annotated[

@@ -140,9 +140,9 @@ def abort(
         str | None,
         typer.Option("--topic", "-t", metavar="TOPIC", help="Of a transaction that hangs: its topic,"),
     ] = None,
-    partition: Annotated[int | None, typer.Option(help="its partition,")] = None,
+    partition: Annotated[int | None, typer.Option(metavar="NUMBER", help="its partition,")] = None,
     start_offset: Annotated[
-        int | None, typer.Option(help="and where it begins; ottla txn hanging shows it.")
+        int | None, typer.Option(metavar="OFFSET", help="and where it begins; ottla txn hanging shows it.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:

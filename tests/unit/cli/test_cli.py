@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import ottla.cli.serve
 from ottla.cli import main
+from ottla.cli.app import command_of
 from ottla.config import BrokerConfig
 from ottla.records import KERNEL
 from ottla.version import __version__
@@ -164,3 +166,17 @@ def test_a_file_is_checked_without_starting_anything(
     assert main(["config", "check", str(file), "--override", "num.partitions=0"]) == 1
     assert "num.partitions=0 is not allowed" in capsys.readouterr().err
     assert main(["config", "check", "/no/such/file"]) == 1
+
+
+@pytest.mark.parametrize("noun", ["reassign", "topic", "cluster", "txn"])
+def test_help_is_made_of_whole_sentences_without_types_of_python(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, noun: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([noun, "--help"]) == 0
+    verbs = capsys.readouterr().out
+    assert "...\n" not in verbs.split("Commands:")[1]
+    for verb in command_of(noun).commands:
+        assert main([noun, verb, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert not re.search(r"<(int|str|float|list)", shown), shown

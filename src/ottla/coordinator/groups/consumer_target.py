@@ -68,7 +68,7 @@ def snapshot(
             target[updated.id] = target.pop(replaced)
     members[updated.id] = updated
     topics = {}
-    for name in (*subscriptions.names, *subscriptions.matched):
+    for name in sorted({*subscriptions.names, *subscriptions.matched}):  # the same on every node and run
         topic = image.topics_by_name.get(name)
         if topic is not None:
             topics[name] = (topic.id, len(topic.partitions))

@@ -91,8 +91,10 @@ class Story:
         self.partitions = await maker.spawn(self._create(maker))
         watching = asyncio.ensure_future(self.observer.watch())
         roles = {role: asyncio.ensure_future(self._tend(role, life)) for role, life in self._roles().items()}
-        await Nemesis(world, self.faults).run(seconds)
+        nemesis = Nemesis(world, self.faults)
+        await nemesis.run(seconds)
         healed = world.now
+        tending = asyncio.ensure_future(self._keep_running(nemesis))
         await asyncio.sleep(self.calm_s)
         self.is_ending = True
         await self._finish(roles, healed)
@@ -101,6 +103,7 @@ class Story:
         history.final += await judge.spawn(read_all(judge, self.partitions))
         await judge.spawn(self._ask_committed(judge))
         watching.cancel()
+        tending.cancel()
         self.observer.inspect({topic for topic, _ in self.partitions})
 
     async def _create(self, client: SimulatedClient) -> list[Partition]:
@@ -168,6 +171,15 @@ class Story:
                 self.recorder.complain(client.host, error)
                 await asyncio.sleep(0.5)
                 client.kill()  # what it may have left
+
+    async def _keep_running(self, nemesis: Nemesis) -> None:
+        """Start nodes that end by themselves, as what runs services does: one whose disk had failed may end
+        after it was mended."""
+        while True:
+            for node in self.world.nodes.values():
+                if not node.is_running:
+                    await nemesis.revive(node)
+            await asyncio.sleep(1.0)
 
     async def _finish(self, roles: Mapping[str, asyncio.Future[None]], healed: float) -> None:
         """Wait until all is well again; what takes longer than it may is an anomaly."""

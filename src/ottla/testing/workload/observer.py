@@ -83,7 +83,7 @@ class Observer:
                     return f"{named[0]}-{named[1]} is led by nobody"
                 if partition.log is None:
                     return f"{named[0]}-{named[1]} is offline on {simulated.host}"
-                if partition.log.high_watermark < found[named][1]:
+                if partition.log.log_end_offset < found[named][1]:
                     return f"{simulated.host} lags behind in {named[0]}-{named[1]}"
         missing = set(topics) - {topic for topic, _ in found}
         return f"nobody leads {min(missing)}" if missing else None

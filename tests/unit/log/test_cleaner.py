@@ -7,6 +7,7 @@ import errno
 import shutil
 import struct
 import tempfile
+import threading
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -321,9 +322,13 @@ def test_the_throttle_bounds_the_rate(bench: Bench, monkeypatch: pytest.MonkeyPa
     for number in range(40):
         rig.write((b"k%d" % number, b"x" * 100_000), roll=number % 10 == 9)
     slept = 0.0
+    here, really_sleep = threading.get_ident(), asyncio.sleep
 
     async def sleep(seconds: float) -> None:
         nonlocal slept
+        if threading.get_ident() != here:  # a loop of something else in this process
+            await really_sleep(seconds)
+            return
         slept += seconds
         bench.clock.time_ms += int(seconds * 1000) + 1
 

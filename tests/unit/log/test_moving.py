@@ -202,8 +202,12 @@ def test_copies_go_at_the_given_rate(node: Node, monkeypatch: pytest.MonkeyPatch
         for _ in range(5):
             append(log, batch(1, value=bytes(200_000)))
         slept: list[float] = []
+        here, really_sleep = asyncio.get_running_loop(), asyncio.sleep
 
         async def sleep(seconds: float) -> None:
+            if asyncio.get_running_loop() is not here:  # a loop of something else in this process
+                await really_sleep(seconds)
+                return
             slept.append(seconds)
             node.clock.time_ms += int(seconds * 1000)
 
@@ -224,8 +228,12 @@ def test_another_rate_holds_for_a_move_under_way(node: Node, monkeypatch: pytest
         for _ in range(5):
             append(log, batch(1, value=bytes(200_000)))
         slept: list[float] = []
+        here, really_sleep = asyncio.get_running_loop(), asyncio.sleep
 
         async def sleep(seconds: float) -> None:
+            if asyncio.get_running_loop() is not here:  # a loop of something else in this process
+                await really_sleep(seconds)
+                return
             slept.append(seconds)
             node.clock.time_ms += int(seconds * 1000)
 

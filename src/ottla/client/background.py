@@ -7,6 +7,7 @@ keeps running that nobody wants; a process that was forked has no such thread, a
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures
 import contextlib
 import os
@@ -79,7 +80,7 @@ class _Job(Generic[_T]):
 
 
 class Background:
-    """The thread and its loop, from the first use on. It is a daemon: a program may end without closing.
+    """The thread and its loop, from the first use on. A program may end without closing: it ends with it.
 
     `on_fork` is called in the child when the process is forked.
     """
@@ -208,4 +209,11 @@ def _tell_forked() -> None:
         background.forked()
 
 
+def _stop_all() -> None:
+    """A loop that still turns while the interpreter is taken down can crash the process."""
+    for background in list(_all):
+        background.stop()
+
+
 os.register_at_fork(after_in_child=_tell_forked)
+atexit.register(_stop_all)

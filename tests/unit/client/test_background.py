@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -107,3 +109,17 @@ def test_a_forked_child_is_told_to_make_its_own() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     finally:
         background.stop()
+
+
+def test_a_program_that_closes_nothing_ends_its_loops_before_the_interpreter_goes() -> None:
+    program = (
+        "import atexit, threading\n"
+        "names = lambda: [one.name for one in threading.enumerate() if one.name.startswith('ottla-')]\n"
+        "atexit.register(lambda: print(names()))\n"  # what was registered first is called last
+        "from ottla.client.background import Background\n"
+        "background = Background('producer')\n"
+        "background.loop\n"
+        "print(names())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "['ottla-producer']\n[]\n", "")

@@ -1,17 +1,21 @@
 """Who breaks things: picks faults by the seed, one after the other, and mends everything in the end.
 
 Each fault is a coroutine that breaks something, waits a while and undoes it. Several may overlap. `settle`
-ends them: nothing is cut or slow, every node is started, and it returns once all of them serve.
+ends them: nothing is cut or slow, every node is started, and it returns once all of them serve. `FAULTS` are
+those that any story survives; `ottla.testing.scenarios` has others, which know what they aim at. `deeds`
+counts what was really done: a fault that found nothing to break has done nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.testing.world.process import ProcessDied
 from ottla.testing.world.random import stream
+from ottla.testing.world.tap import Tap
 
 if TYPE_CHECKING:
     from ottla.testing.world.nodes import SimulatedNode
@@ -21,7 +25,8 @@ Fault = Callable[["Nemesis"], Coroutine[Any, Any, None]]
 
 
 class Nemesis:
-    """`faults` are names of `FAULTS`; `pause_s` is how long it waits between two, at least and at most.
+    """`faults` are names of `FAULTS`, or faults themselves; `pause_s` is how long it waits between two, at
+    least and at most.
 
     `down_max` nodes may be down, cut off or paused at once; by default a minority.
     """
@@ -29,7 +34,7 @@ class Nemesis:
     def __init__(
         self,
         world: World,
-        faults: Sequence[str] | None = None,
+        faults: Sequence[str | Fault] | None = None,
         *,
         pause_s: tuple[float, float] = (1.0, 10.0),
         lasts_s: tuple[float, float] = (0.5, 20.0),
@@ -37,12 +42,25 @@ class Nemesis:
     ) -> None:
         self.world = world
         self.chance = stream(world.seed, "nemesis")
-        self.faults = [FAULTS[name] for name in (faults if faults is not None else FAULTS)]
+        named = faults if faults is not None else list(FAULTS)
+        self.faults = [FAULTS[fault] if isinstance(fault, str) else fault for fault in named]
+        self.deeds: Counter[str] = Counter()
         self.down_max = (len(world.nodes) - 1) // 2 if down_max is None else down_max
         self._pause_s = pause_s
         self._lasts_s = lasts_s
         self._struck: dict[int, None] = {}
         self._under_way: dict[asyncio.Task[None], None] = {}
+        self._tap: Tap | None = None
+
+    @property
+    def tap(self) -> Tap:
+        """Shows the requests that arrive anywhere."""
+        if self._tap is None:
+            self._tap = Tap(self.world.wires)
+        return self._tap
+
+    def did(self, deed: str) -> None:
+        self.deeds[deed] += 1
 
     async def run(self, seconds: float) -> None:
         """Break things for so long, then settle."""
@@ -68,6 +86,8 @@ class Nemesis:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
         world = self.world
+        if self._tap is not None:
+            self._tap.listeners.clear()
         world.heal()
         for node in world.nodes.values():
             node.resume()
@@ -97,12 +117,12 @@ class Nemesis:
         least, most = bounds
         return float(least + (most - least) * self.chance.random() ** 2)
 
-    def strike(self) -> SimulatedNode | None:
-        """A node that may be taken down now; None where enough are."""
+    def strike(self, target: SimulatedNode | None = None) -> SimulatedNode | None:
+        """A node (or this one) that may be taken down now; None where enough are."""
         left = [node for node in self.world.nodes.values() if node.id not in self._struck]
-        if len(self._struck) >= self.down_max or not left:
+        if len(self._struck) >= self.down_max or not left or (target is not None and target not in left):
             return None
-        node = self.chance.choice(left)
+        node = target if target is not None else self.chance.choice(left)
         self._struck[node.id] = None
         return node
 

@@ -289,6 +289,10 @@ class SimulatedTransport(asyncio.Transport):
         wires.trace(b"read", stream.number, zlib.crc32(data))
         stream.unread -= len(data)
         stream.sender.drained()
+        if wires.watch is not None:
+            wires.watch(self, data)
+            if self.process.is_dead:
+                return  # whoever watches has ended it
         try:
             if isinstance(protocol, asyncio.BufferedProtocol):
                 protocol.buffer_updated(len(data))
@@ -497,6 +501,8 @@ class Wires:
         self.split_probability = 0.02
         self.give_up_probability = 0.3
         """That a connection is given up while its way is cut."""
+        self.watch: Callable[[SimulatedTransport, bytes], None] | None = None
+        """Sees all bytes before the program that they are for: see `tap.py`."""
         self.hosts: set[str] = set()
         self.powered_off: set[str] = set()
         self.servers: dict[tuple[str, int], SimulatedServer] = {}

@@ -1,0 +1,73 @@
+"""Shows which requests arrive where, so that a fault can come at a certain step of a conversation.
+
+A listener is called with each whole request just before its server gets the last of its bytes: who kills the
+server there has it die before it has read the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.testing.world.network import SimulatedTransport, Wires
+
+_LENGTH_BYTES = 4
+_HEADER_BYTES = 8
+_FIRST_CLIENT_PORT = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A request at the server that it was sent to. `frame` has its length before it, as it was sent."""
+
+    source: str
+    target: str
+    port: int
+    api_key: int
+    version: int
+    frame: bytes
+
+
+Listener = Callable[[Arrival], None]
+
+
+class Tap:
+    """Made by `Nemesis.tap`: a world has one."""
+
+    def __init__(self, wires: Wires) -> None:
+        self.listeners: list[Listener] = []
+        self._parts: dict[int, bytearray] = {}
+        wires.watch = self._read
+
+    def _read(self, transport: SimulatedTransport, data: bytes) -> None:
+        host, port = transport.get_extra_info("sockname")
+        if port >= _FIRST_CLIENT_PORT:
+            return  # an answer
+        number = transport.incoming.number
+        parts = self._parts.pop(number, None)
+        buffer = bytearray(data) if parts is None else parts + data
+        while len(buffer) >= _LENGTH_BYTES:
+            end = _LENGTH_BYTES + int.from_bytes(buffer[:_LENGTH_BYTES], "big")
+            if len(buffer) < end:
+                break
+            frame = bytes(buffer[:end])
+            del buffer[:end]
+            if len(frame) >= _LENGTH_BYTES + _HEADER_BYTES:
+                self._tell(
+                    Arrival(
+                        transport.peer_host,
+                        host,
+                        port,
+                        int.from_bytes(frame[4:6], "big"),
+                        int.from_bytes(frame[6:8], "big"),
+                        frame,
+                    )
+                )
+        if buffer:
+            self._parts[number] = buffer
+
+    def _tell(self, arrival: Arrival) -> None:
+        for listener in list(self.listeners):
+            listener(arrival)

@@ -403,19 +403,19 @@ class Cluster:
     async def _ask_in_turn(
         self, request: Message, turn: list[int], timeout_ms: float | None, **options: Any
     ) -> Any:
-        reasons: list[str] = []
-        last: Exception | None = None
+        failed: list[Disconnected | UnsupportedVersion] = []
         for node_id in turn:
             try:
                 return await self.ask(node_id, request, timeout_ms=timeout_ms, **options)
             except _HOPELESS:
                 raise
             except (Disconnected, UnsupportedVersion) as error:
-                last = error
-                reasons.append(str(error))
-        if len(turn) == 1 and last is not None:
-            raise last
-        raise NoBrokerAvailable("No server can be asked. " + " ".join(reasons)) from last
+                failed.append(error)
+        # Asking again helps where a server was not reached, and not where none of them has the API.
+        if len(failed) == 1 or (failed and all(isinstance(error, UnsupportedVersion) for error in failed)):
+            raise failed[-1]
+        reasons = " ".join(str(error) for error in failed)
+        raise NoBrokerAvailable(f"No server can be asked. {reasons}") from (failed[-1] if failed else None)
 
     def _turn(self) -> list[int]:
         """Whom to ask, the least busy first; the first servers where no other is left to ask."""

@@ -229,6 +229,32 @@ def test_an_api_that_the_server_does_not_have_is_said_so() -> None:
     run(main())
 
 
+def test_an_api_that_no_server_has_is_unsupported_and_not_a_matter_of_connections() -> None:
+    def handle(script: Script, version: int, request: object) -> object:
+        if isinstance(request, ApiVersionsRequest):
+            answer = every_version()
+            answer.api_keys = [one for one in answer.api_keys if one.api_key != ListGroupsRequest.API_KEY]
+            return answer
+        return None
+
+    async def main() -> None:
+        async with Script(handle) as script, Script(handle, node_id=1) as other:
+            script.known = other.known = {0: script.port, 1: other.port}
+            cluster = cluster_of(script.address)
+            await cluster.start()
+            with pytest.raises(UnsupportedVersion, match="ListGroups"):
+                await cluster.ask_any(ListGroupsRequest())
+            await cluster.close()
+            await other.stop()
+            cluster = cluster_of(script.address)
+            await cluster.start()
+            with pytest.raises(NoBrokerAvailable, match="ListGroups"):  # the one that is gone may have it
+                await cluster.ask_any(ListGroupsRequest())
+            await cluster.close()
+
+    run(main())
+
+
 def test_a_connection_cut_within_an_answer_fails_what_is_under_way_and_the_next_request_connects() -> None:
     cuts = iter([True])
 

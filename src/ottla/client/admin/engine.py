@@ -18,7 +18,6 @@ from ottla.client.core.backoff import Backoff
 from ottla.client.errors import (
     ClientError,
     Disconnected,
-    NoBrokerAvailable,
     NodeUnknown,
     RequestTimedOut,
     TimedOut,
@@ -180,10 +179,6 @@ class Engine:
             if isinstance(error, ClientError):
                 raise
             raise RequestTimedOut(f"{_api(request)} was not answered within {timeout_ms} ms.") from error
-        except NoBrokerAvailable as error:
-            if isinstance(error.__cause__, UnsupportedVersion):
-                raise error.__cause__ from None
-            raise
 
     async def _ask(
         self, place: Place, request: Message, timeout_ms: int, version_min: int, version_max: int | None

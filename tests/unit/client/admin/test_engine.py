@@ -14,7 +14,7 @@ from ottla.client.admin.configs import broker_resource, describe_configs, topic_
 from ottla.client.admin.nodes import describe_cluster, unregister_broker
 from ottla.client.admin.offsets import OffsetSpec, delete_records, list_offsets
 from ottla.client.admin.topics import NewTopic, create_topics, list_topics
-from ottla.client.errors import AuthenticationFailed, LinkLost, NoBrokerAvailable, TimedOut
+from ottla.client.errors import AuthenticationFailed, LinkLost, TimedOut
 from ottla.client.values import TopicPartition
 from ottla.wire.errors import (
     BrokerIdNotRegistered,
@@ -151,7 +151,7 @@ def test_retries_bound_the_number_of_tries() -> None:
 
 def test_an_api_that_no_broker_serves_is_told_as_unsupported() -> None:
     def answer(node: int, request: Any) -> Any:
-        raise NoBrokerAvailable("none") from UnsupportedVersion("host0:9092 serves no version of Metadata.")
+        raise UnsupportedVersion("host0:9092 serves no version of Metadata.")
 
     engine, _ = engine_of(answer)
 

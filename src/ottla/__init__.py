@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ottla.client.admin import Admin
     from ottla.client.consumer import Consumer
     from ottla.client.core.accumulator import Delivery, DeliveryReport
-    from ottla.client.producer import Producer, ProducerRecord, Transaction
+    from ottla.client.producer import Producer, Transaction
+    from ottla.client.producer_base import ProducerRecord
     from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicPartition
     from ottla.records.consumed import ConsumerRecord
 
@@ -27,7 +28,7 @@ _HOMES = {
     "GroupMetadata": "ottla.client.values",
     "OffsetAndMetadata": "ottla.client.values",
     "Producer": "ottla.client.producer",
-    "ProducerRecord": "ottla.client.producer",
+    "ProducerRecord": "ottla.client.producer_base",
     "Status": "ottla.client.values",
     "TopicPartition": "ottla.client.values",
     "Transaction": "ottla.client.producer",

@@ -85,6 +85,7 @@ ALLOWED = {
     ("client/core/accumulator.py", "hash"): "of a value, to be a key: it orders nothing",
     ("client/link.py", "ssl"): "names TLS's errors",
     ("client/producer.py", "threading"): "the blocking producer",
+    ("client/producer_base.py", "threading"): "the lock of what the blocking producer's threads share",
     ("ports.py", "ssl"): "names a type",
     ("raft/voters.py", "hash"): "of a value, to be a key: it orders nothing",
     ("records/__init__.py", "os"): "chooses the kernel when it is imported",

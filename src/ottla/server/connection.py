@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ottla.ports import Buffer, Clock, File
 from ottla.server.waiting import Answer
-from ottla.wire.errors import MalformedMessage
+from ottla.wire.errors import MalformedMessage, UnencodableMessage
 from ottla.wire.frame import read_size
 
 if TYPE_CHECKING:
@@ -220,6 +220,13 @@ class Connection(asyncio.BufferedProtocol):
             logger.warning("Closed the connection from %s:%d: %s", self.peer_host, self.peer_port, reason)
         self.transport.abort()
 
+    def close_unwritable(self, error: UnencodableMessage) -> None:
+        """An answer cannot be written, which is a mistake of ours: the client must not wait for it."""
+        logger.error(
+            "An answer for %s:%d cannot be written: %s", self.peer_host, self.peer_port, error, exc_info=error
+        )
+        self.close()
+
     @property
     def has_unanswered(self) -> bool:
         return bool(self._queue or self._parts or self._held)
@@ -403,8 +410,13 @@ class Connection(asyncio.BufferedProtocol):
             if answer.response is None:
                 self._uncork()
                 self.close()
-            else:
-                self.answer_now(encode(answer.response))
+                break
+            try:
+                parts = encode(answer.response)
+            except UnencodableMessage as error:
+                self.close_unwritable(error)
+                break
+            self.answer_now(parts)
         if is_corked_here:
             if not self.is_closed:
                 self._uncork()

@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from struct import Struct
+from struct import Struct as Layout
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,10 @@ from ottla.wire.errors import (
     KafkaError,
     MalformedMessage,
     RequestTimedOut,
+    UnencodableMessage,
     UnsupportedVersion,
 )
+from ottla.wire.message import Struct
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
@@ -41,8 +43,11 @@ HAND_ON_TRIES = 5
 BOUNDED_BYTES_MIN = 256 * 1024
 """A frame of fewer bytes cannot become more than some tens of megabytes of objects."""
 
-_PREFIX = Struct(">ii")
-_PREFIX_FLEXIBLE = Struct(">iix")
+MESSAGE_LETTERS_MAX = 1000
+"""Of an error message whose response could not be written."""
+
+_PREFIX = Layout(">ii")
+_PREFIX_FLEXIBLE = Layout(">iix")
 
 Handle = Callable[..., Any]
 Express = Callable[["Broker", memoryview, int, int], "bytes | None"]
@@ -113,7 +118,11 @@ class _Route:
     def frame(self, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
         """The parts of the response's frame; one part where it has no records."""
         prefix = self.prefix
-        parts: list[Buffer | FileSlice] = self.encode(response)
+        try:
+            parts: list[Buffer | FileSlice] = self.encode(response)
+        except UnencodableMessage:
+            shorten_messages(response)
+            parts = self.encode(response)
         size = prefix.size - 4
         if len(parts) == 1:
             body: Any = parts[0]
@@ -123,6 +132,18 @@ class _Route:
         first: Any = parts[0]
         parts[0] = prefix.pack(size, correlation_id) + first
         return parts
+
+
+def shorten_messages(response: Struct) -> None:
+    """Cut error messages that quote a long text of the request, and so may be longer than any text can be."""
+    for name in type(response).__slots__:
+        value = getattr(response, name)
+        if name == "error_message" and value is not None and len(value) > MESSAGE_LETTERS_MAX:
+            setattr(response, name, value[:MESSAGE_LETTERS_MAX] + "...")
+        elif isinstance(value, list):
+            for part in value:
+                if isinstance(part, Struct):
+                    shorten_messages(part)
 
 
 class _Forwarded:
@@ -253,7 +274,12 @@ class Dispatcher:
             return
         kind = type(outcome)
         if kind is not Answer and kind is not CoroutineType and connection.owes_nothing:
-            connection.answer_now(route.frame(outcome, correlation_id))
+            try:
+                parts = route.frame(outcome, correlation_id)
+            except UnencodableMessage as error:
+                connection.close_unwritable(error)
+                return
+            connection.answer_now(parts)
             return
         self._answer_later(connection, route, outcome, correlation_id)
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _ID_REQUIRED_FROM = 4  # versions of JoinGroup
 _SKIP_ASSIGNMENT_FROM = 9
 
+MEMBER_NAME_LETTERS_MAX = 8000
+"""Of a client's or an instance's name in a member's id: four bytes each, an id must fit into a text."""
+
 
 class ConsumerSide(Protocol):
     """Classic members of groups of the consumer protocol: see `migration.py`."""
@@ -122,7 +125,8 @@ class ClassicProtocol:
         return member is not None or len(group.members) < size_max
 
     def _new_member_id(self, prefix: str) -> str:
-        return f"{prefix}-{UUID(bytes=self._home.random.bytes(16), version=4)}"
+        name = prefix[:MEMBER_NAME_LETTERS_MAX]
+        return f"{name}-{UUID(bytes=self._home.random.bytes(16), version=4)}"
 
     def _join_new(
         self,

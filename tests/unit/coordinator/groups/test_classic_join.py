@@ -38,6 +38,15 @@ def test_a_static_member_joins_at_once_and_its_id_begins_with_its_instance_id() 
     assert call.answer.member_id.startswith("rack-7-")
 
 
+@pytest.mark.parametrize("letter", ["x", "\N{DROMEDARY CAMEL}"])
+def test_the_id_of_a_member_with_a_long_name_fits_into_a_text(letter: str) -> None:
+    world = World()
+    call = world.join(instance_id=letter * (32_767 // len(letter.encode())))
+    world.advance(3000)
+    assert call.code == ErrorCode.NONE
+    assert len(call.answer.member_id.encode()) <= 32_767
+
+
 def test_the_first_join_writes_an_empty_group() -> None:
     world = World()
     world.join()

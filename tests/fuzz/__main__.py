@@ -1,0 +1,93 @@
+"""`python -m tests.fuzz --frames N --seed S`: frames of every API and version against a node in this process.
+
+What fails is saved as hex, made as small as it still fails, with the seed and the commands that replay it:
+`--replay FILE` sends one file's frames again, and the same seed and number of frames repeat the whole run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.fuzz import session
+from tests.fuzz.replay import load, replay, save, smallest
+from tests.fuzz.target import Fault
+
+MEMORY_GROWTH_BYTES_MAX = 4 * 8 * 1024 * 1024 + 64 * 1024 * 1024
+"""Four times the largest frame of the node that is fed, and 64 MB."""
+_SHRUNK_MAX = 8
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--frames", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--save", metavar="DIRECTORY", default="fuzz-found", help="where failing frames go")
+    parser.add_argument("--replay", metavar="FILE", action="append", help="send the frames of a file instead")
+    options = parser.parse_args()
+    if options.replay:
+        return max(_replay(Path(name)) for name in options.replay)
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    began = time.monotonic()
+    session.run(session.ROUND_FRAMES, options.seed + 1)  # what is imported and compiled on first use
+    before = _memory_bytes()
+    tally = session.run(options.frames, options.seed)
+    grown = _memory_bytes() - before
+    print(
+        f"seed {options.seed}: {tally.frames} frames of {len(tally.by_api)} APIs in "
+        f"{time.monotonic() - began:.0f} s; {tally.answered} answered, {tally.closed} connections closed, "
+        f"{grown / 2**20:.0f} MB more memory at most, {len(tally.faults)} faults",
+        flush=True,
+    )
+    if grown > MEMORY_GROWTH_BYTES_MAX:
+        print(f"FAILED: the memory has grown by {grown / 2**20:.0f} MB")
+        return 1
+    _tell(tally.faults, options)
+    return 1 if tally.faults else 0
+
+
+def _tell(faults: list[tuple[int, Fault]], options: argparse.Namespace) -> None:
+    seen: set[str] = set()
+    for number, (_, fault) in enumerate(faults):
+        kind = fault.what[:80]
+        if kind in seen:
+            continue
+        seen.add(kind)
+        frames = smallest(fault) if len(seen) <= _SHRUNK_MAX else fault.frames
+        path = Path(options.save) / f"{options.seed}-{number}.hex"
+        command = f"python -m tests.fuzz --frames {options.frames} --seed {options.seed}"
+        save(path, frames, [fault.what, f"commit {_commit()}", f"found by {command}"])
+        print(f"\nFAILED: {fault.what}\n{len(frames)} frames; replay: python -m tests.fuzz --replay {path}")
+        print(f"the whole run: {command} (commit {_commit()})", flush=True)
+
+
+def _replay(path: Path) -> int:
+    faults = replay(load(path))
+    for fault in faults:
+        print(f"{path}: {fault.what}")
+    if not faults:
+        print(f"{path}: nothing wrong")
+    return 1 if faults else 0
+
+
+def _memory_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _commit() -> str:
+    try:
+        found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return found.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""A run of the fuzzer: rounds of frames, each on a fresh node, and what was found in them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ottla.server.handlers import HANDLERS
+from ottla.wire.apis import API_BY_KEY
+from tests.fuzz.grammar import Grammar, Lexicon
+from tests.fuzz.mutation import Mutation
+from tests.fuzz.target import Fault, Peer, Target, node, run_inside
+
+ROUND_FRAMES = 4000
+"""On one node, before another one takes its place: what was created would pile up."""
+TURN_FRAMES = 40
+PEER_FRAMES = 12
+_GRAMMAR_SHARE = 0.5
+_UNKNOWN_SHARE = 0.01
+_POOL = 400
+_CONTROLLER_ROUNDS = 5
+"""Every fifth round talks to the listener for controllers."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run did."""
+
+    frames: int = 0
+    answered: int = 0
+    closed: int = 0
+    by_api: Counter[str] = field(default_factory=Counter)
+    faults: list[tuple[int, Fault]] = field(default_factory=list)  # with the round's seed
+
+
+def served(listener: str) -> list[tuple[int, int]]:
+    """Every API key and version that a listener of this kind answers."""
+    return [
+        (api.key, version)
+        for api in HANDLERS
+        if listener in API_BY_KEY[api.key].listeners
+        for version in API_BY_KEY[api.key].stable_versions
+    ]
+
+
+def run(frames: int, seed: int, *, on_round: Callable[[Tally], None] | None = None) -> Tally:
+    """Feed so many frames."""
+    tally = Tally()
+    lexicon = Lexicon()
+    round_number = 0
+    while tally.frames < frames:
+        count = min(ROUND_FRAMES, frames - tally.frames)
+        _round(seed * 1_000_003 + round_number, round_number, count, lexicon, tally)
+        round_number += 1
+        if on_round is not None:
+            on_round(tally)
+    return tally
+
+
+def _round(seed: int, number: int, count: int, lexicon: Lexicon, tally: Tally) -> None:
+    lexicon.forget()
+    with node(seed, lexicon) as target:
+        talk = _Talk(seed, target, is_for_controllers=number % _CONTROLLER_ROUNDS == _CONTROLLER_ROUNDS - 1)
+        run_inside(target, talk.run(count))
+        tally.frames += count
+        tally.answered += target.answered
+        tally.closed += target.closed
+        tally.by_api += talk.by_api
+        tally.faults += [(seed, fault) for fault in target.faults]
+
+
+class _Talk:
+    """One round."""
+
+    def __init__(self, seed: int, target: Target, *, is_for_controllers: bool) -> None:
+        self._draw = random.Random(seed)
+        self._target = target
+        self._listener = 1 if is_for_controllers else 0
+        self._served = served("controller" if is_for_controllers else "broker")
+        self._grammar = Grammar(self._draw, target.lexicon)
+        self._mutation = Mutation(self._draw)
+        self._pool: list[bytes] = []
+        self._peers: list[Peer] = []
+        self._peer: Peer | None = None
+        self._fed = 0
+        self._number = 0
+        self.by_api: Counter[str] = Counter()
+
+    async def run(self, count: int) -> None:
+        target = self._target
+        for number in range(count):
+            self._feed(self._next_frame())
+            target.look()
+            if number % TURN_FRAMES == TURN_FRAMES - 1:
+                await asyncio.sleep(0.005)
+                target.look()
+            if len(self._peers) >= 300:
+                await self._settle()
+        await self._settle()
+        await target.check_kept()
+
+    async def _settle(self) -> None:
+        await self._target.settle(self._peers)
+        self._target.closed += sum(1 for peer in self._peers if peer.sent)
+        self._peers.clear()
+        self._peer = None
+
+    def _next_frame(self) -> bytes:
+        draw = self._draw
+        self._number += 1
+        if self._pool and draw.random() > _GRAMMAR_SHARE:
+            return self._mutation.mutated(draw.choice(self._pool), draw.choice(self._pool))
+        if draw.random() < _UNKNOWN_SHARE:
+            return self._unknown()
+        while True:
+            # Each API and version in its turn, with the rest by chance.
+            key, version = self._served[self._number % len(self._served)]
+            frame = self._grammar.frame(key, version, self._number)
+            if frame is not None:
+                break
+            self._number += 1
+        self.by_api[API_BY_KEY[key].name] += 1
+        if len(self._pool) < _POOL:
+            self._pool.append(frame)
+        else:
+            self._pool[int(draw.random() * _POOL)] = frame
+        return frame
+
+    def _unknown(self) -> bytes:
+        """A key or a version that nobody serves."""
+        draw = self._draw
+        key = draw.choice((-1, 93, 1000, 32_767, -32_768, 4, 5, 6, 7, 17, 36, 38, 50, 71, 76))
+        version = draw.choice((0, 1, -1, 32_767, -32_768))
+        if draw.random() < 0.5:
+            key, version = draw.choice(self._served)[0], draw.choice((-1, 32_767, 99, -32_768))
+        body = draw.randbytes(draw.choice((0, 1, 10, 50)))
+        header = b"".join(
+            (key.to_bytes(2, "big", signed=True), version.to_bytes(2, "big", signed=True), bytes(4))
+        )
+        frame = header + b"\xff\xff" + body
+        return len(frame).to_bytes(4, "big") + frame
+
+    def _feed(self, frame: bytes) -> None:
+        peer = self._peer
+        if peer is None or peer.is_closed or self._fed >= PEER_FRAMES:
+            peer = self._peer = self._target.connect(self._listener)
+            self._peers.append(peer)
+            self._fed = 0
+        self._fed += 1
+        self._target.suspects.append((self._listener, frame))
+        peer.feed(frame, 1 if self._draw.random() < 0.9 else 3)

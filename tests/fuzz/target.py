@@ -1,0 +1,372 @@
+"""A production node in a simulated world, fed with frames without a network between: fast, and repeatable.
+
+`Peer` stands where the socket would: it hands bytes to the node's `Connection`, in pieces, and reads what
+comes back. Time is virtual, so a request that waits for a minute costs nothing, and one that is never
+answered is seen. What is judged:
+- nothing fails in a way that no handler foresaw, and nothing is logged as an error;
+- each answer can be read, in the order of the requests, and none says UNKNOWN_SERVER_ERROR;
+- each request has its answer or a closed connection, unless it asked to wait, or for no answer;
+- the records that were written before are the same afterwards, and the node serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from struct import unpack_from
+from typing import Any
+
+from ottla.records.record import Record, build_batch, read_records
+from ottla.server.connection import Connection
+from ottla.server.forwarding import mentions_error
+from ottla.server.listener import Listener
+from ottla.server.node import Node
+from ottla.testing.world import World
+from ottla.wire import frame as frames
+from ottla.wire.apis import API_BY_KEY
+from ottla.wire.errors import ErrorCode, MalformedMessage
+from ottla.wire.message import Message
+from ottla.wire.messages.create_topics import CreateTopicsRequest
+from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.produce import ProduceRequest
+from tests.fuzz.grammar import KEPT, TOPICS, Lexicon
+
+CREATE_TOPICS, PRODUCE, FETCH, METADATA, JOIN_GROUP, SYNC_GROUP = 19, 0, 1, 3, 11, 14
+SETTLE_SECONDS = 65.0
+"""Within this virtual time everything is answered that does not wait for something of its own."""
+SETTINGS = {
+    "num.partitions": "2",
+    "socket.request.max.bytes": "8388608",
+    "message.max.bytes": "1048588",
+    "auto.create.topics.enable": "true",
+    "group.min.session.timeout.ms": "100",
+    "log.segment.delete.delay.ms": "1000",
+}
+_KEPT_VALUES = [b"kept-%d" % number for number in range(20)]
+_CLIENTS, _CONTROLLERS = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What must not happen, and the frames that may have brought it about."""
+
+    what: str
+    frames: tuple[tuple[int, bytes], ...]
+
+
+class Peer(asyncio.Transport):
+    """The other end of a connection."""
+
+    def __init__(self, target: Target, listener: int) -> None:
+        super().__init__({"peername": ("10.0.0.1", 40_000)})
+        self._target = target
+        self.listener = listener
+        self.connection = Connection(target.node.listeners[listener])
+        self.is_closed = False
+        self.sent: deque[tuple[int, int, int, bytes]] = deque()  # correlation id, key, version, frame
+        self.answers = 0
+        self.is_out_of_step = False  # a size was wrong: nobody knows where frames begin any more
+        self._loop = asyncio.get_running_loop()
+        self._is_reading = True
+        self._backlog = b""
+        self._received = bytearray()
+        self.connection.connection_made(self)
+
+    def feed(self, frame: bytes, pieces: int = 1) -> None:
+        """Send a frame, in so many pieces."""
+        if unpack_from(">i", frame)[0] != len(frame) - 4:
+            self.is_out_of_step = True
+        if len(frame) >= 12:
+            key, version, correlation_id = unpack_from(">hhi", frame, 4)
+            self.sent.append((correlation_id, key, version, frame))
+        if pieces == 1 or len(frame) < 2:
+            self._give(frame)
+            return
+        step = max(len(frame) // pieces, 1)
+        for start in range(0, len(frame), step):
+            self._give(frame[start : start + step])
+
+    def _give(self, data: bytes) -> None:
+        self._backlog = self._backlog + data if self._backlog else data
+        connection = self.connection
+        while self._backlog and self._is_reading and not self.is_closed:
+            room = connection.get_buffer(-1)
+            count = min(len(room), len(self._backlog))
+            room[:count] = self._backlog[:count]
+            self._backlog = self._backlog[count:]
+            try:
+                connection.buffer_updated(count)
+            except Exception as error:  # noqa: BLE001 - it is what is looked for
+                self._target.report(f"a connection failed at what it received: {error!r}")
+                self.abort()
+
+    def _go_on(self) -> None:
+        self._give(b"")
+
+    # What the node's side does
+
+    def write(self, data: Any) -> None:
+        if self.is_closed:
+            return
+        received = self._received
+        received += data
+        while len(received) >= 4:
+            size = unpack_from(">i", received)[0]
+            if len(received) < 4 + size:
+                return
+            answer = bytes(received[4 : 4 + size])
+            del received[: 4 + size]
+            self.answers += 1
+            self._target.judge(self, answer)
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def abort(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self._backlog = b""
+            self.connection.is_closed = True
+            self._loop.call_soon(self.connection.connection_lost, None)
+
+    close = abort
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def pause_reading(self) -> None:
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self._loop.call_soon(self._go_on)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """The other end reads at once, so nothing is ever held back."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Target:
+    """A node with some topics, and what it did wrong so far."""
+
+    def __init__(self, world: World, lexicon: Lexicon) -> None:
+        self.world = world
+        self.lexicon = lexicon
+        self.faults: list[Fault] = []
+        self.suspects: list[tuple[int, bytes]] = []
+        """Frames since everything was last known to be well, each with the listener it went to."""
+        self.answered = self.closed = 0
+        self._judged = 0
+        self._errors_seen = 0
+
+    @property
+    def node(self) -> Node:
+        node = self.world.nodes[1].node
+        assert node is not None, self.world.nodes[1].failure
+        return node
+
+    @property
+    def listeners(self) -> list[Listener]:
+        return self.node.listeners
+
+    async def prepare(self) -> None:
+        """Topics to ask for, and records that must stay."""
+        settings = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+        topics = [
+            CreateTopicsRequest.CreatableTopic(name=name, num_partitions=2, replication_factor=1)
+            for name in (*TOPICS, KEPT)
+        ]
+        topics[-1].configs = [
+            CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
+            for name, value in settings.items()
+        ]
+        made = await self.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
+        assert all(one.error_code == 0 for one in made.topics), made
+        records = [Record(index, 1_767_225_600_000, None, value) for index, value in enumerate(_KEPT_VALUES)]
+        for topic in (KEPT, *TOPICS):
+            data = ProduceRequest.PartitionProduceData(index=0, records=memoryview(build_batch(records)))
+            wanted = ProduceRequest(
+                acks=-1,
+                timeout_ms=10_000,
+                topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+            )
+            answer = await self.ask(wanted, 9)
+            assert answer.responses[0].partition_responses[0].error_code == 0, answer
+        known = await self.ask(MetadataRequest(topics=None), 12)
+        for one in known.topics:
+            if one.name == KEPT:
+                self.lexicon.kept_id = one.topic_id
+        self.lexicon.learn(known)
+
+    def connect(self, listener: int) -> Peer:
+        return Peer(self, listener)
+
+    async def ask(self, message: Message, version: int) -> Any:
+        """As a well-behaved client does, on a connection of its own."""
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Any] = loop.create_future()
+        peer = _Client(self, answered)
+        peer.feed(frames.request_frame(message, version, 1, "client"))
+        async with asyncio.timeout(SETTLE_SECONDS):
+            answer = await answered
+        peer.abort()
+        assert message.API_KEY is not None
+        return frames.read_response(answer, message.API_KEY, version)[1]
+
+    def report(self, what: str, suspects: list[tuple[int, bytes]] | None = None) -> None:
+        self.faults.append(Fault(what, tuple(self.suspects if suspects is None else suspects)))
+
+    def judge(self, peer: Peer, answer: bytes) -> None:
+        """An answer has come."""
+        self.answered += 1
+        if peer.is_out_of_step:
+            return
+        correlation_id = unpack_from(">i", answer)[0]
+        while peer.sent:
+            asked, key, version, frame = peer.sent.popleft()
+            if asked == correlation_id:
+                break
+            if key != PRODUCE:  # which may want no answer
+                self.report(f"{_name(key, version)} was passed over", [(peer.listener, frame)])
+                return
+        else:
+            self.report(f"an answer to nothing, with the correlation id {correlation_id}")
+            return
+        self._judged += 1
+        may_be_unknown = b"\xff\xff" in answer
+        if not may_be_unknown and self._judged % 4:
+            return  # each of them would take half of the time
+        is_versions_fallback = key == 18 and version not in API_BY_KEY[18].versions
+        try:
+            _, response = frames.read_response(answer, key, 0 if is_versions_fallback else version)
+        except (MalformedMessage, KeyError) as error:
+            self.report(
+                f"the answer to {_name(key, version)} cannot be read: {error}", [(peer.listener, frame)]
+            )
+            return
+        if may_be_unknown and mentions_error(response, ErrorCode.UNKNOWN_SERVER_ERROR):
+            self.report(
+                f"{_name(key, version)} was answered with UNKNOWN_SERVER_ERROR: {str(response)[:600]}",
+                [(peer.listener, frame)],
+            )
+        if peer.listener == _CLIENTS:
+            self.lexicon.learn(response)
+
+    def look(self) -> None:
+        """Whether something failed that nobody foresaw."""
+        world = self.world
+        count = len(world.unhandled) + len(world.logged)
+        if count > self._errors_seen:
+            new = [*world.unhandled, *world.logged][-1]
+            self._errors_seen = count
+            self.report(f"a failure that nobody foresaw: {new}")
+
+    async def settle(self, peers: list[Peer]) -> None:
+        """Wait until everything is answered that should be, then end the connections."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SETTLE_SECONDS
+        while loop.time() < deadline and any(_owes(peer) for peer in peers):
+            await asyncio.sleep(1)
+        for peer in peers:
+            if _owes(peer):
+                key, version = peer.sent[0][1:3]
+                self.report(f"{_name(key, version)} was not answered", [(peer.listener, peer.sent[0][3])])
+            peer.abort()
+        await asyncio.sleep(0.1)
+        self.look()
+        self.suspects.clear()
+
+    async def check_kept(self) -> None:
+        """The node serves, and has what it had."""
+        wanted = FetchRequest.FetchPartition(
+            partition=0, partition_max_bytes=1 << 20, current_leader_epoch=-1
+        )
+        request = FetchRequest(
+            max_wait_ms=0, min_bytes=0, topics=[FetchRequest.FetchTopic(topic=KEPT, partitions=[wanted])]
+        )
+        try:
+            answer = (await self.ask(request, 12)).responses[0].partitions[0]
+        except (TimeoutError, ConnectionError) as error:
+            self.report(f"the node does not serve any more: {error!r}")
+            return
+        found = [one.value for one in read_records(bytes(answer.records or b""))]
+        if found != _KEPT_VALUES:
+            self.report(f"what was acknowledged before is changed or lost: {answer.error_code} {found}")
+
+
+class _Client(Peer):
+    """Waits for one answer."""
+
+    def __init__(self, target: Target, answered: asyncio.Future[bytes]) -> None:
+        self._answered = answered
+        super().__init__(target, _CLIENTS)
+
+    def write(self, data: Any) -> None:
+        self._received += data
+        if not self._answered.done() and len(self._received) >= 4:
+            size = unpack_from(">i", self._received)[0]
+            if len(self._received) >= 4 + size:
+                self._answered.set_result(bytes(self._received[4 : 4 + size]))
+
+    def abort(self) -> None:
+        if not self._answered.done():
+            self._answered.set_exception(ConnectionError("the node closed the connection"))
+        super().abort()
+
+    close = abort
+
+
+def _name(key: int, version: int) -> str:
+    return f"{API_BY_KEY[key].name if key in API_BY_KEY else f'API {key}'} v{version}"
+
+
+def _owes(peer: Peer) -> bool:
+    """Whether a peer waits for an answer that must come, whatever others do."""
+    if peer.is_closed or not peer.sent or peer.is_out_of_step:
+        return False
+    _, key, _, frame = peer.sent[0]
+    if key in (JOIN_GROUP, SYNC_GROUP):
+        return False  # they wait for other members
+    try:
+        request = frames.read_request(memoryview(frame)[4:])[4]
+    except (MalformedMessage, KeyError, ValueError):
+        return True  # and should be closed
+    if key == PRODUCE:
+        return bool(request.acks != 0) and request.timeout_ms < SETTLE_SECONDS * 1000
+    if key == FETCH:
+        return bool(request.max_wait_ms < SETTLE_SECONDS * 1000)
+    return bool(getattr(request, "timeout_ms", 0) < SETTLE_SECONDS * 1000)
+
+
+@contextmanager
+def node(seed: int, lexicon: Lexicon) -> Iterator[Target]:
+    """A node with its world, ready to be fed from within (`Target.world.run`)."""
+    with World(seed) as world:
+        world.add_nodes(1, settings=SETTINGS, model="journaled")
+        target = Target(world, lexicon)
+        world.run(world.start())
+        _run_inside(target, target.prepare())
+        yield target
+    gc.collect()
+
+
+def _run_inside(target: Target, work: Any) -> Any:
+    """Run a coroutine in the process of the node."""
+    process = target.world.nodes[1].process
+    assert process is not None
+
+    async def story() -> Any:
+        return await process.spawn(work)
+
+    return target.world.run(story())
+
+
+run_inside = _run_inside

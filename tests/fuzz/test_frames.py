@@ -1,0 +1,146 @@
+"""Random and damaged requests of every API and version: a few here, a million with `make fuzz`."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from ottla.server.dispatch import Dispatcher
+from ottla.server.handlers import HANDLERS
+from ottla.wire.apis import API_BY_KEY
+from ottla.wire.errors import ErrorCode
+from ottla.wire.frame import read_request, request_frame
+from ottla.wire.message import Message
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
+from ottla.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest
+from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tests.fuzz import session
+from tests.fuzz.grammar import Grammar, Lexicon
+from tests.fuzz.replay import load, replay, save, smallest
+from tests.fuzz.target import Fault, node, run_inside
+
+FRAMES = int(os.environ.get("OTTLA_FUZZ_FRAMES", "30000"))
+SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
+CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.hex"))
+
+
+def test_a_node_takes_any_frame() -> None:
+    tally = session.run(FRAMES, SEED)
+    assert not tally.faults, (
+        f"seed {SEED}: {tally.faults[0][1].what}; python -m tests.fuzz --seed {SEED} finds it"
+    )
+    assert tally.frames == FRAMES
+    assert tally.answered > FRAMES / 5
+    assert tally.closed > FRAMES / 10
+    if FRAMES >= 30_000:
+        assert set(tally.by_api) == {API_BY_KEY[api.key].name for api in HANDLERS}
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_a_frame_that_was_found_once_does_no_harm(path: Path) -> None:
+    faults = replay(load(path))
+    assert not faults, faults[0].what
+
+
+def test_every_version_that_is_served_can_be_drawn_and_read() -> None:
+    grammar = Grammar(random.Random(3), Lexicon())
+    for key, version in {*session.served("broker"), *session.served("controller")}:
+        made = [frame for _ in range(20) if (frame := grammar.frame(key, version, 5)) is not None]
+        assert made, (key, version)
+        for frame in made:
+            assert read_request(frame[4:])[:3] == (key, version, 5)
+
+
+def _long_texts() -> list[tuple[int, Message, int]]:
+    text = "x" * 32_767
+    resource = DescribeConfigsRequest.DescribeConfigsResource(resource_type=2, resource_name=text)
+    component = DescribeClientQuotasRequest.ComponentData(entity_type=text, match_type=1)
+    return [
+        (0, DescribeConfigsRequest(resources=[resource]), 4),
+        (0, DescribeConfigsRequest(resources=[resource]), 1),
+        (0, DescribeClientQuotasRequest(components=[component]), 0),
+        (1, AddRaftVoterRequest(cluster_id=text), 0),
+    ]
+
+
+@pytest.mark.parametrize("case", range(len(_long_texts())))
+def test_an_error_that_quotes_a_long_text_is_cut_and_sent(case: int) -> None:
+    listener, message, version = _long_texts()[case]
+    faults = replay([(listener, request_frame(message, version, 1, "fuzz"))])
+    assert not faults, faults[0].what
+
+
+# The fuzzer itself.
+
+
+@pytest.fixture
+def list_groups_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Dispatcher._make_route
+
+    def make_another(self: Dispatcher, connection: object, key: int, version: int, number: int) -> object:
+        route = make(self, connection, key, version, number)  # type: ignore[arg-type]
+        if key == ListGroupsRequest.API_KEY and route is not None:
+
+            def fail(*_: object) -> None:
+                raise RuntimeError("planted")
+
+            route.handle = fail
+        return route
+
+    monkeypatch.setattr(Dispatcher, "_make_route", make_another)
+
+
+def _frames_with_one_bad() -> list[tuple[int, bytes]]:
+    good = request_frame(DescribeConfigsRequest(), 4, 1, "fuzz")
+    bad = request_frame(ListGroupsRequest(), 4, 2, "fuzz")
+    return [(0, good), (0, bad), (0, good)]
+
+
+@pytest.mark.usefixtures("list_groups_fails")
+def test_a_handler_that_fails_is_found_and_the_frame_that_did_it_is_saved(tmp_path: Path) -> None:
+    frames = _frames_with_one_bad()
+    faults = replay(frames)
+    assert "RuntimeError('planted')" in faults[0].what
+    found = smallest(Fault("planted", tuple(frames)))
+    assert found == [frames[1]]
+    save(tmp_path / "one.hex", found, ["planted\nin a test"])
+    assert load(tmp_path / "one.hex") == found
+    assert replay(load(tmp_path / "one.hex"))
+
+
+def _answer_with(monkeypatch: pytest.MonkeyPatch, outcome: object) -> list[str]:
+    make = Dispatcher._make_route
+
+    def make_another(self: Dispatcher, connection: object, key: int, version: int, number: int) -> object:
+        route = make(self, connection, key, version, number)  # type: ignore[arg-type]
+        if key == ListGroupsRequest.API_KEY and route is not None:
+            route.handle = lambda *_: outcome
+        return route
+
+    monkeypatch.setattr(Dispatcher, "_make_route", make_another)
+    return [fault.what for fault in replay(_frames_with_one_bad())]
+
+
+def test_an_unknown_error_in_an_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    response = ListGroupsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    (what,) = _answer_with(monkeypatch, response)
+    assert what.startswith("ListGroups v4 was answered with UNKNOWN_SERVER_ERROR")
+
+
+def test_a_request_that_is_passed_over_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _answer_with(monkeypatch, None)
+    assert found[0] == "ListGroups v4 was passed over"
+
+
+def test_records_that_are_gone_are_found() -> None:
+    with node(1, Lexicon()) as target:
+        partition = target.node.broker.partitions.get("kept", 0)
+        assert partition is not None
+        assert partition.log is not None
+        partition.log.truncate_to(3)
+        run_inside(target, target.check_kept())
+        assert "changed or lost" in target.faults[0].what

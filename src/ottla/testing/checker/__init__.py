@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ottla.testing.checker import groups, reads, replicas, transactions, writes
+from ottla.testing.checker import groups, reads, replicas, tables, transactions, writes
 from ottla.testing.checker.history import (
     Anomaly,
     Assigned,
@@ -17,12 +17,14 @@ from ottla.testing.checker.history import (
     FinalLog,
     Generation,
     History,
+    KeyedSend,
     Leads,
     MetadataLog,
     Outcome,
     Read,
     ReplicaLog,
     Send,
+    TableLog,
     Transaction,
     Watermark,
 )
@@ -36,12 +38,14 @@ __all__ = [
     "FinalLog",
     "Generation",
     "History",
+    "KeyedSend",
     "Leads",
     "MetadataLog",
     "Outcome",
     "Read",
     "ReplicaLog",
     "Send",
+    "TableLog",
     "Transaction",
     "Watermark",
     "check",
@@ -69,6 +73,9 @@ CHECKS: tuple[Check, ...] = (
     replicas.watermarks_back,
     replicas.replicas_differ,
     replicas.metadata_differs,
+    tables.table_values,
+    tables.table_places,
+    tables.last_values,
 )
 
 

@@ -159,6 +159,28 @@ class Committed:
     ended: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedSend:
+    """A value given to a key of a table; None deletes the key."""
+
+    process: str
+    partition: Partition
+    key: str
+    value: str | None
+    outcome: Outcome
+    offset: int | None = None
+    transaction: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLog:
+    """A partition of a compacted topic in the end: (offset, key, value), with both isolation levels."""
+
+    partition: Partition
+    records: tuple[tuple[int, str, str | None], ...]
+    committed: tuple[tuple[int, str, str | None], ...]
+
+
 @dataclass(slots=True)
 class History:
     """Everything that was recorded in a run."""
@@ -175,6 +197,8 @@ class History:
     generations: list[Generation] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     committed: list[Committed] = field(default_factory=list)
+    keyed: list[KeyedSend] = field(default_factory=list)
+    tables: list[TableLog] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

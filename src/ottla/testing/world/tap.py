@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ottla.wire import apis, codec
+from ottla.wire.messages.protocol_data import RequestHeader
 
 if TYPE_CHECKING:
     from ottla.testing.world.network import SimulatedTransport, Wires
@@ -28,6 +31,13 @@ class Arrival:
     api_key: int
     version: int
     frame: bytes
+
+    def decode(self) -> Any:
+        """The request itself."""
+        header_version = apis.request_header_version(self.api_key, self.version)
+        _, end = codec.decoder(RequestHeader, header_version)(self.frame, _LENGTH_BYTES)
+        request = apis.API_BY_KEY[self.api_key].request_class()
+        return codec.decode(request, self.frame, self.version, end)
 
 
 Listener = Callable[[Arrival], None]

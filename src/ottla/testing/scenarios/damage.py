@@ -1,0 +1,197 @@
+"""Disks that lie or are full: bits that flip in files at rest, and no room for one kind of file.
+
+After a flip a node must be right, or refuse: what it serves is never other than what was written. One whose
+records are damaged is given a new disk in the end, as its owner would, and has everything from the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ottla.records.batch import iterate_headers
+from ottla.testing.scenarios.hosts import others_have_all
+from ottla.testing.world.disk import SimulatedDisk
+from ottla.testing.world.nemesis import Nemesis
+from ottla.testing.world.process import ProcessDied
+from ottla.testing.world.storage import Directory, Inode, Storage
+
+if TYPE_CHECKING:
+    from ottla.testing.workload.story import Story
+    from ottla.testing.world import SimulatedNode
+
+_METADATA = "__cluster_metadata-0"
+_START_S = 20.0
+_UNDER_CRC = 17
+"""Where in a batch what its checksum covers begins: the checksum itself first. The epoch and the base offset
+before it are under none, in Kafka's format."""
+
+
+def _is_data(path: str) -> bool:
+    return _METADATA not in path
+
+
+KINDS: dict[str, Callable[[str], bool]] = {
+    "log": lambda path: _is_data(path) and path.endswith(".log"),
+    "index": lambda path: _is_data(path) and path.endswith((".index", ".timeindex", ".txnindex")),
+    "producers": lambda path: _is_data(path) and path.endswith(".snapshot"),
+    "epochs": lambda path: _is_data(path) and path.endswith("leader-epoch-checkpoint"),
+    "metadata log": lambda path: not _is_data(path) and path.endswith(".log"),
+    "metadata snapshot": lambda path: path.endswith(".checkpoint"),
+}
+
+
+def files(storage: Storage) -> Iterator[tuple[str, Inode]]:
+    """All files of a disk, with their paths."""
+
+    def walk(path: str, directory: Directory) -> Iterator[tuple[str, Inode]]:
+        for name, found in sorted(directory.entries.items()):
+            if isinstance(found, Directory):
+                yield from walk(f"{path}/{name}", found)
+            else:
+                yield f"{path}/{name}", found
+
+    yield from walk("", storage.root)
+
+
+def _bit(chance: random.Random, path: str, inode: Inode) -> int | None:
+    """Which bit of the file flips; None where it has none that counts."""
+    content = bytes(inode.content)
+    if not path.endswith(".log"):
+        return int(chance.random() * len(content) * 8) if content else None
+    batches = [(at, header.length_bytes) for at, header in iterate_headers(content)]
+    if not batches:
+        return None
+    at, length = chance.choice(batches)
+    return (at + _UNDER_CRC) * 8 + int(chance.random() * (length - _UNDER_CRC) * 8)
+
+
+async def flip_a_bit(story: Story, nemesis: Nemesis) -> None:
+    """In a file of a broker that is down; then it starts."""
+    world, chance = story.world, nemesis.chance
+    brokers = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
+    node = nemesis.strike(chance.choice(brokers)) if brokers else None
+    if node is None:
+        return
+    try:
+        if chance.random() < 0.5:
+            await node.stop()
+        else:
+            node.crash()
+        kind = chance.choice(list(KINDS))
+        found = [(path, inode) for path, inode in files(node.storage) if KINDS[kind](path)]
+        chance.shuffle(found)
+        for path, inode in found:
+            bit = _bit(chance, path, inode)
+            if bit is not None:
+                SimulatedDisk(chance, storage=node.storage).flip_bit(path, bit)
+                world.note(node.host, f"bit {bit} of {path} flips")
+                nemesis.did(f"bit flipped in {kind}")
+                break
+        else:
+            path = ""
+        await _start(nemesis, node)
+        if path and node.disk is not None:
+            node.disk.slow_call = _reads(nemesis, path, kind)
+        await nemesis.last()
+        await _mend(story, nemesis, node)
+    finally:
+        if node.disk is not None:
+            node.disk.slow_call = None
+        nemesis.spare(node)
+
+
+def _reads(nemesis: Nemesis, path: str, kind: str) -> Callable[[str, str], None]:
+    def look(operation: str, used: str) -> None:
+        if used == path and operation in ("pread", "read", "map", "open"):
+            nemesis.deeds[f"damaged {kind} used"] = 1
+
+    return look
+
+
+async def _start(nemesis: Nemesis, node: SimulatedNode) -> None:
+    """Start it; whose disk is too bad for that gets a new one."""
+    if node.is_running:
+        return
+    try:
+        await asyncio.wait_for(node.start(), _START_S)
+    except (ProcessDied, TimeoutError):
+        nemesis.did("refused to start")
+        node.crash()
+        node.wipe()
+        await nemesis.revive(node)
+
+
+async def _mend(story: Story, nemesis: Nemesis, node: SimulatedNode) -> None:
+    """A new disk, once nothing is on the old one alone."""
+    while not others_have_all(story.world, node):
+        await asyncio.sleep(0.5)
+    node.crash()
+    node.wipe()
+    await nemesis.revive(node)
+
+
+async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
+    """There is no room for records, for indexes, or for metadata; then there is."""
+    world, chance = story.world, nemesis.chance
+    node = nemesis.strike()
+    if node is None:
+        return
+    kind, operation, part = chance.choice(
+        (
+            ("records", "pwrite", ".log"),
+            ("indexes", "map", "index"),
+            ("metadata", "pwrite", _METADATA),
+            ("checkpoints", "pwrite", "checkpoint"),
+            ("everything", "*", ""),
+        )
+    )
+    disk = node.disk
+    try:
+        if disk is not None and kind == "everything":
+            node.storage.quota_bytes = node.storage.used_bytes() + int(chance.random() * 10_000)
+        elif disk is not None:
+            disk.fail(operation, part, error=errno.ENOSPC, probability=chance.choice((0.1, 1.0)))
+        world.note(node.host, f"has no room for {kind}")
+        await nemesis.last()
+        nemesis.did(f"no room for {kind}")
+        node.storage.quota_bytes = None
+        if node.disk is not None:
+            node.disk.faults.clear()
+        world.note(node.host, "has room again")
+        await nemesis.revive(node)
+        # A log directory that was taken offline comes back with a start, as in Kafka.
+        node.crash()
+        await nemesis.revive(node)
+    finally:
+        node.storage.quota_bytes = None
+        if node.disk is not None:
+            node.disk.faults.clear()
+        nemesis.spare(node)
+
+
+async def fail_syncs(story: Story, nemesis: Nemesis) -> None:
+    """Syncs fail, and drop what they should have saved. Then the host is booted, as after such a failure."""
+    node = nemesis.strike()
+    if node is None:
+        return
+    try:
+        disk = node.disk
+        if disk is not None:
+            part = nemesis.chance.choice((".log", _METADATA, "checkpoint", ""))
+            fault = disk.fail("fsync", part, probability=nemesis.chance.choice((0.1, 1.0)))
+            story.world.note(
+                node.host, f"its syncs of {part or 'all'} fail, {fault.probability:g} of the time"
+            )
+            await nemesis.last()
+            if node.disk is not disk or not node.is_serving:
+                nemesis.did("ended after a failed sync")
+            nemesis.did("syncs failed")
+            disk.faults.clear()
+        node.lose_power()
+        await nemesis.revive(node)
+    finally:
+        nemesis.spare(node)

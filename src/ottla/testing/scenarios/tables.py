@@ -1,0 +1,194 @@
+"""A compacted topic: writers of keys, some in transactions, some deleting; read and judged in the end.
+
+And a topic whose records go soon, with the same open and aborted transactions in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.admin.topics import NewTopic
+from ottla.client.values import TopicPartition
+from ottla.testing.checker import KeyedSend, Outcome, TableLog
+from ottla.testing.checker.history import Partition
+from ottla.testing.workload.readers import POLL_S, isolation, read_freely
+from ottla.testing.workload.scenario import Part
+from ottla.testing.workload.writers import (
+    DELIVERY_TIMEOUT_MS,
+    REFUSED,
+    REQUEST_TIMEOUT_MS,
+    end_transaction,
+    transactional,
+    write,
+    write_in_transactions,
+)
+
+if TYPE_CHECKING:
+    from ottla.testing.workload.story import Life, Story
+    from ottla.testing.world import SimulatedClient
+
+TABLE, BRIEF = "table", "brief"
+KEYS = 12
+PARTITIONS = 2
+
+CLEANING = {
+    "log.cleaner.backoff.ms": "500",
+    "log.initial.task.delay.ms": "1000",
+    "log.retention.check.interval.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
+    "log.flush.offset.checkpoint.interval.ms": "1000",
+    "log.flush.start.offset.checkpoint.interval.ms": "1000",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+}
+
+
+class Table(Part):
+    """`table`, compacted all the time."""
+
+    def topics(self, story: Story) -> list[NewTopic]:
+        settings = {
+            "cleanup.policy": "compact",
+            "min.insync.replicas": "2",
+            "segment.ms": "1500",
+            "min.cleanable.dirty.ratio": "0.01",
+            "delete.retention.ms": "1000",
+            "flush.ms": "500",
+        }
+        return [NewTopic(TABLE, PARTITIONS, _replicas(story), configs=settings)]
+
+    def roles(self, story: Story) -> Mapping[str, Life]:
+        return {
+            "table-writer": partial(_write_keys, story),
+            "table-ledger": partial(_write_keys_in_transactions, story, name="table-ledger"),
+        }
+
+    async def judge(self, story: Story, client: SimulatedClient) -> None:
+        views: list[dict[Partition, list[tuple[int, str, str | None]]]] = []
+        named = [TopicPartition(TABLE, index) for index in range(PARTITIONS)]
+        for committed in (False, True):
+            view: dict[Partition, list[tuple[int, str, str | None]]] = {
+                (one.topic, one.partition): [] for one in named
+            }
+            async with client.consumer(**isolation(committed=committed)) as consumer:
+                await consumer.assign(named)
+                ends = await consumer.end_offsets(named)
+                while any([await consumer.position(one) < ends[one] for one in named]):
+                    for record in await consumer.poll(POLL_S):
+                        value = None if record.value is None else record.value.decode()
+                        place = (record.offset, record.key.decode(), value)
+                        view[record.topic, record.partition].append(place)
+            views.append(view)
+        if any(len(view) < ends[TopicPartition(*partition)] for partition, view in views[0].items()):
+            story.deeds["log compacted"] += 1
+        story.recorder.history.tables += [
+            TableLog(partition=partition, records=tuple(views[0][partition]), committed=tuple(committed))
+            for partition, committed in views[1].items()
+        ]
+
+
+class Brief(Part):
+    """`brief`, of which old segments are deleted all the time."""
+
+    def story_topics(self, story: Story) -> list[NewTopic]:
+        settings = {
+            "min.insync.replicas": "2",
+            "segment.ms": "1500",
+            "retention.ms": "6000",
+            "retention.bytes": "20000",
+        }
+        return [NewTopic(BRIEF, 1, _replicas(story), configs=settings)]
+
+    def roles(self, story: Story) -> Mapping[str, Life]:
+        partitions = [(BRIEF, 0)]
+        recorder = story.recorder
+        reading = partial(read_freely, story, recorder, partitions=partitions)
+        transacting = partial(write_in_transactions, story, recorder, partitions=partitions)
+        return {
+            "brief-writer": partial(write, story, recorder, partitions=partitions, rate=10.0),
+            "brief-ledger": partial(transacting, name="brief-ledger"),
+            "brief-reader": partial(reading, committed=True),
+        }
+
+    async def judge(self, story: Story, client: SimulatedClient) -> None:
+        if any(log.partition == (BRIEF, 0) and log.start > 0 for log in story.recorder.history.final):
+            story.deeds["segments deleted"] += 1
+
+
+def _replicas(story: Story) -> int:
+    return min(sum(node.is_broker for node in story.world.nodes.values()), 3)
+
+
+# Writing keys
+
+
+async def _put(
+    story: Story, client: SimulatedClient, producer: Any, transaction: str | None = None
+) -> asyncio.Task[None]:
+    """One key gets a new value, or is deleted."""
+    keyed = story.recorder.history.keyed
+    chance = client.random
+    index = chance.below(PARTITIONS)
+    key = f"k{chance.below(KEYS)}"
+    value = None if chance.below(5) == 0 else f"w{len(keyed)}"
+    number = len(keyed)
+    keyed.append(
+        KeyedSend(
+            process=client.host,
+            partition=(TABLE, index),
+            key=key,
+            value=value,
+            outcome=Outcome.UNKNOWN,
+            transaction=transaction,
+        )
+    )
+    raw = None if value is None else value.encode()
+    try:
+        delivery = await producer.send(TABLE, raw, key=key.encode(), partition=index)
+    except REFUSED:
+        keyed[number] = replace(keyed[number], outcome=Outcome.FAILED)
+        raise
+    return asyncio.ensure_future(_settle(story, client.host, number, delivery))
+
+
+async def _settle(story: Story, process: str, number: int, delivery: Any) -> None:
+    keyed = story.recorder.history.keyed
+    try:
+        report = await delivery
+    except REFUSED as error:
+        story.recorder.complain(process, error)
+    else:
+        keyed[number] = replace(keyed[number], outcome=Outcome.OK, offset=report.offset)
+
+
+async def _write_keys(story: Story, client: SimulatedClient) -> None:
+    settings = {
+        "linger_ms": 5,
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
+    }
+    waits = []
+    async with client.producer(**settings) as producer:
+        while not story.is_ending:
+            waits.append(await _put(story, client, producer))
+            await asyncio.sleep(0.2 * client.random.fraction())
+        await producer.flush()
+        await asyncio.gather(*waits)
+
+
+async def _write_keys_in_transactions(story: Story, client: SimulatedClient, name: str) -> None:
+    """Transactions that stay open for seconds now and then, over segments that roll and are compacted."""
+    recorder = story.recorder
+    async with client.producer(**transactional(name)) as producer:
+        while not story.is_ending:
+            number, transaction = recorder.begin(client.host)
+            await producer.begin_transaction()
+            waits = []
+            for _ in range(1 + client.random.below(4)):
+                waits.append(await _put(story, client, producer, transaction))
+                await asyncio.sleep((3.0 if client.random.below(10) == 0 else 0.1) * client.random.fraction())
+            await end_transaction(recorder, producer, number, commit=client.random.below(3) > 0)
+            await asyncio.gather(*waits)

@@ -15,9 +15,10 @@ DEMO_STAMP := .venv/.set-up-demo
 
 SEED ?= 1
 RUNS ?= 1
+MINUTES ?= 10
 FRAMES ?= 100000
 
-.PHONY: help setup run test unit sim fuzz compare-tools check format bench bench-library bench-spark demo clean
+.PHONY: help setup run test unit sim fuzz chaos compare-tools check format bench bench-library bench-spark demo clean
 
 help:
 	@echo "make setup    a virtual environment in .venv with Ottla and everything its tests use"
@@ -26,6 +27,7 @@ help:
 	@echo "make unit     the tests that need Python alone"
 	@echo "make sim      simulated clusters under faults: SEED=7 replays one, RUNS=20 takes the seeds from SEED on"
 	@echo "make fuzz     a node under random and damaged requests: FRAMES=1000000 for so many, SEED=7 for others"
+	@echo "make chaos    a cluster of real processes under faults: MINUTES=10 is how long, SEED=7 draws the same faults"
 	@echo "make compare-tools    Kafka's commands and ours side by side; ends with how many command lines were compared"
 	@echo "make check    style, types, layers and generated files"
 	@echo "make format   put the style right"
@@ -73,6 +75,10 @@ compare-tools: setup
 sim: setup
 	$(BIN)/python -m tests.sim $(SEED) $(RUNS) $(ARGS)
 
+# Without a SEED each run has another one.
+chaos: setup
+	$(BIN)/python -m tests.chaos $(MINUTES) $(if $(filter file,$(origin SEED)),,--seed $(SEED)) $(ARGS)
+
 fuzz: setup
 	$(BIN)/python -m tests.fuzz --frames $(FRAMES) --seed $(SEED) $(ARGS)
 
@@ -80,7 +86,7 @@ check: setup
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
-	$(BIN)/mypy tests/interop tests/sim tests/fuzz bench docs/examples
+	$(BIN)/mypy tests/interop tests/sim tests/fuzz tests/chaos bench docs/examples
 	$(BIN)/lint-imports
 	$(BIN)/python -m ottla.wire.generate --check
 	$(BIN)/python -m ottla.config.generate --check

@@ -3,7 +3,8 @@
 All nodes learn the same address of a node, so who connects is found out by the process that holds the other
 end of the connection. What is sent over a cut link is neither refused nor lost for good: as on a network that
 drops packets it does not arrive, the connection stays open, and what the sender's system still has to send
-comes late, when the link is healed. The end of a connection is such news too.
+comes late, when the link is healed. The end of a connection is such news too. Links can be slow, too, and
+connections over them can be reset, at once or in the middle of what is sent next.
 """
 
 from __future__ import annotations
@@ -20,6 +21,16 @@ from typing import Self
 _CHUNK_BYTES = 65536
 
 
+class _Way:
+    """One direction between two nodes."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+        self.delay_s = 0.0
+        self.tears = False  # what is sent next arrives in part, and the connection ends
+
+
 class Links:
     """Proxies before the ports of nodes, on an event loop of their own."""
 
@@ -27,7 +38,7 @@ class Links:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._process_ids: dict[int, int] = {}
-        self._open: dict[tuple[int, int], asyncio.Event] = defaultdict(_set_event)
+        self._ways: dict[tuple[int, int], _Way] = defaultdict(_Way)
         self._servers: list[asyncio.Server] = []
         self._connections: dict[asyncio.Task[None], tuple[int, int] | None] = {}  # with their ends
         self._thread.start()
@@ -51,7 +62,8 @@ class Links:
             assert task is not None
             self._connections[task] = None
             try:
-                await self._connect(node_id, port, own_port, reader, writer)
+                with contextlib.suppress(asyncio.CancelledError):  # it is reset
+                    await self._connect(node_id, port, own_port, reader, writer)
             finally:
                 writer.transport.abort()
                 del self._connections[task]
@@ -75,7 +87,7 @@ class Links:
 
         async def close() -> None:
             for pair in pairs:
-                self._open[pair].clear()
+                self._ways[pair].open.clear()
 
         self._run(close)
 
@@ -89,14 +101,49 @@ class Links:
         """Every link is whole. `resets`: connections over cut links have ended, as when a cut lasts long."""
 
         async def open_all() -> None:
-            cut = {pair for pair, link in self._open.items() if not link.is_set()}
+            cut = {pair for pair, way in self._ways.items() if not way.open.is_set()}
             for task, pair in self._connections.items():
                 if resets and pair is not None and (pair in cut or pair[::-1] in cut):
                     task.cancel()
-            for link in self._open.values():
-                link.set()
+            for way in self._ways.values():
+                way.open.set()
+                way.delay_s, way.tears = 0.0, False
 
         self._run(open_all)
+
+    def slow(self, some: Iterable[int], others: Iterable[int], seconds: float) -> None:
+        """What the two sides send each other takes so long, piece by piece."""
+
+        async def delay() -> None:
+            for way in self._between(some, others):
+                way.delay_s = seconds
+
+        self._run(delay)
+
+    def tear(self, some: Iterable[int], others: Iterable[int]) -> None:
+        """What the two sides send each other next arrives in part, and its connection ends then."""
+
+        async def arm() -> None:
+            for way in self._between(some, others):
+                way.tears = True
+
+        self._run(arm)
+
+    def reset(self, some: Iterable[int], others: Iterable[int]) -> None:
+        """Connections between the two sides end; new ones come about."""
+        ends = [{one, other} for one in some for other in others]
+
+        async def end() -> None:
+            for task, pair in self._connections.items():
+                if pair is not None and set(pair) in ends:
+                    task.cancel()
+
+        self._run(end)
+
+    def _between(self, some: Iterable[int], others: Iterable[int]) -> list[_Way]:
+        others = list(others)
+        pairs = [(one, other) for one in some for other in others if one != other]
+        return [self._ways[pair] for one, other in pairs for pair in ((one, other), (other, one))]
 
     # Passing on
 
@@ -114,9 +161,9 @@ class Links:
         task = asyncio.current_task()
         assert task is not None
         self._connections[task] = source, target
-        out, back = self._open[source, target], self._open[target, source]
-        await out.wait()
-        await back.wait()  # a connection comes about when both hear each other
+        out, back = self._ways[source, target], self._ways[target, source]
+        await out.open.wait()
+        await back.open.wait()  # a connection comes about when both hear each other
         try:
             upstream = await asyncio.open_connection("127.0.0.1", port)
         except OSError:
@@ -159,19 +206,19 @@ class Links:
         asyncio.run_coroutine_threadsafe(work(), self._loop).result(60)  # type: ignore[arg-type]
 
 
-def _set_event() -> asyncio.Event:
-    event = asyncio.Event()
-    event.set()
-    return event
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: asyncio.Event) -> None:
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: _Way) -> None:
     with contextlib.suppress(ConnectionError):
         while data := await reader.read(_CHUNK_BYTES):
-            await link.wait()
+            await asyncio.sleep(way.delay_s)
+            await way.open.wait()
+            if way.tears:
+                way.tears = False
+                writer.write(data[: len(data) // 2])
+                await writer.drain()
+                return
             writer.write(data)
             await writer.drain()
-    await link.wait()
+    await way.open.wait()
 
 
 def _inode_of(port: int, remote_port: int) -> str | None:

@@ -2,7 +2,7 @@
 
 Each is a process with a server.properties of its own. Nodes speak to each other on listeners of their own
 (INTERNAL and CONTROLLER), clients on CLIENTS: with `links` every connection between two nodes goes through a
-proxy that can be cut, while clients reach each node as before.
+proxy that can be cut, while clients reach each node as before, unless a subclass has proxies for them too.
 """
 
 from __future__ import annotations
@@ -80,6 +80,9 @@ class Node(OttlaBroker):
 class Five:
     """All five nodes, and what they say. Everything is killed at the end."""
 
+    node_ids: tuple[int, ...] = BROKERS
+    node_class: type[Node] = Node
+
     def __init__(
         self,
         directory: Path,
@@ -91,8 +94,8 @@ class Five:
         """`is_dynamic`: controllers find each other by controller.quorum.bootstrap.servers."""
         self.links = links
         self.nodes = {
-            node_id: Node(directory / f"node-{node_id}", node_id, {**SETTINGS, **(settings or {})})
-            for node_id in BROKERS
+            node_id: self.node_class(directory / f"node-{node_id}", node_id, {**SETTINGS, **(settings or {})})
+            for node_id in self.node_ids
         }
         controllers = {
             node_id: self._address(node_id, self.nodes[node_id].controller_port) for node_id in CONTROLLERS
@@ -118,14 +121,18 @@ class Five:
 
     def _advertise(self, node: Node, controller: str | None) -> None:
         internal = self._address(node.node_id, node.internal_port)
-        advertised = f"CLIENTS://127.0.0.1:{node.port},INTERNAL://{internal}"
+        advertised = f"CLIENTS://{self.client_address(node)},INTERNAL://{internal}"
         if controller is not None:
             advertised += f",CONTROLLER://{controller}"
         node.settings["advertised.listeners"] = advertised
 
+    def client_address(self, node: Node) -> str:
+        """Where clients find a node."""
+        return node.bootstrap
+
     @property
     def bootstrap(self) -> str:
-        return ",".join(node.bootstrap for node in self.nodes.values())
+        return ",".join(self.client_address(node) for node in self.nodes.values())
 
     @property
     def running(self) -> list[int]:

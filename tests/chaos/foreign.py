@@ -1,0 +1,389 @@
+"""Clients that we did not write, as their users write them, with what they did and saw written down.
+
+confluent-kafka (librdkafka): an idempotent producer, transactions, members of groups of both protocols.
+aiokafka: an idempotent producer and a member of a group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import aiokafka
+from aiokafka.errors import KafkaError as AioKafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from ottla.testing.checker import FinalLog, Outcome, Read
+from ottla.testing.checker.history import Partition, Place
+from tests.chaos.lives import Chance, Ending, SharedRecorder
+from tests.interop import peers
+from tests.interop.cluster.load import REQUEST_MS, settings_of
+from tests.interop.cluster.nodes import SECONDS_MAX
+
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # brokers go away all the time
+
+STEP_S = 15.0
+STEPS_MAX = 40
+
+
+class Worker(threading.Thread):
+    """Works until the run ends; what it cannot live with is kept in `error`."""
+
+    def __init__(self, name: str, ending: Ending, recorder: SharedRecorder, bootstrap: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.ending, self.recorder, self.bootstrap = ending, recorder, bootstrap
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.work()
+        except BaseException as error:  # noqa: BLE001 - judged by whoever waits for it
+            self.error = error
+            self.recorder.complain(self.name, error)
+
+    def work(self) -> None:
+        raise AssertionError("a worker says what it does")
+
+    def pause(self, seconds: float) -> None:
+        threading.Event().wait(seconds)
+
+
+class ConfluentWriter(Worker):
+    """An idempotent producer: nothing that it is given may be lost or doubled, however long it takes."""
+
+    def __init__(self, name: str, *common: Any, partitions: list[Partition], rate: float, seed: str) -> None:
+        super().__init__(name, *common)
+        self._partitions, self._rate = partitions, rate
+        self._chance = Chance(f"{seed}/{name}")
+
+    def work(self) -> None:
+        settings = {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": 600_000}
+        producer = Producer(settings_of(self.bootstrap) | settings | {"request.timeout.ms": REQUEST_MS})
+        while not self.ending.is_ending:
+            partition = self._partitions[self._chance.below(len(self._partitions))]
+            for _ in range(1 + self._chance.below(3)):
+                produce(producer, self.recorder, self.name, partition)
+            producer.poll(0)
+            self.pause(4 * self._chance.fraction() / self._rate)
+        left = producer.flush(SECONDS_MAX)
+        assert left == 0, f"{left} records were not acknowledged"
+
+
+def produce(
+    producer: Producer,
+    recorder: SharedRecorder,
+    process: str,
+    partition: Partition,
+    *,
+    transaction: str | None = None,
+) -> None:
+    number, value = recorder.send(process, partition, transaction=transaction)
+
+    def note(error: KafkaError | None, message: Message) -> None:
+        if error is None:  # where an answer was lost the client may not know the offset
+            recorder.sent(number, Outcome.OK, message.offset())
+
+    try:
+        producer.produce(partition[0], value.encode(), partition=partition[1], on_delivery=note)
+    except (BufferError, KafkaException):
+        recorder.sent(number, Outcome.FAILED)  # it was not taken: no request has it
+        raise
+
+
+class ConfluentTransactor(Worker):
+    """Transactions over several partitions, one in four of which aborts. A fatal error ends a life."""
+
+    def __init__(self, name: str, *common: Any, partitions: list[Partition], seed: str) -> None:
+        super().__init__(name, *common)
+        self._partitions = partitions
+        self._chance = Chance(f"{seed}/{name}")
+        self.lives = 0
+
+    def work(self) -> None:
+        producer = self._begin()
+        while not self.ending.is_ending:
+            number, name = self.recorder.begin(f"{self.name}.{self.lives}")
+            try:
+                self._transact(producer, number, name)
+            except KafkaException as error:
+                if not error.args[0].fatal():
+                    raise
+                self.recorder.complain(self.name, error)
+                producer = self._begin()
+            self.pause(self._chance.fraction())
+
+    def _begin(self) -> Producer:
+        self.lives += 1
+        settings = {"transactional.id": self.name, "linger.ms": 2, "request.timeout.ms": REQUEST_MS}
+        producer = Producer(settings_of(self.bootstrap) | settings)
+        _until_done(producer.init_transactions)
+        return producer
+
+    def _transact(self, producer: Producer, number: int, name: str) -> None:
+        process = f"{self.name}.{self.lives}"
+        producer.begin_transaction()
+        try:
+            for _ in range(1 + self._chance.below(5)):
+                partition = self._partitions[self._chance.below(len(self._partitions))]
+                produce(producer, self.recorder, process, partition, transaction=name)
+                producer.poll(0)
+            if self._chance.below(4):
+                self.recorder.committing(number)
+                _until_done(producer.commit_transaction)
+                self.recorder.ended(number, Outcome.OK)
+                return
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            self.recorder.complain(self.name, error)
+        _until_done(producer.abort_transaction)
+        self.recorder.ended(number, Outcome.FAILED)
+
+
+def _until_done(step: Callable[[float], object]) -> None:
+    """As the client wants it: what may be tried again is called again."""
+    last: KafkaException | None = None
+    for _ in range(STEPS_MAX):
+        try:
+            step(STEP_S)
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+            last = error
+        else:
+            return
+    raise AssertionError(f"it may be tried again for ever: {last}")
+
+
+class ReadWindows:
+    """What one consumer reads, partition by partition, record by record in the order of its polls."""
+
+    def __init__(self, recorder: SharedRecorder, process: str) -> None:
+        self._recorder, self._process = recorder, process
+        self._next: dict[Partition, int] = {}
+        self.done: dict[Partition, int] = {}  # what may be committed
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            self._next.pop(partition, None)
+            self.done.pop(partition, None)
+
+    def take(self, partition: Partition, places: list[Place]) -> None:
+        before = self._next.get(partition)
+        position, following = places[0][0] if before is None else before, places[-1][0] + 1
+        self._next[partition] = self.done[partition] = following
+        self._recorder.history.reads.append(
+            Read(
+                process=self._process,
+                partition=partition,
+                committed=True,
+                position=position,
+                next_position=following,
+                records=tuple(places),
+                ended=self._recorder.world.now,
+                jumped=before is None,
+            )
+        )
+
+
+class ConfluentMember(Worker):
+    """A member that commits what it has read."""
+
+    def __init__(self, name: str, *common: Any, topics: list[str], group: str, protocol: str) -> None:
+        super().__init__(name, *common)
+        self._topics, self._group, self._protocol = topics, group, protocol
+
+    def work(self) -> None:
+        settings = {"group.id": self._group, "group.protocol": self._protocol, "enable.auto.commit": "false"}
+        settings |= {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+        settings |= {"session.timeout.ms": "10000"} if self._protocol == "classic" else {}
+        consumer = Consumer(settings_of(self.bootstrap) | settings | {"check.crcs": True})
+        windows = ReadWindows(self.recorder, self.name)
+
+        def forget(_consumer: Consumer, places: list[TopicPartition]) -> None:
+            windows.forget((place.topic, place.partition) for place in places)
+
+        consumer.subscribe(self._topics, on_assign=forget, on_revoke=forget, on_lost=forget)
+        try:
+            since = 0
+            while not self.ending.is_ending:
+                # One by one: what a callback takes away lies between two messages then, never within a batch.
+                message = consumer.poll(0.2)
+                if message is not None and message.error() is None:
+                    partition = (message.topic() or "", message.partition() or 0)
+                    windows.take(partition, [(message.offset() or 0, (message.value() or b"").decode())])
+                    since += 1
+                if windows.done and (since >= 100 or (message is None and since)):
+                    self._commit(consumer, windows)
+                    since = 0
+            self._commit(consumer, windows)
+        finally:
+            consumer.close()
+
+    def _commit(self, consumer: Consumer, windows: ReadWindows) -> None:
+        offsets = dict(windows.done)
+        if not offsets:
+            return
+        wanted = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
+        try:
+            answered = consumer.commit(offsets=wanted, asynchronous=False) or []
+        except KafkaException as error:
+            self.recorder.complain(self.name, error)
+            self.recorder.committed(self._group, offsets, Outcome.UNKNOWN)
+            return
+        for one in answered:
+            outcome = Outcome.OK if one.error is None else Outcome.UNKNOWN
+            self.recorder.committed(self._group, {(one.topic, one.partition): one.offset}, outcome)
+
+
+async def aio_write(
+    ending: Ending,
+    recorder: SharedRecorder,
+    bootstrap: str,
+    name: str,
+    partitions: list[Partition],
+    rate: float,
+) -> None:
+    """aiokafka's idempotent producer. One that cannot go on is replaced, as its users do."""
+    chance = Chance(name)
+    lives = 0
+    while not ending.is_ending:
+        lives += 1
+        process = f"{name}.{lives}"
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=bootstrap,
+            client_id=process,
+            enable_idempotence=True,
+            request_timeout_ms=30_000,
+            linger_ms=5,
+        )
+        try:
+            await producer.start()
+            await _aio_send(ending, recorder, producer, process, partitions, chance, rate)
+        except (AioKafkaError, OSError) as error:
+            recorder.complain(process, error)
+            await asyncio.sleep(0.5)
+        finally:
+            await producer.stop()
+
+
+async def _aio_send(
+    ending: Ending,
+    recorder: SharedRecorder,
+    producer: Any,
+    process: str,
+    partitions: list[Partition],
+    chance: Chance,
+    rate: float,
+) -> None:
+    failed: list[BaseException] = []
+    waiting: set[asyncio.Future[Any]] = set()
+
+    def settle(number: int, done: asyncio.Future[Any]) -> None:
+        waiting.discard(done)
+        error = asyncio.CancelledError() if done.cancelled() else done.exception()
+        if error is None:
+            recorder.sent(number, Outcome.OK, done.result().offset)
+        else:
+            failed.append(error)
+
+    while not ending.is_ending and not failed:
+        topic, index = partition = partitions[chance.below(len(partitions))]
+        number, value = recorder.send(process, partition)
+        future = await producer.send(topic, value.encode(), partition=index)
+        waiting.add(future)
+        future.add_done_callback(lambda done, number=number: settle(number, done))
+        await asyncio.sleep(2 * chance.fraction() / rate)
+    if waiting:
+        await asyncio.wait(list(waiting))
+    if failed:
+        raise failed[0]
+
+
+class _AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, windows: ReadWindows) -> None:
+        self._windows = windows
+
+    async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        self._windows.forget((one.topic, one.partition) for one in revoked)
+
+    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        self._windows.forget((one.topic, one.partition) for one in assigned)
+
+
+async def aio_member(
+    ending: Ending, recorder: SharedRecorder, bootstrap: str, name: str, topics: list[str], group: str
+) -> None:
+    """aiokafka's member of a classic group, which commits what it has read."""
+    lives = 0
+    while not ending.is_ending:
+        lives += 1
+        process = f"{name}.{lives}"
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=bootstrap,
+            client_id=process,
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            request_timeout_ms=10_000,
+        )
+        windows = ReadWindows(recorder, process)
+        consumer.subscribe(topics, listener=_AioListener(windows))
+        try:
+            await consumer.start()
+            await _aio_read(ending, recorder, consumer, windows, group, process)
+        except (AioKafkaError, OSError) as error:
+            recorder.complain(process, error)
+            await asyncio.sleep(0.5)
+        finally:
+            await consumer.stop()
+
+
+async def _aio_read(
+    ending: Ending, recorder: SharedRecorder, consumer: Any, windows: ReadWindows, group: str, process: str
+) -> None:
+    while not ending.is_ending:
+        found = await consumer.getmany(timeout_ms=500)
+        for one, records in found.items():
+            places = [(record.offset, record.value.decode()) for record in records]
+            windows.take((one.topic, one.partition), places)
+        offsets = dict(windows.done)
+        if not found or not offsets:
+            continue
+        try:
+            await consumer.commit({aiokafka.TopicPartition(*one): offset for one, offset in offsets.items()})
+        except AioKafkaError as error:
+            recorder.complain(process, error)
+            recorder.committed(group, offsets, Outcome.UNKNOWN)
+        else:
+            recorder.committed(group, offsets, Outcome.OK)
+
+
+def read_committed(bootstrap: str, logs: Iterable[FinalLog]) -> dict[Partition, list[Place]]:
+    """What confluent-kafka reads of these partitions from their beginning, with read_committed."""
+    ends = {log.partition: log.end for log in logs}
+    settings = {"group.id": "judge", "enable.auto.commit": False, "enable.partition.eof": True}
+    settings |= {"isolation.level": "read_committed", "check.crcs": True}
+    consumer = Consumer(settings_of(bootstrap) | settings)
+    found: dict[Partition, list[Place]] = {partition: [] for partition in ends}
+    over: set[Partition] = set()
+
+    def is_read() -> bool:
+        for message in consumer.consume(5000, timeout=0.5):
+            partition, error = (message.topic() or "", message.partition() or 0), message.error()
+            if error is None:
+                found[partition].append((message.offset() or 0, (message.value() or b"").decode()))
+            elif error.code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= ends[partition]:
+                over.add(partition)
+        return over == set(ends)
+
+    try:
+        consumer.assign([TopicPartition(*partition, 0) for partition in ends])
+        peers.wait_until(is_read, SECONDS_MAX, lambda: f"the end of {set(ends) - over}")
+    finally:
+        consumer.close()
+    return found

@@ -1,0 +1,390 @@
+"""The load of one round: our own clients and others', on topics of the round's own, written down and judged.
+
+Our own clients are those of `ottla.testing.workload`, over real connections; they are killed now and then.
+After the healing all clients finish within a minute, and `judge` looks at everything that was written down,
+at what a last read from the beginning gives (by our client and by confluent-kafka), and at the files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ottla.client.admin.topics import NewTopic
+from ottla.client.values import TopicPartition
+from ottla.records.batch import iterate_headers, whole_batches_end
+from ottla.testing.checker import Anomaly, Committed, FinalLog, Leads, MetadataLog, Outcome, Watermark, check
+from ottla.testing.checker.history import Partition
+from ottla.testing.workload.readers import (
+    isolation,
+    read_all,
+    read_freely,
+    read_in_group,
+    read_process_write,
+)
+from ottla.testing.workload.writers import REFUSED, write, write_in_transactions
+from tests.chaos.foreign import (
+    ConfluentMember,
+    ConfluentTransactor,
+    ConfluentWriter,
+    Worker,
+    aio_member,
+    aio_write,
+    read_committed,
+)
+from tests.chaos.ground import Ground
+from tests.chaos.lives import Ending, Life, RealClient, SharedRecorder
+from tests.interop import peers
+from tests.interop.cluster.nodes import CONTROLLERS, SECONDS_MAX
+from tests.interop.cluster.watching import Watch, wait_until_equal
+
+PARTITIONS = 2
+HEALED_S_MAX = 60.0
+"""After the healing all clients finish and all replicas agree within so many seconds."""
+
+Role = Callable[[RealClient], Coroutine[Any, Any, None]]
+
+
+class Tended(threading.Thread):
+    """Life after life of one client on an event loop, until the round ends; most lives end by a kill."""
+
+    def __init__(self, load: Load, role: str, work: Role, *, mean_life_s: float) -> None:
+        super().__init__(name=role, daemon=True)
+        self._load, self._role, self._work, self._mean_life_s = load, role, work, mean_life_s
+        self.error: BaseException | None = None
+        self.kills = 0
+
+    def run(self) -> None:
+        try:
+            self._tend()
+        except BaseException as error:  # noqa: BLE001 - judged by whoever waits for it
+            self.error = error
+
+    def _tend(self) -> None:
+        load, ending = self._load, self._load.ending
+        chance = random.Random(f"{load.seed}/{self._role}")
+        number = 0
+        while not ending.is_ending or number == 0:
+            number += 1
+            client = RealClient(f"{self._role}.{number}", load.bootstrap, load.seed)
+            life = Life(client.host, partial(self._work, client))
+            if not ending.is_ending and self._mean_life_s:
+                life.join(5.0 + chance.expovariate(1 / self._mean_life_s))
+                if life.is_alive() and not ending.is_ending:
+                    load.recorder.world.note(client.host, "is killed")
+                    life.kill()
+                    self.kills += 1
+                    continue
+            life.join()
+            if isinstance(life.error, REFUSED):
+                load.recorder.complain(client.host, life.error)
+                time.sleep(0.5)  # as what runs services waits before it starts one again
+            elif life.error is not None:
+                raise life.error
+
+
+class Load:
+    """The clients of a round. `share` scales how much they write: 1.0 is some 200 records a second."""
+
+    def __init__(
+        self, ground: Ground, seed: str, *, name: str, share: float = 1.0, kills: bool = True
+    ) -> None:
+        self.ground, self.seed, self.bootstrap = ground, seed, ground.bootstrap
+        self._share, self._kills = share, kills
+        self.ending = Ending()
+        self.recorder = SharedRecorder(ground.timeline)
+        self._name = name
+        self.topics = {f"{kind}-{name}": PARTITIONS for kind in ("plain", "ledger", "source", "made")}
+        self.partitions = [(topic, index) for topic in self.topics for index in range(PARTITIONS)]
+        self.watch = Watch(ground, self.topics)
+        self.workers: list[Tended | Worker] = []
+        self.late: list[Anomaly] = []
+
+    def _of(self, *kinds: str) -> list[Partition]:
+        return [one for one in self.partitions if one[0] in self._topics(*kinds)]
+
+    def _topics(self, *kinds: str) -> list[str]:
+        return [f"{kind}-{self._name}" for kind in kinds]
+
+    def _group(self, kind: str) -> str:
+        return f"{kind}-{self._name}"
+
+    # Life
+
+    def begin(self) -> None:
+        asyncio.run(self._create())
+        self.ground.wait_until_whole(self.topics)
+        self.watch.start()
+        self.workers = [*self._own(), *self._confluent(), *self._aio()]
+        for worker in self.workers:
+            worker.start()
+
+    async def _create(self) -> None:
+        new = [
+            NewTopic(topic, count, 3, configs={"min.insync.replicas": "2", "segment.ms": "20000"})
+            for topic, count in self.topics.items()
+        ]
+        async with RealClient("maker", self.bootstrap, self.seed).admin() as admin:
+            (await admin.create_topics(new)).all()
+
+    def _own(self) -> list[Tended | Worker]:
+        ending, recorder, share = self.ending, self.recorder, self._share
+        chance = random.Random(self.seed)
+        protocol = chance.choice(("classic", "consumer"))
+        plain, source = self._of("plain"), self._of("source")
+        roles: dict[str, Role] = {
+            "writer": lambda one: write(ending, recorder, one.simulated, plain, rate=50.0 * share),
+            "feeder": lambda one: write(ending, recorder, one.simulated, source, rate=20.0 * share),
+            "committed-reader": lambda one: read_freely(
+                ending, recorder, one.simulated, self.partitions, committed=True
+            ),
+            "reader": lambda one: read_freely(
+                ending, recorder, one.simulated, self.partitions, committed=False
+            ),
+        }
+        for number in (1, 2):
+            name = f"{self._group('ledger')}-{number}"
+            roles[f"ledger-{number}"] = partial(self._transact, name=name)
+            roles[f"application-{number}"] = partial(
+                self._apply, name=f"{self._group('application')}-{number}", protocol=protocol
+            )
+        for kind in ("classic", "consumer"):
+            roles[f"{kind}-member"] = partial(self._join, protocol=kind)
+        mean = 30.0 if self._kills else 0.0
+        return [Tended(self, role, work, mean_life_s=mean) for role, work in roles.items()]
+
+    def _transact(self, client: RealClient, name: str) -> Coroutine[Any, Any, None]:
+        targets = self._of("ledger", "plain")
+        return write_in_transactions(self.ending, self.recorder, client.simulated, targets, name)
+
+    def _apply(self, client: RealClient, name: str, protocol: str) -> Coroutine[Any, Any, None]:
+        return read_process_write(
+            self.ending,
+            self.recorder,
+            client.simulated,
+            self._topics("source")[0],
+            self._of("made"),
+            self._group("application"),
+            protocol,
+            name,
+        )
+
+    def _join(self, client: RealClient, protocol: str) -> Coroutine[Any, Any, None]:
+        topics = self._topics("plain", "ledger")
+        group = self._group(f"own-{protocol}")
+        return read_in_group(self.ending, self.recorder, client.simulated, topics, group, protocol)
+
+    def _confluent(self) -> list[Tended | Worker]:
+        common = (self.ending, self.recorder, self.bootstrap)
+        topics = self._topics("plain", "ledger")
+        found: list[Tended | Worker] = [
+            ConfluentWriter(
+                "confluent-writer",
+                *common,
+                partitions=self._of("plain"),
+                rate=80.0 * self._share,
+                seed=self.seed,
+            ),
+            ConfluentTransactor(
+                f"confluent-{self._name}", *common, partitions=self._of("ledger", "plain"), seed=self.seed
+            ),
+        ]
+        for protocol, count in (("classic", 1), ("consumer", 2)):
+            for number in range(count):
+                found.append(
+                    ConfluentMember(
+                        f"confluent-{protocol}-{number}",
+                        *common,
+                        topics=topics,
+                        group=self._group(f"confluent-{protocol}"),
+                        protocol=protocol,
+                    )
+                )
+        return found
+
+    def _aio(self) -> list[Tended | Worker]:
+        ending, recorder, bootstrap = self.ending, self.recorder, self.bootstrap
+        plain, topics = self._of("plain"), self._topics("plain", "ledger")
+        rate, group = 20.0 * self._share, self._group("aio")
+        return [
+            Tended(
+                self,
+                "aio-writer",
+                lambda one: aio_write(ending, recorder, bootstrap, one.host, plain, rate),
+                mean_life_s=0.0,
+            ),
+            Tended(
+                self,
+                "aio-member",
+                lambda one: aio_member(ending, recorder, bootstrap, one.host, topics, group),
+                mean_life_s=0.0,
+            ),
+        ]
+
+    # What has happened so far
+
+    def figures(self) -> Counter[str]:
+        history = self.recorder.history
+        sends, transactions = list(history.sends), list(history.transactions)
+        return Counter(
+            {
+                "records": sum(send.outcome is Outcome.OK for send in sends),
+                "transactions": sum(one.outcome is Outcome.OK for one in transactions),
+                "aborted": sum(one.outcome is Outcome.FAILED for one in transactions),
+                "unknown": sum(send.outcome is Outcome.UNKNOWN for send in sends),
+                "records read": sum(len(read.records) for read in list(history.reads)),
+                "client kills": sum(one.kills for one in self.workers if isinstance(one, Tended)),
+            }
+        )
+
+    def wait_for_progress(self, records: int = 100, transactions: int = 4) -> None:
+        before = self.figures()
+
+        def got_on() -> bool:
+            now = self.figures()
+            return (
+                now["records"] >= before["records"] + records
+                and now["transactions"] >= before["transactions"] + transactions
+            )
+
+        peers.wait_until(
+            got_on, SECONDS_MAX, lambda: f"the load to get on: {before} -> {self.figures()}", 0.2
+        )
+
+    # The end
+
+    def finish(self) -> list[Anomaly]:
+        """To be called once all is mended: what is broken, or an empty list."""
+        healed = time.monotonic()
+        self.ending.is_ending = True
+        try:
+            self._wait_for_clients(healed)
+            self.ground.wait_until_whole(self.topics)
+            self._look_at_time(healed, "all was whole")
+            asyncio.run(self._read())
+            wait_until_equal(self.ground, self.topics)
+        except AssertionError as error:
+            self.late.append(Anomaly("not alive", str(error)))
+        finally:
+            with contextlib.suppress(RuntimeError):  # it was never started
+                self.watch.__exit__()
+        self._observe()
+        return [*self.late, *self._views_differ(), *self._shown_back(), *check(self.recorder.history)]
+
+    def _look_at_time(self, healed: float, what: str) -> None:
+        took = time.monotonic() - healed
+        self.ground.note(f"{what} {took:.0f} s after the healing")
+        if took > HEALED_S_MAX:
+            self.late.append(Anomaly("not alive", f"{took:.0f} s passed from the healing until {what}"))
+
+    def _wait_for_clients(self, healed: float) -> None:
+        def busy() -> list[str]:
+            return [worker.name for worker in self.workers if worker.is_alive()]
+
+        peers.wait_until(lambda: not busy(), SECONDS_MAX, lambda: f"clients to finish: {busy()}", 0.1)
+        self._look_at_time(healed, "all clients had finished")
+        for worker in self.workers:
+            if worker.error is not None:
+                self.late.append(Anomaly("client gave up", f"{worker.name}: {worker.error!r}"))
+
+    async def _read(self) -> None:
+        judge = RealClient("judge", self.bootstrap, self.seed)
+        history = self.recorder.history
+        history.final += await asyncio.wait_for(read_all(judge.simulated, self.partitions), SECONDS_MAX)
+        kinds = ("own-classic", "own-consumer", "confluent-classic", "confluent-consumer", "aio")
+        for kind in (*kinds, "application"):
+            topics = ("source",) if kind == "application" else ("plain", "ledger")
+            await self._ask_committed(judge, self._group(kind), self._of(*topics))
+
+    async def _ask_committed(self, client: RealClient, group: str, partitions: list[Partition]) -> None:
+        began = self.ground.timeline.now
+        settings = {**isolation(committed=True), "group_id": group, "enable_auto_commit": False}
+        named = [TopicPartition(*one) for one in partitions]
+        async with client.consumer(**settings) as consumer:
+            found = await consumer.committed(named)
+        for one in named:
+            place = found.get(one)
+            self.recorder.history.committed.append(
+                Committed(
+                    group=group,
+                    partition=(one.topic, one.partition),
+                    offset=None if place is None else place.offset,
+                    began=began,
+                    ended=self.ground.timeline.now,
+                )
+            )
+
+    def _views_differ(self) -> list[Anomaly]:
+        """confluent-kafka reads the same committed records as our client."""
+        logs: list[FinalLog] = self.recorder.history.final
+        if not logs:
+            return []
+        try:
+            found = read_committed(self.bootstrap, logs)
+        except AssertionError as error:
+            return [Anomaly("not alive", f"the last read by confluent-kafka: {error}")]
+        return [
+            Anomaly("clients disagree", f"on {len(set(log.committed) ^ set(found[log.partition]))} records")
+            for log in logs
+            if list(log.committed) != found[log.partition]
+        ]
+
+    # What nodes said, and what lies on their disks
+
+    def _observe(self) -> None:
+        history = self.recorder.history
+        for (partition, epoch), nodes in self.watch.leaders.items():
+            for node in nodes:
+                history.leads.append(Leads(node=node, partition=partition, epoch=epoch, at=0.0))
+                for number, end in enumerate(self.watch.ends[partition, epoch]):
+                    history.watermarks.append(
+                        Watermark(
+                            node=node, partition=partition, epoch=epoch, high=end, stable=end, at=number
+                        )
+                    )
+        for node_id in CONTROLLERS:
+            directory = self.ground.nodes[node_id].data / "__cluster_metadata-0"
+            entries = metadata_entries(directory)
+            history.metadata.append(
+                MetadataLog(node=node_id, entries=entries, applied_to=entries[-1][0] if entries else -1)
+            )
+
+    def _shown_back(self) -> list[Anomaly]:
+        """No later leader shows readers less than an earlier one has shown."""
+        found = []
+        highest: dict[Partition, int] = {}
+        for (partition, epoch), ends in sorted(self.watch.ends.items()):
+            if ends[0] < highest.get(partition, 0):
+                found.append(
+                    Anomaly("shown less", f"{partition} in epoch {epoch}: {ends[0]} < {highest[partition]}")
+                )
+            highest[partition] = max(highest.get(partition, 0), *ends)
+        return found
+
+    def forget_topics(self) -> None:
+        """Delete what was judged: the next round has topics of its own."""
+
+        async def delete() -> None:
+            async with RealClient("maker", self.bootstrap, self.seed).admin() as admin:
+                (await admin.delete_topics(list(self.topics))).all()
+
+        asyncio.run(delete())
+
+
+def metadata_entries(directory: Path) -> tuple[tuple[int, int, int], ...]:
+    """(offset, epoch, checksum) of each batch of the metadata log that lies in a directory."""
+    entries = []
+    for segment in sorted(directory.glob("*.log")):
+        data = segment.read_bytes()
+        data = data[: whole_batches_end(memoryview(data))]
+        for _, header in iterate_headers(data):
+            entries.append((header.base_offset, header.partition_leader_epoch, header.crc))
+    return tuple(entries)

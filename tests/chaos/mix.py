@@ -1,0 +1,197 @@
+"""A run of `make chaos`: rounds of faults by chance under a load, each healed and judged, on one cluster.
+
+The seed draws the faults, their order, their length and what the clients write. Time is real here, so the
+same seed gives the same plan and not the same run: what happened is in the timeline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import shutil
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ottla.testing.checker import Anomaly
+from tests.chaos.disks import SmallDisk, small_disk, strace, why_no_small_disk
+from tests.chaos.faults import KINDS, Faults
+from tests.chaos.ground import FourNodes, Ground
+from tests.chaos.load import Load
+from tests.chaos.timeline import Timeline
+from tests.interop import peers
+
+ROUND_S = 150.0
+SMALL_DISK_BYTES = 256 << 20
+SMALL_DISK_NODE = 3
+RESIDENT_MB_MAX = 600
+PROGRESS_S = 10.0
+_TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\)", re.MULTILINE)
+
+
+@dataclass
+class Report:
+    """What a run came to."""
+
+    seed: int
+    minutes: float = 0.0
+    rounds: int = 0
+    figures: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    skipped: dict[str, str] = field(default_factory=dict)
+    anomalies: list[Anomaly] = field(default_factory=list)
+    resident_mb: int = 0
+
+    def table(self) -> str:
+        rows = [("seed", self.seed), ("minutes", f"{self.minutes:.1f}"), ("rounds", self.rounds)]
+        rows += sorted(self.figures.items())
+        rows += [(f"fault: {name}", count) for name, count in sorted(self.faults.items())]
+        rows += [(f"fault: {name}", f"left out: {why}") for name, why in self.skipped.items()]
+        rows += [("faults", self.faults.total()), ("largest node, MB", self.resident_mb)]
+        rows += [("anomalies", len(self.anomalies))]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+class Mix:
+    """The run. `is_over` may be set from outside to end it early."""
+
+    def __init__(self, directory: Path, seed: int, *, share: float, only: list[str] | None = None) -> None:
+        self.directory, self.seed, self._share = directory, seed, share
+        self._only = only
+        self.timeline = Timeline()
+        self.report = Report(seed)
+        self._state = "starting"
+        self._load: Load | None = None
+        self._faults: Faults | None = None
+
+    def run(self, seconds: float, round_s: float = ROUND_S) -> Report:
+        began = time.monotonic()
+        telling = threading.Event()
+        teller = threading.Thread(target=self._tell, args=(telling,), daemon=True)
+        teller.start()
+        try:
+            with contextlib.ExitStack() as stack:
+                ground = FourNodes(self.directory, timeline=self.timeline)
+                stack.enter_context(contextlib.closing(ground))
+                disks = self._mount(ground, stack)
+                stack.enter_context(ground)
+                stack.callback(self._keep, disks)
+                while not self.report.anomalies and (left := seconds - (time.monotonic() - began)) > 0:
+                    self._round(ground, disks, min(round_s, max(left, 20.0)))
+                    self.report.minutes = (time.monotonic() - began) / 60
+        except Exception as error:  # noqa: BLE001 - a run that cannot go on is broken
+            self.report.anomalies.append(Anomaly("not alive", f"{self._state}: {error!r}"))
+        finally:
+            telling.set()
+            teller.join()
+        self.report.minutes = (time.monotonic() - began) / 60
+        return self.report
+
+    def _mount(self, ground: Ground, stack: contextlib.ExitStack) -> dict[int, SmallDisk]:
+        reason = why_no_small_disk()
+        if reason is None:
+            try:
+                path = ground.nodes[SMALL_DISK_NODE].data
+                return {SMALL_DISK_NODE: stack.enter_context(small_disk(path, SMALL_DISK_BYTES))}
+            except peers.PeerMissing as error:
+                reason = str(error)
+        self.report.skipped["full disk"] = reason
+        return {}
+
+    def _keep(self, disks: dict[int, SmallDisk]) -> None:
+        """What lies on a file system that is about to go, where somebody will want to look at it."""
+        if self.report.anomalies:
+            for disk in disks.values():
+                disk.make_room()
+                shutil.copytree(disk.path, disk.path.with_name("data-kept"), dirs_exist_ok=True)
+
+    def _may_trace(self) -> bool:
+        try:
+            strace()
+        except peers.PeerMissing as error:
+            self.report.skipped["failing fsync"] = str(error)
+            return False
+        return True
+
+    def _round(self, ground: Ground, disks: dict[int, SmallDisk], seconds: float) -> None:
+        number = self.report.rounds
+        self.report.rounds += 1
+        self.timeline.note("faults", f"round {number}")
+        chance = random.Random(f"{self.seed}/{number}")
+        load = self._load = Load(ground, f"{self.seed}/{number}", name=str(number), share=self._share)
+        faults = Faults(ground, chance, load.topics, disks, self._may_trace())
+        self._faults = faults
+        self._state = "beginning a round"
+        load.begin()
+        load.wait_for_progress(records=20, transactions=1)
+        end = time.monotonic() + seconds
+        plan: list[str] = []
+        try:
+            while time.monotonic() < end:
+                if not plan:  # each kind once, in another order, before any comes again
+                    plan = [name for name in faults.names() if self._only is None or name in self._only]
+                    chance.shuffle(plan)
+                self._state = plan.pop()
+                faults.one(self._state)
+                time.sleep(chance.uniform(0.0, 3.0))  # what happens meanwhile is the test
+            self._state = "healing"
+            faults.mend()
+        except Exception as error:  # noqa: BLE001 - the clients are judged all the same
+            self.report.anomalies.append(Anomaly("not alive", f"{self._state}: {error}"))
+            with contextlib.suppress(Exception):
+                faults.mend()
+        self._state = "judging"
+        self._judge(ground, load, faults)
+
+    def _judge(self, ground: Ground, load: Load, faults: Faults) -> None:
+        found = load.finish()
+        self.report.figures += load.figures()
+        self.report.faults += faults.counts
+        self.report.anomalies += found
+        self.report.anomalies += self._unhandled(ground)
+        self.report.resident_mb = max(self.report.resident_mb, *_resident_mb(ground))
+        if self.report.resident_mb > RESIDENT_MB_MAX:
+            self.report.anomalies.append(Anomaly("memory", f"a node has {self.report.resident_mb} MB"))
+        for anomaly in found:
+            self.timeline.note("judge", f"ERROR {anomaly}"[:300])
+        self._load = self._faults = None
+        if not self.report.anomalies:
+            load.forget_topics()
+
+    def _unhandled(self, ground: Ground) -> list[Anomaly]:
+        """Exceptions that nobody in a node foresaw."""
+        found = []
+        for node_id, node in ground.nodes.items():
+            text = node.log_file.read_text(errors="replace") if node.log_file.exists() else ""
+            for match in _TRACEBACK.finditer(text):
+                found.append(Anomaly("unhandled", f"node {node_id}: {text[match.start() :][:2000]}"))
+        return found
+
+    def _tell(self, is_over: threading.Event) -> None:
+        began = time.monotonic()
+        while not is_over.wait(PROGRESS_S):
+            now = self.report.figures + (self._load.figures() if self._load is not None else Counter())
+            broken = self.report.faults + (self._faults.counts if self._faults is not None else Counter())
+            print(
+                f"{time.monotonic() - began:6.0f} s  round {self.report.rounds}  {now['records']} records  "
+                f"{now['transactions']} transactions  {now['records read']} read  {broken.total()} faults  "
+                f"{len(self.report.anomalies)} anomalies  now: {self._state}",
+                flush=True,
+            )
+
+
+def _resident_mb(ground: Ground) -> list[int]:
+    found = [0]
+    for node in ground.nodes.values():
+        with contextlib.suppress(OSError, AssertionError):
+            pages = int(Path(f"/proc/{node.pid}/statm").read_text().split()[1])
+            found.append(pages * 4096 >> 20)
+    return found
+
+
+def all_kinds() -> list[str]:
+    return list(KINDS)

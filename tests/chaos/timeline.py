@@ -1,0 +1,38 @@
+"""What happened in a run of real processes, and when: one clock and one list for everybody who notes.
+
+It has what `ottla.testing.workload` asks of a simulated world: the time, and a place for notes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ottla.testing.world.picture import picture
+from ottla.testing.world.world import Event
+
+
+class Timeline:
+    """Seconds since it was made, and events in their order. For many threads."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self.events: list[Event] = []
+
+    @property
+    def now(self) -> float:
+        return time.monotonic() - self._began
+
+    def note(self, who: str, what: str) -> None:
+        with self._lock:
+            self.events.append(Event(self.now, who, what))
+
+    def text(self, lines: int | None = None) -> str:
+        with self._lock:
+            events = self.events if lines is None else self.events[-lines:]
+            return "\n".join(map(str, events))
+
+    def picture(self, title: str) -> str:
+        with self._lock:
+            return picture(self.events, title=title)

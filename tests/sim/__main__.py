@@ -16,6 +16,7 @@ import time
 import traceback
 from pathlib import Path
 
+from ottla.testing.scenarios import SCENARIOS, Scenario, of_seed
 from ottla.testing.workload import tell
 from ottla.testing.world import World
 from tests.sim import smoke
@@ -24,17 +25,36 @@ REPEAT_EVERY = 20
 TIMELINE_LINES = 200
 
 
+class _List(argparse.Action):
+    def __init__(self, option_strings: list[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> None:
+        for scenario in SCENARIOS.values():
+            print(f"{scenario.number:3}  {scenario.name:<32} {scenario.text}")
+        parser.exit()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("seed", type=int)
     parser.add_argument("runs", type=int, nargs="?", default=1)
     parser.add_argument("--seconds", type=float, default=300.0, help="virtual seconds of faults (300)")
     parser.add_argument("--faults", help="the faults, with commas between them; else the seed's")
+    parser.add_argument(
+        "--scenario", help="one of --list, by name or number; 'seed': each seed has the one that is its turn"
+    )
+    parser.add_argument("--list", action=_List, help="print the scenarios, and no more")
     parser.add_argument("--smoke", action="store_true", help="the small story, several times as fast")
     parser.add_argument("--timeline", action="store_true", help="print the timeline of runs that pass too")
     parser.add_argument("--picture", metavar="FILE", help="draw the timeline (SVG) of the last seed")
     parser.add_argument("--hash", action="store_true", help="print the trace hash of one seed, and no more")
     options = parser.parse_args()
+    if options.scenario not in (None, "seed", *SCENARIOS):
+        named = [one.name for one in SCENARIOS.values() if str(one.number) == options.scenario]
+        if not named:
+            parser.error(f"There is no scenario {options.scenario!r}: see --list.")
+        options.scenario = named[0]
     if options.hash:
         print(_trace(options.seed, options))
         return 0
@@ -53,11 +73,22 @@ def _faults(options: argparse.Namespace) -> list[str] | None:
     return [name.strip() for name in options.faults.split(",") if name.strip()]
 
 
+def _scenario(seed: int, options: argparse.Namespace) -> Scenario | None:
+    if options.scenario == "seed":
+        return of_seed(seed)
+    return None if options.scenario is None else SCENARIOS[options.scenario]
+
+
 def _tell(world: World, options: argparse.Namespace) -> None:
     if options.smoke:
         smoke.run(world, seconds=options.seconds, faults=_faults(options))
         return
-    outcome = tell(world, seconds=options.seconds, faults=_faults(options))
+    outcome = tell(
+        world,
+        seconds=options.seconds,
+        faults=_faults(options),
+        scenario=_scenario(world.seed, options),
+    )
     if not outcome.is_right:
         raise smoke.Broken(outcome.report(timeline_lines=0))
 
@@ -96,6 +127,8 @@ def _repeats(seed: int, trace: str, options: argparse.Namespace) -> bool:
         command.append("--smoke")
     if options.faults is not None:
         command += ["--faults", options.faults]
+    if options.scenario is not None:
+        command += ["--scenario", options.scenario]
     environment = {**os.environ, "PYTHONHASHSEED": str(seed % 1000 + 1)}
     again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if again.stdout.strip() == trace:
@@ -107,6 +140,7 @@ def _repeats(seed: int, trace: str, options: argparse.Namespace) -> bool:
 
 def _say_failed(seed: int, options: argparse.Namespace) -> None:
     given = f" --faults '{options.faults}'" if options.faults is not None else ""
+    given += f" --scenario '{options.scenario}'" if options.scenario is not None else ""
     given += " --smoke" if options.smoke else ""
     print(f"FAILED: seed {seed}, commit {_commit()}")
     print(

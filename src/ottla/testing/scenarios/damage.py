@@ -93,9 +93,7 @@ async def flip_a_bit(story: Story, nemesis: Nemesis) -> None:
                 break
         else:
             path = ""
-        await _start(nemesis, node)
-        if path and node.disk is not None:
-            node.disk.slow_call = _reads(nemesis, path, kind)
+        await _start(nemesis, node, _reads(nemesis, path, kind))
         await nemesis.last()
         await _mend(story, nemesis, node)
     finally:
@@ -112,12 +110,14 @@ def _reads(nemesis: Nemesis, path: str, kind: str) -> Callable[[str, str], None]
     return look
 
 
-async def _start(nemesis: Nemesis, node: SimulatedNode) -> None:
+async def _start(nemesis: Nemesis, node: SimulatedNode, look: Callable[[str, str], None]) -> None:
     """Start it; whose disk is too bad for that gets a new one."""
-    if node.is_running:
-        return
+    starting = asyncio.ensure_future(node.start())
+    await asyncio.sleep(0)
+    if node.disk is not None:
+        node.disk.slow_call = look
     try:
-        await asyncio.wait_for(node.start(), _START_S)
+        await asyncio.wait_for(starting, _START_S)
     except (ProcessDied, TimeoutError):
         nemesis.did("refused to start")
         node.crash()

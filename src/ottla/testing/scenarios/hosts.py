@@ -95,14 +95,15 @@ async def hold_a_follower_back(story: Story, nemesis: Nemesis) -> None:
         return
     follower = nemesis.chance.choice(followers)
     way = world.wires.way(leader.host, follower.host)
-    before = way.bytes_per_second
+    if way.bytes_per_second is not None:
+        return
     way.bytes_per_second = nemesis.chance.choice((200.0, 1000.0, 5000.0))
     world.note("network", f"{leader.host} -> {follower.host} carries {way.bytes_per_second:g} bytes a second")
     nemesis.did("follower held back")
     try:
         await nemesis.last()
     finally:
-        way.bytes_per_second = before
+        way.bytes_per_second = None
         way.free_at = min(way.free_at, world.loop.now)
         world.note("network", f"{leader.host} -> {follower.host} is as fast as before")
 
@@ -153,9 +154,19 @@ async def _wait(holds: object, seconds: float) -> None:
 
 
 def others_have_all(world: World, node: SimulatedNode) -> bool:
-    """Whether each partition has an in-sync replica beside this node: else its disk is not to be lost."""
-    led = [one for other in world.nodes.values() for one in partitions_of(other) if one.is_leader]
-    return bool(led) and all(any(replica != node.id for replica in one.isr) for one in led)
+    """Whether each partition has a leader, and an in-sync replica beside this node that serves: else its disk
+    is not to be lost."""
+    led: dict[tuple[str, int], tuple[int, list[int]]] = {}
+    hosted: set[tuple[str, int]] = set()
+    for other in world.nodes.values():
+        for one in partitions_of(other):
+            hosted.add((one.topic, one.index))
+            if one.is_leader and led.get((one.topic, one.index), (-1, []))[0] < one.leader_epoch:
+                led[one.topic, one.index] = (one.leader_epoch, list(one.isr))
+    return hosted == led.keys() and all(
+        any(replica != node.id and world.nodes[replica].is_serving for replica in in_sync)
+        for _, in_sync in led.values()
+    )
 
 
 async def replace_a_disk(story: Story, nemesis: Nemesis) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +24,7 @@ from ottla.testing.workload.readers import (
     read_process_write,
 )
 from ottla.testing.workload.recording import Recorder
+from ottla.testing.workload.scenario import Part, Scenario
 from ottla.testing.workload.writers import REFUSED, write, write_in_transactions
 from ottla.testing.world import SimulatedClient, World
 from ottla.testing.world.nemesis import FAULTS, Nemesis
@@ -56,6 +58,7 @@ class Outcome:
     timeline: str
     trace_hash: str
     virtual_s: float
+    deeds: Counter[str]
 
     @property
     def is_right(self) -> bool:
@@ -83,6 +86,9 @@ class Story:
     partitions: list[Partition] = field(default_factory=list)
     late: list[Anomaly] = field(default_factory=list)
     is_ending: bool = False
+    scenario: Scenario | None = None
+    parts: list[Part] = field(default_factory=list)
+    deeds: Counter[str] = field(default_factory=Counter)
 
     async def tell(self, seconds: float) -> None:
         world = self.world
@@ -91,7 +97,8 @@ class Story:
         self.partitions = await maker.spawn(self._create(maker))
         watching = asyncio.ensure_future(self.observer.watch())
         roles = {role: asyncio.ensure_future(self._tend(role, life)) for role, life in self._roles().items()}
-        nemesis = Nemesis(world, self.faults)
+        nemesis = Nemesis(world, self.faults) if self.scenario is None else self.scenario.nemesis(self)
+        nemesis.deeds = self.deeds
         await nemesis.run(seconds)
         healed = world.now
         tending = asyncio.ensure_future(self._keep_running(nemesis))
@@ -102,6 +109,8 @@ class Story:
         history = self.recorder.history
         history.final += await judge.spawn(read_all(judge, self.partitions))
         await judge.spawn(self._ask_committed(judge))
+        for part in self.parts:
+            await judge.spawn(part.judge(self, judge))
         watching.cancel()
         tending.cancel()
         self.observer.inspect({topic for topic, _ in self.partitions})
@@ -113,9 +122,11 @@ class Story:
             NewTopic(name, count, min(brokers, 3), configs={"min.insync.replicas": "2"})
             for name in (_PLAIN, _LEDGER, _SOURCE, _MADE)
         ]
+        topics += [topic for part in self.parts for topic in part.story_topics(self)]
+        others = [topic for part in self.parts for topic in part.topics(self)]
         async with client.admin() as admin:
-            await admin.create_topics(topics)
-        return [(topic.name, index) for topic in topics for index in range(count)]
+            await admin.create_topics(topics + others)
+        return [(topic.name, index) for topic in topics for index in range(topic.partitions or count)]
 
     def _of(self, *topics: str) -> list[Partition]:
         return [partition for partition in self.partitions if partition[0] in topics]
@@ -149,6 +160,10 @@ class Story:
                 roles[f"{group}-{number}"] = partial(
                     joining, topics=[_PLAIN, _LEDGER], group=group, protocol=kind
                 )
+        if self.scenario is not None and self.scenario.roles is not None:
+            roles = {role: life for role, life in roles.items() if role in self.scenario.roles}
+        for part in self.parts:
+            roles |= part.roles(self)
         return roles
 
     async def _tend(self, role: str, life: Life) -> None:
@@ -206,6 +221,8 @@ class Story:
 
     async def _ask_committed(self, client: SimulatedClient) -> None:
         for group in (*_GROUPS, _APPLICATION):
+            if not any(one.group == group for one in self.recorder.history.assigned):
+                continue  # none of its members was part of this story
             began = self.world.now
             topics = (_SOURCE,) if group == _APPLICATION else (_PLAIN, _LEDGER)
             named = [TopicPartition(*one) for one in self._of(*topics)]
@@ -234,20 +251,33 @@ def tell(
     *,
     seconds: float = 60.0,
     faults: Sequence[str] | None = None,
+    scenario: Scenario | None = None,
     calm_s: float = CALM_S,
     give_up_s: float = GIVE_UP_S,
 ) -> Outcome:
-    """Tell the story of a world that has no nodes yet, and judge it. One seed in eight has no faults."""
+    """Tell the story of a world that has no nodes yet, and judge it. One seed in eight has no faults.
+
+    A scenario (`ottla.testing.scenarios`) has faults, settings and clients of its own.
+    """
     chance = world.chance
     chosen = chance.sample(list(FAULTS), chance.randint(1, len(FAULTS))) if world.seed % 8 else []
     chosen = chosen if faults is None else list(faults)
+    if scenario is not None:
+        chosen = list(scenario.faults)
     # Hosts lose power one after the other, and what was not flushed with it: as in Kafka, a record survives
     # that on all its replicas where it is flushed before it is acknowledged.
     flushed = {"log.flush.interval.messages": "1"} if {"power", "crash within change"} & {*chosen} else {}
-    world.add_nodes(chance.choice((3, 3, 4, 5)), combined=chance.random() < 0.8, settings=flushed)
+    if scenario is None:
+        world.add_nodes(chance.choice((3, 3, 4, 5)), combined=chance.random() < 0.8, settings=flushed)
+        kills = bool(chosen) and chance.random() < 0.7
+    else:
+        scenario.add_nodes(world, flushed)
+        kills = chance.random() < scenario.kills
     recorder = Recorder(world)
-    kills = bool(chosen) and chance.random() < 0.7
     story = Story(world, recorder, Observer(world, recorder), chosen, kills, calm_s, give_up_s)
+    if scenario is not None:
+        story.scenario, story.parts = scenario, [make() for make in scenario.parts]
+        world.note("story", scenario.name)
     world.note("story", f"{len(world.nodes)} nodes, {', '.join(chosen) or 'no faults'}")
     ended: list[Anomaly] = []
     try:
@@ -261,13 +291,25 @@ def tell(
     if "restart" in chosen:
         # A clean start has the last batch of each producer alone, as Kafka's: see docs/reliability.md.
         anomalies = [anomaly for anomaly in anomalies if anomaly.kind != "duplicate"]
-    if not ended and not any(send.offset is not None for send in recorder.history.sends):
+    history = recorder.history
+    sent = [send.offset for send in history.sends] + [send.offset for send in history.keyed]
+    if not ended and not any(offset is not None for offset in sent):
         anomalies.append(Anomaly("not alive", "nothing was written at all"))
     unhandled = [str(one) for one in world.unhandled]
-    if not any("disk" in fault for fault in chosen):  # of which a node rightly complains
+    if scenario is not None:
+        anomalies = [anomaly for anomaly in anomalies if anomaly.kind not in scenario.waived]
+    complains = scenario is not None and scenario.complains
+    if not complains and not any("disk" in fault for fault in chosen):  # of which a node rightly complains
         unhandled += [str(one) for one in world.logged]
     return Outcome(
-        world.seed, recorder.history, anomalies, unhandled, world.history(), world.trace_hash, world.now
+        world.seed,
+        recorder.history,
+        anomalies,
+        unhandled,
+        world.history(),
+        world.trace_hash,
+        world.now,
+        story.deeds,
     )
 
 
@@ -276,6 +318,7 @@ def run_story(
     *,
     seconds: float = 60.0,
     faults: Sequence[str] | None = None,
+    scenario: Scenario | None = None,
     calm_s: float = CALM_S,
     give_up_s: float = GIVE_UP_S,
 ) -> Outcome:
@@ -284,4 +327,11 @@ def run_story(
         # Clients that were killed are closed with the world, and what they would await then is not awaited.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         with World(seed) as world:
-            return tell(world, seconds=seconds, faults=faults, calm_s=calm_s, give_up_s=give_up_s)
+            return tell(
+                world,
+                seconds=seconds,
+                faults=faults,
+                scenario=scenario,
+                calm_s=calm_s,
+                give_up_s=give_up_s,
+            )

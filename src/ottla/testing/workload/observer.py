@@ -15,10 +15,11 @@ from ottla.testing.checker.history import Partition
 if TYPE_CHECKING:
     from ottla.log.log import Log
     from ottla.testing.workload.recording import Recorder
-    from ottla.testing.world import World
+    from ottla.testing.world import SimulatedNode, World
 
 LOOK_SECONDS = 0.2
 _READ_BYTES = 1 << 20
+_METADATA: Partition = ("__cluster_metadata", 0)
 
 
 class Observer:
@@ -28,6 +29,7 @@ class Observer:
         self._world = world
         self._history = recorder.history
         self._last: dict[tuple[int, int, Partition], tuple[int, int, int]] = {}
+        self._led: dict[tuple[int, int], int] = {}
 
     async def watch(self) -> None:
         while True:
@@ -40,6 +42,7 @@ class Observer:
         for simulated in self._world.nodes.values():
             if not simulated.is_serving:
                 continue  # what a node believes of the past, before it is told of the present
+            self._look_at_quorum(simulated)
             for partition in _partitions(simulated):
                 log = partition.log
                 if not partition.is_leader or log is None:
@@ -59,6 +62,13 @@ class Observer:
                         node=simulated.id, partition=named, epoch=epoch, high=high, stable=stable, at=now
                     )
                 )
+
+    def _look_at_quorum(self, simulated: SimulatedNode) -> None:
+        epoch = simulated.active_epoch
+        if epoch is not None and self._led.get((simulated.id, simulated.life)) != epoch:
+            self._led[simulated.id, simulated.life] = epoch
+            led = Leads(node=simulated.id, partition=_METADATA, epoch=epoch, at=self._world.now)
+            self._history.leads.append(led)
 
     def unsettled(self, topics: Collection[str]) -> str | None:
         """What is missing until every partition leads, every replica is in sync and has everything."""

@@ -19,7 +19,11 @@ from ottla.wire import frame as frames
 from ottla.wire.apis import API_BY_KEY
 from ottla.wire.errors import UnencodableMessage, UnsupportedVersion
 from ottla.wire.message import Message, Struct
-from ottla.wire.messages.protocol_data import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from ottla.wire.messages.protocol_data import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    DefaultPrincipalData,
+)
 from ottla.wire.schema import Field
 from tests.fuzz.batches import Batches
 
@@ -39,116 +43,123 @@ _LIMITS = {
 _FLOATS = (0.0, 1.5, -1.0, 1e300, -1e300, float("inf"), float("-inf"), float("nan"), 5e-324)
 _ODD_TEXTS = ("", " ", "\x00", "a\x00b", "é€𝄞", "x" * 249, "x" * 250, "x" * 32_767, "ÿ" * 300, "\n", "null")
 _PATHS = ("..", ".", "../../etc/passwd", "a/b", "/etc/passwd", "a\\b", "~", "-delete", "%2e%2e", "C:\\x")
-_HUGE_INTS = (2**31 - 1, 2**31 - 2, -(2**31), -1, -2, 100_000_000)
+_ODD_IDS = (bytes(16), bytes(15) + b"\x01", bytes(range(16)), b"\xff" * 16)
 
-_TEXTS: dict[str, tuple[str | None, ...]] = {
+_TEXTS: dict[str, tuple[tuple[str | None, ...], tuple[str | None, ...]]] = {
     "topic": (
-        *TOPICS,
-        *TOPICS,
-        *TOPICS,
-        "missing",
-        "__consumer_offsets",
-        "__transaction_state",
-        "__cluster_metadata",
-        "__share_group_state",
-        "new-topic",
-        "a.b",
-        "a_b",
-        *_PATHS,
+        (*TOPICS, *TOPICS, *TOPICS, "new-topic"),
+        (
+            "missing",
+            "__consumer_offsets",
+            "__transaction_state",
+            "__cluster_metadata",
+            "__share_group_state",
+            "a.b",
+            "a_b",
+            *_PATHS,
+        ),
     ),
-    "group": ("g1", "g2", "g3", "", "new", *_PATHS[:3]),
-    "member": ("", "m1", "m2", "AAAAAAAAAAAAAAAAAAAAAA"),
-    "instance": (None, None, "i1", "i2", ""),
-    "transaction": ("t1", "t2", "t3", "", None),
-    "cluster": (None, "", "another"),
-    "protocol_type": ("consumer", "consumer", "connect", ""),
-    "protocol": ("range", "roundrobin", "cooperative-sticky", "uniform", ""),
+    "group": (("g1", "g2", "g3"), ("", "new", *_PATHS[:3])),
+    "member": (("", ""), ("m1", "m2", "AAAAAAAAAAAAAAAAAAAAAA")),
+    "instance": ((None, None, "i1", "i2"), ("",)),
+    "transaction": (("t1", "t2", "t3"), ("", None)),
+    "cluster": ((None,), ("", "another")),
+    "protocol_type": (("consumer",), ("connect", "")),
+    "protocol": (("range", "roundrobin", "cooperative-sticky"), ("uniform", "")),
     "config": (
-        "retention.ms",
-        "retention.bytes",
-        "segment.bytes",
-        "cleanup.policy",
-        "compression.type",
-        "max.message.bytes",
-        "min.insync.replicas",
-        "message.timestamp.type",
-        "index.interval.bytes",
-        "segment.ms",
-        "flush.messages",
-        "min.cleanable.dirty.ratio",
-        "nothing.of.the.kind",
-        "log.retention.ms",
-        "message.max.bytes",
-        "log.cleaner.threads",
-        "sasl.jaas.config",
-        "consumer.session.timeout.ms",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.rate",
-        "remote.storage.enable",
-        "delete.retention.ms",
-        "unclean.leader.election.enable",
-        "metrics.interval.ms",
-        "num.io.threads",
+        (
+            "retention.ms",
+            "retention.bytes",
+            "segment.bytes",
+            "cleanup.policy",
+            "compression.type",
+            "max.message.bytes",
+            "min.insync.replicas",
+            "message.timestamp.type",
+            "segment.ms",
+            "index.interval.bytes",
+            "flush.messages",
+            "min.cleanable.dirty.ratio",
+            "segment.index.bytes",
+            "follower.replication.throttled.replicas",
+            "delete.retention.ms",
+            "max.compaction.lag.ms",
+            "unclean.leader.election.enable",
+            "preallocate",
+            "file.delete.delay.ms",
+        ),
+        (
+            "nothing.of.the.kind",
+            "log.retention.ms",
+            "message.max.bytes",
+            "log.cleaner.threads",
+            "sasl.jaas.config",
+            "consumer.session.timeout.ms",
+            "leader.replication.throttled.rate",
+            "remote.storage.enable",
+            "metrics.interval.ms",
+            "num.io.threads",
+            "",
+        ),
     ),
     "config_value": (
-        "1",
-        "0",
-        "-1",
-        "-2",
-        "100",
-        "1048576",
-        str(2**31 - 1),
-        str(2**31),
-        str(2**63 - 1),
-        str(2**63),
-        "compact",
-        "delete",
-        "compact,delete",
-        "true",
-        "false",
-        "gzip",
-        "lz4",
-        "nonsense",
-        "1.5",
-        "1e5",
-        "NaN",
-        " 7 ",
-        "0x10",
-        "0:1,1:1",
-        "*",
-        None,
-        "",
+        ("1", "100", "1048576", "10485760", "compact", "delete", "true", "false", "gzip", "0.5"),
+        (
+            "0",
+            "-1",
+            "-2",
+            str(2**31 - 1),
+            str(2**31),
+            str(2**63 - 1),
+            str(2**63),
+            "lz4",
+            "compact,delete",
+            "nonsense",
+            "1.5",
+            "1e5",
+            "NaN",
+            " 7 ",
+            "0x10",
+            "0:1,1:1",
+            "*",
+            None,
+            "",
+        ),
     ),
-    "host": ("*", "127.0.0.1", "", "::1", "node-1", "999.1.1.1"),
-    "principal": ("User:alice", "User:*", "Group:x", "nobody", "User:", "", ":", None),
-    "entity_type": ("user", "client-id", "ip", "group", ""),
-    "entity_name": ("alice", "", None, "127.0.0.1", "1.2.3.4.5", "a/b"),
+    "host": (("*", "127.0.0.1"), ("", "::1", "node-1", "999.1.1.1")),
+    "principal": (("User:alice", "User:*"), ("Group:x", "nobody", "User:", "", ":", None)),
+    "entity_type": (("user", "client-id", "ip"), ("group", "")),
+    "entity_name": (("alice", None, "127.0.0.1"), ("", "1.2.3.4.5", "a/b")),
     "quota": (
-        "producer_byte_rate",
-        "consumer_byte_rate",
-        "request_percentage",
-        "controller_mutation_rate",
-        "connection_creation_rate",
-        "nonsense",
+        (
+            "producer_byte_rate",
+            "consumer_byte_rate",
+            "request_percentage",
+            "controller_mutation_rate",
+            "connection_creation_rate",
+        ),
+        ("nonsense", ""),
     ),
     "feature": (
-        "metadata.version",
-        "kraft.version",
-        "transaction.version",
-        "group.version",
-        "share.version",
-        "eligible.leader.replicas.version",
-        "streams.version",
-        "nonsense",
-        "",
+        (
+            "transaction.version",
+            "group.version",
+            "share.version",
+            "streams.version",
+            "eligible.leader.replicas.version",
+        ),
+        ("metadata.version", "kraft.version", "nonsense", ""),
     ),
-    "listener": ("PLAINTEXT", "CONTROLLER", "SSL", ""),
-    "path": ("/node-1/data", "/", "", "../x", "relative", "/node-1/data/../data"),
-    "state": ("Stable", "Empty", "Dead", "Ongoing", "PrepareCommit", "nonsense", "", "classic", "consumer"),
-    "assignor": (None, "uniform", "range", "nonsense", ""),
-    "regex": (None, "a.*", "(", "(a+)+$", ".*", "[", "a{1,1000}{1,1000}", "\\p{Lu}", "(?P<x>a)"),
-    "software": ("librdkafka", "1.2.3", "", "-", "a b"),
-    "resource": (*TOPICS, *TOPICS, "1", "", "2", "g1", "*", "kafka-cluster", "2147483648", *_PATHS[:2]),
+    "listener": (("PLAINTEXT", "CONTROLLER"), ("SSL", "")),
+    "path": (("/node-1/data",), ("/", "", "../x", "relative", "/node-1/data/../data")),
+    "state": (
+        ("Stable", "Empty", "Dead", "Ongoing", "PrepareCommit", "classic", "consumer"),
+        ("nonsense", ""),
+    ),
+    "assignor": ((None, "uniform", "range"), ("nonsense", "")),
+    "regex": ((None, "a.*", ".*"), ("(", "(a+)+$", "[", "a{1,1000}{1,1000}", "\\p{Lu}", "(?P<x>a)")),
+    "software": (("librdkafka", "1.2.3"), ("", "-", "a b")),
+    "resource": ((*TOPICS, *TOPICS, "1", "g1"), ("", "2", "*", "kafka-cluster", "2147483648", *_PATHS[:2])),
 }
 _TEXT_OF_FIELD = {
     "topic": "topic", "topic_name": "topic", "topic_names": "topic", "subscribed_topic_names": "topic",
@@ -168,59 +179,71 @@ _TEXT_OF_FIELD = {
 _NAME_OF_STRUCT = {
     "AlterableConfig": "config", "CreatableTopicConfig": "config", "CreateableTopicConfig": "config",
     "JoinGroupRequestProtocol": "protocol", "Listener": "listener", "Feature": "feature",
-    "LeaderEndpoint": "listener",
+    "LeaderEndpoint": "listener", "OpData": "quota",
 }  # fmt: skip
-_PARTITIONS = (0, 0, 0, 1, 1, 2, -1, 2**31 - 1, -(2**31), 7)
-_EPOCHS = (-1, -1, 0, 0, 1, 5, -2, 2**31 - 1, -(2**31))
-_OFFSETS = (0, 0, 1, 2, 5, -1, -2, -3, -4, -5, -6, 2**63 - 1, -(2**63), 2**31)
-_NODES = (-1, -1, -2, 0, 1, 1, 1, 2, 3, 2**31 - 1, -(2**31), -3)
-_NUMBERS: dict[str, tuple[int, ...]] = {
+_PARTITIONS = ((0, 0, 0, 1), (2, -1, 2**31 - 1, -(2**31), 7))
+_EPOCHS = ((-1, -1, 0), (1, 5, -2, 2**31 - 1, -(2**31)))
+_BROKER_EPOCHS = ((), (-1, 0, 1, 2**63 - 1))
+_OFFSETS = ((0, 1, 2, 5), (-1, -2, -3, -4, -5, -6, 2**63 - 1, -(2**63), 2**31))
+_NODES = ((1,), (-1, -2, 0, 2, 3, 2**31 - 1, -(2**31), -3))
+_SMALL = ((0, 1), (-1, 2, 3, 127, -128))
+_NUMBERS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     **dict.fromkeys(
         ("partition", "partition_index", "index", "partition_indexes", "partitions"), _PARTITIONS),
     **dict.fromkeys(
         ("current_leader_epoch", "leader_epoch", "last_fetched_epoch", "committed_leader_epoch", "epoch",
-         "partition_epoch", "replica_epoch", "last_offset_epoch", "coordinator_epoch", "broker_epoch",
-         "previous_broker_epoch"), _EPOCHS),
+         "partition_epoch", "replica_epoch", "last_offset_epoch", "coordinator_epoch"), _EPOCHS),
+    **dict.fromkeys(("broker_epoch", "previous_broker_epoch"), _BROKER_EPOCHS),
     **dict.fromkeys(
         ("fetch_offset", "offset", "committed_offset", "log_start_offset", "last_offset", "end_offset",
          "position", "high_watermark", "current_metadata_offset"), _OFFSETS),
     **dict.fromkeys(
-        ("replica_id", "broker_id", "leader_id", "candidate_id", "voter_id", "controller_id", "broker_ids",
-         "new_isr", "replicas", "preferred_successors"), _NODES),
-    "timestamp": (-1, -2, -3, -4, -5, -6, -7, 0, 1_767_225_600_000, 2**63 - 1, -(2**63)),
-    "timeout_ms": (0, 1, 50, 1000, 5000, -1, -(2**31)),
-    "max_wait_ms": (0, 0, 1, 5, 50, 500, -1, -(2**31)),
-    "min_bytes": (0, 0, 1, 1, 100, -1, 2**31 - 1),
-    "max_bytes": (1 << 20, 52_428_800, 0, 1, -1, 2**31 - 1, -(2**31)),
-    "partition_max_bytes": (1 << 20, 1 << 20, 0, 1, 100, -1, 2**31 - 1, -(2**31)),
-    "session_id": (0, 0, 1, -1, 2**31 - 1),
-    "session_epoch": (-1, 0, 0, 1, 2, 2**31 - 1, -2),
-    "session_timeout_ms": (6000, 10_000, 45_000, 0, -1, 1, 2**31 - 1),
-    "rebalance_timeout_ms": (1, 100, 5000, -1, 0, -(2**31)),
-    "transaction_timeout_ms": (1, 1000, 60_000, 0, -1, 900_001, 2**31 - 1),
-    "generation_id": (-1, 0, 1, 2, 3, 2**31 - 1),
-    "generation_id_or_member_epoch": (-1, 0, 1, 2, 3, 2**31 - 1),
-    "member_epoch": (0, 0, 1, 2, -1, -2, -3, 2**31 - 1),
-    "acks": (1, -1, 0, 2, -2, 2**15 - 1),
-    "producer_id": (-1, 0, 1, 2, 1000, 2**63 - 1, -(2**63)),
-    "v3_and_below_producer_id": (-1, 0, 1, 2, 1000),
-    "producer_id_filters": (-1, 0, 1, 1000),
-    "producer_epoch": (-1, 0, 0, 1, 2**15 - 1, -(2**15)),
-    "v3_and_below_producer_epoch": (-1, 0, 0, 1, 2**15 - 1),
-    "num_partitions": (-1, 1, 1, 2, 3, 0, -2, 2**31 - 1, 100_000_000),
-    "replication_factor": (-1, -1, 1, 1, 0, 2, -2, 2**15 - 1),
-    "count": (1, 2, 3, 4, 0, -1, 2**31 - 1, 100_000_000),
-    "key_type": (0, 0, 1, 1, 2, -1, 127),
-    "resource_type": (2, 2, 2, 4, 8, 16, 32, 0, 1, 3, -1, 127),
-    "config_operation": (0, 0, 1, 2, 3, 4, -1),
-    "match_type": (0, 1, 2, 3, -1),
-    "election_type": (0, 1, 2, -1),
-    "isolation_level": (0, 1, 2, -1),
-    "upgrade_type": (0, 1, 2, 3, 4, -1),
-    "response_partition_limit": (2000, 1, 0, -1, 2**31 - 1),
-    "security_protocol": (0, 0, 1, 3, -1, 99),
+        ("broker_id", "leader_id", "candidate_id", "voter_id", "controller_id", "broker_ids", "new_isr",
+         "replicas", "preferred_successors"), _NODES),
+    "replica_id": ((-1,), (1, 0, -2, 2, 2**31 - 1, -(2**31), -3)),
+    "timestamp": ((-1, -2, -3, 0, 1_767_225_600_000), (-4, -5, -6, -7, 2**63 - 1, -(2**63))),
+    "timeout_ms": ((1000, 5000), (0, 1, -1, -(2**31))),
+    "max_wait_ms": ((0, 0, 1, 50), (500, -1, -(2**31))),
+    "min_bytes": ((0, 0, 1), (100, -1, 2**31 - 1)),
+    "max_bytes": ((1 << 20, 52_428_800), (0, 1, -1, 2**31 - 1, -(2**31))),
+    "partition_max_bytes": ((1 << 20,), (0, 1, 100, -1, 2**31 - 1, -(2**31))),
+    "session_id": ((0,), (1, -1, 2**31 - 1)),
+    "session_epoch": ((-1, 0, 1), (2, 2**31 - 1, -2)),
+    "session_timeout_ms": ((6000, 10_000), (0, -1, 1, 2**31 - 1)),
+    "rebalance_timeout_ms": ((100, 5000), (1, -1, 0, -(2**31))),
+    "transaction_timeout_ms": ((1000, 60_000), (1, 0, -1, 900_001, 2**31 - 1)),
+    "generation_id": ((1, 2, -1), (0, 3, 2**31 - 1)),
+    "generation_id_or_member_epoch": ((-1, 1, 2), (0, 3, 2**31 - 1)),
+    "member_epoch": ((0, 1), (2, -1, -2, -3, 2**31 - 1)),
+    "acks": ((1, -1, -1), (0, 2, -2, 2**15 - 1)),
+    "producer_id": ((-1, 0), (1, 2, 1000, 2**63 - 1, -(2**63))),
+    "v3_and_below_producer_id": ((0, 1), (-1, 2, 1000)),
+    "producer_id_filters": ((0, 1), (-1, 1000)),
+    "producer_epoch": ((0, 0, -1), (1, 2**15 - 1, -(2**15))),
+    "v3_and_below_producer_epoch": ((0, 0), (-1, 1, 2**15 - 1)),
+    "num_partitions": ((-1, 1, 2), (3, 0, -2, 2**31 - 1, 100_000_000)),
+    "replication_factor": ((-1, 1), (0, 2, -2, 2**15 - 1)),
+    "count": ((3, 4, 5), (0, 1, -1, 2**31 - 1, 100_000_000)),
+    "key_type": ((0, 1), (2, -1, 127)),
+    "resource_type": ((2, 2, 2, 4), (8, 16, 32, 0, 1, 3, -1, 127)),
+    "config_operation": ((0, 1, 2, 3), (4, -1)),
+    "match_type": ((0, 1, 2), (3, -1)),
+    "election_type": ((0, 1), (2, -1)),
+    "isolation_level": ((0, 1), (2, -1)),
+    "upgrade_type": ((1, 2, 3), (0, 4, -1)),
+    "max_version_level": ((0, 1), (2, 3, -1, 2**15 - 1)),
+    "response_partition_limit": ((2000, 1), (0, -1, 2**31 - 1)),
+    "endpoint_type": ((1,), (2, 0, -1)),
+    "security_protocol": ((0,), (1, 3, -1, 99)),
+    "operation": ((1, 2, 3), (0, -1, 127)),
+    "permission_type": ((1, 2, 3), (0, -1, 127)),
+    "pattern_type_filter": ((1, 2, 3), (0, 4, -1, 127)),
+    "resource_pattern_type": ((3, 4), (0, 1, -1, 127)),
+    "resource_type_filter": ((1, 2, 3), (0, 4, -1, 127)),
 }  # fmt: skip
-_SHORT_ARRAYS = (0, 1, 1, 1, 1, 1, 2, 2, 3)
+_ODDNESS = (0.0, 0.0, 0.02, 0.05, 0.15, 0.5)
+"""How odd a request is: the chance of each of its fields. One odd field in a right request goes deepest."""
+_SHORT_ARRAYS = (1, 1, 1, 1, 1, 1, 2, 2, 3)
 _LEARNED = {
     "member_id", "producer_id", "producer_epoch", "session_id", "generation_id", "member_epoch", "topic_id",
     "cluster_id",
@@ -232,45 +255,48 @@ class Lexicon:
     """What may stand in a field; grows by what the node answers."""
 
     def __init__(self) -> None:
-        self.topic_ids: list[bytes] = [bytes(16), bytes(15) + b"\x01", bytes(range(16)), b"\xff" * 16]
-        self.texts = {name: list(values) for name, values in _TEXTS.items()}
-        self.numbers = {name: list(values) for name, values in _NUMBERS.items()}
-        self.batches = Batches()
+        self.topic_ids: list[bytes] = []
+        self.texts = {name: list(values) for name, (values, _) in _TEXTS.items()}
+        self.numbers = {name: list(values) for name, (values, _) in _NUMBERS.items()}
+        self.directory_ids: list[bytes] = []
         self.kept_id = b""
         """Of the topic that nothing may name."""
-        self._first_texts = {name: len(values) for name, values in self.texts.items()}
-        self._first_numbers = {name: len(values) for name, values in self.numbers.items()}
+        self.batches = Batches()
         self._next = 0
 
     def forget(self) -> None:
         """What was learned of a node that is no more."""
-        del self.topic_ids[4:]
-        for name, count in self._first_texts.items():
-            del self.texts[name][count:]
-        for name, number in self._first_numbers.items():
-            del self.numbers[name][number:]
+        self.topic_ids.clear()
+        self.directory_ids.clear()
+        for name, (values, _) in _TEXTS.items():
+            del self.texts[name][len(values) :]
+        for name, (numbers, _) in _NUMBERS.items():
+            del self.numbers[name][len(numbers) :]
 
     def learn(self, message: Struct) -> None:
         """Remember ids that the node gave out."""
         for name in type(message).__slots__:
             if name in _LEARNED:
-                self._keep(name, getattr(message, name))
+                self.keep(name, getattr(message, name))
                 continue
             value = getattr(message, name)
             if type(value) is list and value and isinstance(value[0], Struct):
                 for one in value[:3]:
                     self.learn(one)
 
-    def _keep(self, name: str, value: Any) -> None:
+    def keep(self, name: str, value: Any) -> None:
         if name == "topic_id":
-            if value != self.kept_id:
-                self._put(self.topic_ids, 4, value)
-        elif name == "member_id" and value:
-            self._put(self.texts["member"], self._first_texts["member"], value)
-        elif name == "cluster_id" and value:
-            self._put(self.texts["cluster"], self._first_texts["cluster"], value)
-        elif name in self.numbers and value:
-            self._put(self.numbers[name], self._first_numbers[name], value)
+            if value != self.kept_id and any(value):
+                self._put(self.topic_ids, 0, value)
+        elif name in ("member_id", "cluster_id") and value:
+            kind = name.removesuffix("_id")
+            self._put(self.texts[kind], len(_TEXTS[kind][0]), value)
+        elif name in self.numbers and value > 0:
+            self._put(self.numbers[name], len(_NUMBERS[name][0]), value)
+            if name in ("producer_id", "producer_epoch"):
+                self.keep(f"v3_and_below_{name}", value)
+            elif name in ("generation_id", "member_epoch"):
+                self.keep("generation_id_or_member_epoch", value)
 
     def _put(self, pool: list[Any], first: int, value: Any) -> None:
         if value in pool:
@@ -289,6 +315,7 @@ class Grammar:
         self._draw = draw
         self._random = draw.random
         self.lexicon = lexicon
+        self._odd = 0.0
         self._makers: dict[tuple[int, int], Draw] = {}
 
     def pick(self, pool: Any) -> Any:
@@ -299,7 +326,8 @@ class Grammar:
         maker = self._makers.get((key, version))
         if maker is None:
             maker = self._makers[key, version] = self._struct(API_BY_KEY[key].request_class(), version)
-        client_id = "fuzz" if self._random() < 0.9 else self.pick((None, "", "é\x00", "x" * 32_000))
+        self._odd = self.pick(_ODDNESS)
+        client_id = "fuzz" if self._random() < 0.97 else self.pick((None, "", "é\x00", "x" * 32_000))
         try:
             return frames.request_frame(maker(), version, correlation_id, client_id)
         except (UnencodableMessage, UnsupportedVersion):
@@ -320,9 +348,9 @@ class Grammar:
         def make() -> Any:
             message = cls()
             for field_name, value, must_be_set in drawn:
-                if must_be_set or chance() < 0.85:
+                if must_be_set or chance() >= self._odd:
                     setattr(message, field_name, value())
-            if is_flexible and chance() < 0.02:
+            if is_flexible and chance() < self._odd / 8:
                 message.unknown_tagged_fields = {1000 + int(chance() * 30): b"x" * int(chance() * 300)}
             return message
 
@@ -340,8 +368,8 @@ class Grammar:
 
             def several() -> list[Any]:
                 count = pick(_SHORT_ARRAYS)
-                if chance() < 0.004:
-                    count = 300 if is_plain else 40
+                if chance() < self._odd:
+                    count = pick((0, 0, 3, 300 if is_plain else 40))
                 made = [single() for _ in range(count)]
                 return [value for value in made if value is not None] if is_plain else made
 
@@ -349,7 +377,9 @@ class Grammar:
         if not field.is_nullable(version):
             return one
         value = one
-        return lambda: None if chance() < 0.12 else value()
+        is_mostly_null = field.name == "transactional_id" and outer.API_KEY in (0, 22)
+        null_share = 0.8 if is_mostly_null else 0.1
+        return lambda: None if chance() < null_share else value()
 
     def _scalar(self, outer: type[Message], field: Field, struct: str) -> Draw:
         chance, pick, lexicon = self._random, self.pick, self.lexicon
@@ -358,49 +388,66 @@ class Grammar:
         if field.type == "float64":
             return lambda: pick(_FLOATS)
         if field.type == "uuid":
-            return lambda: pick(lexicon.topic_ids)
+            known = lexicon.topic_ids if field.name == "topic_id" else lexicon.directory_ids
+            return lambda: pick(known) if known and chance() >= self._odd else pick(_ODD_IDS)
         if field.type == "records":
             return lambda: memoryview(lexicon.batches.draw(self._draw, lexicon.numbers))
         if field.type == "bytes":
-            return lambda: self._bytes(outer, field)
+            return lambda: self._bytes(field)
         if field.type == "string":
             return self._text(field, struct)
         limits = _LIMITS[field.type]
-        if field.name in lexicon.numbers:
-            known = lexicon.numbers[field.name]
-            low, high = limits[0], limits[1]
-            return lambda: min(max(pick(known), low), high) if chance() < 0.95 else pick(limits)
-        if field.type == "int32":
-            return lambda: pick(limits) if chance() < 0.9 else pick(_HUGE_INTS)
-        return lambda: pick(limits)
+        numbers = lexicon.numbers.get(field.name)
+        if numbers is None:
+            return lambda: pick(_SMALL[0]) if chance() >= self._odd else pick(limits)
+        low, high = limits[0], limits[1]
+        if field.type == "uint16":
+            low, high = 0, 2**16 - 1
+        odd = (*_NUMBERS[field.name][1], *limits)
+        if outer.API_KEY == 64:  # UnregisterBroker of the node itself: the round would be over
+            odd, numbers = (*odd[1:], 2, 3), [2, 3]
+        given: list[int] = numbers
+
+        def number() -> int:
+            value: int = pick(given) if given and chance() >= self._odd else pick(odd)
+            return min(max(value, low), high)
+
+        return number
 
     def _text(self, field: Field, struct: str) -> Draw:
         chance, pick = self._random, self.pick
         name = _TEXT_OF_FIELD.get(field.name)
-        if name is None and field.name == "name":
+        if field.name == "name":
             name = _NAME_OF_STRUCT.get(struct, "topic")
+        elif field.name == "key" and struct == "OpData":
+            name = "quota"
         if name is None:
-            return lambda: pick(_ODD_TEXTS)
+            return lambda: pick(("", "x")) if chance() >= self._odd else pick(_ODD_TEXTS)
         pool = self.lexicon.texts[name]
+        odd = (*_TEXTS[name][1], *_TEXTS[name][1], *_ODD_TEXTS)
         is_null_allowed = field.nullable is not None
 
         def text() -> str | None:
-            found = pick(pool) if chance() < 0.97 else pick(_ODD_TEXTS)
+            found = pick(pool) if chance() >= self._odd else pick(odd)
             return found if found is not None or is_null_allowed else ""
 
         return text
 
-    def _bytes(self, outer: type[Message], field: Field) -> bytes:
-        chance = self._random()
-        if field.name == "metadata" and chance < 0.7:
+    def _bytes(self, field: Field) -> bytes:
+        if self._random() < self._odd:
+            return self._draw.randbytes(self.pick((0, 1, 2, 16, 40, 300)))
+        if field.name == "metadata":
             topics = [self.pick(self.lexicon.texts["topic"]) for _ in range(self.pick((0, 1, 2)))]
             return pack(">h", 1) + codec.encode(ConsumerProtocolSubscription(topics=topics), 1)
-        if field.name == "assignment" and chance < 0.7:
+        if field.name == "assignment":
             return pack(">h", 1) + codec.encode(ConsumerProtocolAssignment(), 1)
-        if field.name == "request_data" and chance < 0.8:
-            inner = self.frame(self.pick((19, 20, 37, 43, 44, 45, 49, 57, 3, 58)), 1, 7)
+        if field.name == "request_principal":
+            return pack(">h", 0) + codec.encode(DefaultPrincipalData(type="User", name="alice"), 0)
+        if field.name == "request_data":
+            key = self.pick((19, 20, 37, 43, 44, 45, 49, 57, 3, 58))
+            inner = self.frame(key, API_BY_KEY[key].stable_versions[-1], 7)
             if inner is not None:
                 return inner[4:]
-        if field.name == "client_host_address" and chance < 0.8:
+        if field.name == "client_host_address":
             return self.pick((b"\x7f\x00\x00\x01", bytes(16)))  # type: ignore[no-any-return]
-        return self._draw.randbytes(self.pick((0, 1, 2, 16, 40, 300)))
+        return b"x"

@@ -1,7 +1,7 @@
 """Frames in files: found ones are saved, made as few as still show the fault, and sent again.
 
-A file has lines of two words: the listener (`clients` or `controllers`) and a frame with its size, in hex.
-Lines that begin with # are for people.
+A file has lines of two words: where it goes (`clients`, `controllers` or `clients-apart`) and a frame with
+its size, in hex. Lines that begin with # are for people.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.fuzz.grammar import Lexicon
 from tests.fuzz.target import Fault, Peer, Target, node, run_inside
 
-_LISTENERS = ("clients", "controllers")
+_LISTENERS = ("clients", "controllers", "clients-apart")
 _TRIES_MAX = 60
 _SINGLES_MAX = 1500
 
@@ -38,7 +38,7 @@ def load(path: Path) -> list[tuple[int, bytes]]:
 
 def replay(found: Frames, *, apart: bool = False) -> list[Fault]:
     """What goes wrong when a fresh node gets these frames; `apart`: each on a connection of its own."""
-    with node(1, Lexicon()) as target:
+    with node(1, Lexicon(), listener=max(listener for listener, _ in found)) as target:
         run_inside(target, _send(target, found, apart=apart))
         return target.faults
 
@@ -84,7 +84,7 @@ def smallest(fault: Fault) -> list[tuple[int, bytes]]:
 
 def _guilty_of(frames: Frames) -> tuple[int, bytes] | None:
     """The one frame, sent alone on a connection to one node with all the others, that brings a fault."""
-    with node(1, Lexicon()) as target:
+    with node(1, Lexicon(), listener=frames[0][0]) as target:
         for one in reversed(frames):
             run_inside(target, _send(target, [one], apart=True))
             if target.faults:

@@ -12,7 +12,7 @@ from ottla.server.handlers import HANDLERS
 from ottla.wire.apis import API_BY_KEY
 from tests.fuzz.grammar import Grammar, Lexicon
 from tests.fuzz.mutation import Mutation
-from tests.fuzz.target import Fault, Peer, Target, node, run_inside
+from tests.fuzz.target import CLIENTS, CLIENTS_APART, CONTROLLERS, Fault, Peer, Target, node, run_inside
 
 ROUND_FRAMES = 4000
 """On one node, before another one takes its place: what was created would pile up."""
@@ -21,8 +21,8 @@ PEER_FRAMES = 12
 _GRAMMAR_SHARE = 0.5
 _UNKNOWN_SHARE = 0.01
 _POOL = 400
-_CONTROLLER_ROUNDS = 5
-"""Every fifth round talks to the listener for controllers."""
+_ROUNDS = (CLIENTS, CLIENTS, CLIENTS_APART, CLIENTS, CONTROLLERS)
+"""Where the frames of a round go."""
 
 
 @dataclass(slots=True)
@@ -62,8 +62,9 @@ def run(frames: int, seed: int, *, on_round: Callable[[Tally], None] | None = No
 
 def _round(seed: int, number: int, count: int, lexicon: Lexicon, tally: Tally) -> None:
     lexicon.forget()
-    with node(seed, lexicon) as target:
-        talk = _Talk(seed, target, is_for_controllers=number % _CONTROLLER_ROUNDS == _CONTROLLER_ROUNDS - 1)
+    listener = _ROUNDS[number % len(_ROUNDS)]
+    with node(seed, lexicon, listener=listener) as target:
+        talk = _Talk(seed, target, listener)
         run_inside(target, talk.run(count))
         tally.frames += count
         tally.answered += target.answered
@@ -75,11 +76,11 @@ def _round(seed: int, number: int, count: int, lexicon: Lexicon, tally: Tally) -
 class _Talk:
     """One round."""
 
-    def __init__(self, seed: int, target: Target, *, is_for_controllers: bool) -> None:
+    def __init__(self, seed: int, target: Target, listener: int) -> None:
         self._draw = random.Random(seed)
         self._target = target
-        self._listener = 1 if is_for_controllers else 0
-        self._served = served("controller" if is_for_controllers else "broker")
+        self._listener = listener
+        self._served = served("controller" if listener == CONTROLLERS else "broker")
         self._grammar = Grammar(self._draw, target.lexicon)
         self._mutation = Mutation(self._draw)
         self._pool: list[bytes] = []
@@ -97,8 +98,9 @@ class _Talk:
             if number % TURN_FRAMES == TURN_FRAMES - 1:
                 await asyncio.sleep(0.005)
                 target.look()
-            if len(self._peers) >= 300:
+            if len(self._peers) >= 100:
                 await self._settle()
+                await target.mend()
         await self._settle()
         await target.check_kept()
 

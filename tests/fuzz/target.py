@@ -32,6 +32,8 @@ from ottla.wire.errors import ErrorCode, MalformedMessage
 from ottla.wire.message import Message
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.produce import ProduceRequest
 from tests.fuzz.grammar import KEPT, TOPICS, Lexicon
@@ -48,7 +50,9 @@ SETTINGS = {
     "log.segment.delete.delay.ms": "1000",
 }
 _KEPT_VALUES = [b"kept-%d" % number for number in range(20)]
-_CLIENTS, _CONTROLLERS = 0, 1
+CLIENTS, CONTROLLERS, CLIENTS_APART = 0, 1, 2
+"""Where frames go: to a node that is broker and controller, on one of its two listeners, or to a broker whose
+controller is another node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Peer(asyncio.Transport):
         super().__init__({"peername": ("10.0.0.1", 40_000)})
         self._target = target
         self.listener = listener
-        self.connection = Connection(target.node.listeners[listener])
+        self.connection = Connection(target.node.listeners[listener % CLIENTS_APART])
         self.is_closed = False
         self.sent: deque[tuple[int, int, int, bytes]] = deque()  # correlation id, key, version, frame
         self.answers = 0
@@ -178,33 +182,44 @@ class Target:
         return self.node.listeners
 
     async def prepare(self) -> None:
-        """Topics to ask for, and records that must stay."""
-        settings = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
-        topics = [
-            CreateTopicsRequest.CreatableTopic(name=name, num_partitions=2, replication_factor=1)
-            for name in (*TOPICS, KEPT)
-        ]
-        topics[-1].configs = [
-            CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
-            for name, value in settings.items()
-        ]
-        made = await self.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
-        assert all(one.error_code == 0 for one in made.topics), made
-        records = [Record(index, 1_767_225_600_000, None, value) for index, value in enumerate(_KEPT_VALUES)]
+        """Topics to ask for, coordinators to talk to, and records that must stay."""
+        self.lexicon.keep("cluster_id", self.node.broker.cluster_id)
+        self.lexicon.keep("broker_epoch", self.node._broker_epoch())
+        self.lexicon.keep("previous_broker_epoch", self.node._broker_epoch())
+        self.lexicon.directory_ids.append(self.node.broker.directories.metadata_directory_id)
         for topic in (KEPT, *TOPICS):
-            data = ProduceRequest.PartitionProduceData(index=0, records=memoryview(build_batch(records)))
-            wanted = ProduceRequest(
-                acks=-1,
-                timeout_ms=10_000,
-                topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
-            )
-            answer = await self.ask(wanted, 9)
-            assert answer.responses[0].partition_responses[0].error_code == 0, answer
+            made = await self.ask(_creation(topic), 7)
+            assert made.topics[0].error_code == 0, made
+            await self._produce(topic)
         known = await self.ask(MetadataRequest(topics=None), 12)
         for one in known.topics:
             if one.name == KEPT:
                 self.lexicon.kept_id = one.topic_id
         self.lexicon.learn(known)
+        for kind, keys in ((0, ["g1", "g2", "g3"]), (1, ["t1", "t2", "t3"])):
+            await self.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=keys), 4)
+        await asyncio.sleep(5)
+        given = await self.ask(InitProducerIdRequest(transactional_id="t1", transaction_timeout_ms=60_000), 4)
+        assert given.error_code == 0, given
+        self.lexicon.learn(given)
+
+    async def _produce(self, topic: str) -> None:
+        """Write the first records of a topic, once the broker knows of it."""
+        for _ in range(100):
+            answer = await self.ask(_production(topic), 9)
+            if answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE:
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"nothing can be written into {topic}: {answer}")
+
+    async def mend(self) -> None:
+        """Have the topics again that others talk about: most likely a request has deleted them."""
+        if self.node.broker.image.brokers:
+            for topic in TOPICS:
+                made = await self.ask(_creation(topic), 7)
+                if made.topics[0].error_code == 0:
+                    await self._produce(topic)
+            self.lexicon.learn(await self.ask(MetadataRequest(topics=None), 12))
 
     def connect(self, listener: int) -> Peer:
         return Peer(self, listener)
@@ -257,7 +272,7 @@ class Target:
                 f"{_name(key, version)} was answered with UNKNOWN_SERVER_ERROR: {str(response)[:600]}",
                 [(peer.listener, frame)],
             )
-        if peer.listener == _CLIENTS:
+        if peer.listener != CONTROLLERS:
             self.lexicon.learn(response)
 
     def look(self) -> None:
@@ -307,7 +322,7 @@ class _Client(Peer):
 
     def __init__(self, target: Target, answered: asyncio.Future[bytes]) -> None:
         self._answered = answered
-        super().__init__(target, _CLIENTS)
+        super().__init__(target, CLIENTS)
 
     def write(self, data: Any) -> None:
         self._received += data
@@ -322,6 +337,27 @@ class _Client(Peer):
         super().abort()
 
     close = abort
+
+
+def _creation(topic: str) -> CreateTopicsRequest:
+    wanted = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=2, replication_factor=1)
+    if topic == KEPT:
+        settings = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+        wanted.configs = [
+            CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
+            for name, value in settings.items()
+        ]
+    return CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
+
+
+def _production(topic: str) -> ProduceRequest:
+    records = [Record(index, 1_767_225_600_000, None, value) for index, value in enumerate(_KEPT_VALUES)]
+    data = ProduceRequest.PartitionProduceData(index=0, records=memoryview(build_batch(records)))
+    return ProduceRequest(
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+    )
 
 
 def _name(key: int, version: int) -> str:
@@ -347,18 +383,18 @@ def _owes(peer: Peer) -> bool:
 
 
 @contextmanager
-def node(seed: int, lexicon: Lexicon) -> Iterator[Target]:
-    """A node with its world, ready to be fed from within (`Target.world.run`)."""
+def node(seed: int, lexicon: Lexicon, *, listener: int = CLIENTS) -> Iterator[Target]:
+    """A node for a listener, with its world: ready to be fed from within (`run_inside`)."""
     with World(seed) as world:
-        world.add_nodes(1, settings=SETTINGS, model="journaled")
+        world.add_nodes(1, combined=listener != CLIENTS_APART, settings=SETTINGS, model="journaled")
         target = Target(world, lexicon)
         world.run(world.start())
-        _run_inside(target, target.prepare())
+        run_inside(target, target.prepare())
         yield target
     gc.collect()
 
 
-def _run_inside(target: Target, work: Any) -> Any:
+def run_inside(target: Target, work: Any) -> Any:
     """Run a coroutine in the process of the node."""
     process = target.world.nodes[1].process
     assert process is not None
@@ -367,6 +403,3 @@ def _run_inside(target: Target, work: Any) -> Any:
         return await process.spawn(work)
 
     return target.world.run(story())
-
-
-run_inside = _run_inside

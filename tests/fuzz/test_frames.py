@@ -10,8 +10,9 @@ import pytest
 
 from ottla.server.dispatch import Dispatcher
 from ottla.server.handlers import HANDLERS
+from ottla.server.partitions import flush_partition
 from ottla.wire.apis import API_BY_KEY
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.frame import read_request, request_frame
 from ottla.wire.message import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
@@ -144,3 +145,27 @@ def test_records_that_are_gone_are_found() -> None:
         partition.log.truncate_to(3)
         run_inside(target, target.check_kept())
         assert "changed or lost" in target.faults[0].what
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_a_log_that_is_deleted_while_it_is_flushed_is_no_error(
+    is_served: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 31: flush.messages=1, and a topic deleted before its first flush had ended."""
+    with node(1, Lexicon()) as target:
+        broker = target.node.broker
+        partition = broker.partitions.get("alpha", 0)
+        assert partition is not None
+        assert partition.log is not None
+        directory = partition.log.directory
+
+        async def flush(_: object) -> None:
+            if not is_served:
+                del broker.directories.logs["alpha", 0]
+            raise KafkaStorageError("No such file or directory")
+
+        monkeypatch.setattr(broker.directories, "flush", flush)
+        run_inside(target, flush_partition(broker.directories, partition))
+        assert [error.text for error in target.world.logged] == (
+            [f"Could not flush {directory}: No such file or directory"] if is_served else []
+        )

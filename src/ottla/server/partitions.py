@@ -298,7 +298,9 @@ async def flush_partition(directories: LogDirectories, partition: Partition) -> 
     try:
         await directories.flush(log)
     except KafkaError as error:  # the directory is offline now, and the writer gets no false promise
-        logger.error("Could not flush %s: %s", log.directory, error)
+        is_served = directories.logs.get((log.topic, log.partition)) is log
+        level = logging.ERROR if is_served else logging.DEBUG  # else its topic was deleted meanwhile
+        logger.log(level, "Could not flush %s: %s", log.directory, error)
         return
     partition.advance(end_offset)
 

@@ -2,7 +2,8 @@
 
 A partition that this node begins to lead is loaded (requests meanwhile: COORDINATOR_LOAD_IN_PROGRESS) and
 given up when another node leads it or the epoch changes (NOT_COORDINATOR). What happens on a loaded one is
-in `active`. Rule: a shard belongs to one leader epoch. Work of an older epoch finds it closed.
+in `active`. Rules: a shard belongs to one leader epoch, and work of an older epoch finds it closed. It acts
+on what is committed: what it was loaded from could still be lost until the high watermark is there.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from ottla.wire.errors import (
 if TYPE_CHECKING:
     from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.log.log import Log
     from ottla.ports import Clock
 
 logger = logging.getLogger("ottla.coordinator")
@@ -67,7 +69,17 @@ def shown(error: KafkaError) -> KafkaError:
 class _Seat(Generic[S]):
     """A partition that this node leads: being loaded, loaded, or waiting to be loaded again."""
 
-    __slots__ = ("active", "epoch", "job", "partition", "progress", "retry", "started_at", "teller")
+    __slots__ = (
+        "active",
+        "epoch",
+        "job",
+        "partition",
+        "progress",
+        "retry",
+        "started_at",
+        "teller",
+        "ticket",
+    )
 
     def __init__(self, partition: HostedPartition) -> None:
         self.partition = partition
@@ -76,6 +88,7 @@ class _Seat(Generic[S]):
         self.job: Job | None = None
         self.retry: asyncio.TimerHandle | None = None
         self.teller: asyncio.TimerHandle | None = None
+        self.ticket: int | None = None
         self.progress = Progress(0, 0)
         self.started_at = 0.0
 
@@ -175,6 +188,9 @@ class Coordinator(Generic[S]):
         for handle in (seat.retry, seat.teller):
             if handle is not None:
                 handle.cancel()
+        if seat.ticket is not None:
+            seat.partition.growth.remove(seat.ticket)
+            seat.ticket = None
         if seat.active is not None:
             seat.active.close(
                 NotCoordinator(f"{self.topic}-{seat.partition.index} is led by another node now.")
@@ -191,7 +207,10 @@ class Coordinator(Generic[S]):
         shard = self._new_shard(partition.index)
         seat.progress = Progress(log.log_start_offset, log.log_end_offset)
         seat.started_at = self._clock.monotonic()
-        if seat.progress.next_offset >= seat.progress.end_offset:
+        self._load_on(seat, log, shard)
+
+    def _load_on(self, seat: _Seat[S], log: Log, shard: S) -> None:
+        if seat.progress.next_offset >= log.log_end_offset:
             self._on_loaded(seat, shard)
             return
         seat.job = self._slices.start(
@@ -218,6 +237,30 @@ class Coordinator(Generic[S]):
         if seat.teller is not None:
             seat.teller.cancel()
             seat.teller = None
+        if not self._is_committed(seat):
+            seat.ticket = seat.partition.growth.add(lambda: self._on_growth(seat, shard))
+            return
+        self._activate(seat, shard)
+
+    def _is_committed(self, seat: _Seat[S]) -> bool:
+        """Whether no other node can lead with less than what was replayed."""
+        log = seat.partition.log
+        return log is None or log.high_watermark >= seat.progress.next_offset
+
+    def _on_growth(self, seat: _Seat[S], shard: S) -> bool:
+        if seat.ticket is None:
+            return True
+        if not self._is_committed(seat):
+            return False
+        seat.ticket = None
+        log = seat.partition.log
+        if log is None:
+            self._load_later(seat)
+        else:
+            self._load_on(seat, log, shard)  # what was written meanwhile, the end of a transaction, say
+        return True
+
+    def _activate(self, seat: _Seat[S], shard: S) -> None:
         if seat.progress.record_count:
             logger.info(
                 "Loaded %s-%d: %d records in %d ms",

@@ -22,6 +22,7 @@ from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 
 PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 RETRY_SECONDS = 0.1
+RETRY_SECONDS_MAX = 0.5
 CATCH_UP_SECONDS = 0.01
 
 logger = logging.getLogger("ottla.server.registration")
@@ -102,6 +103,7 @@ class Registration:
         timeout_ms = config.int_of("initial.broker.registration.timeout.ms")
         deadline = clock.monotonic() + timeout_ms / 1000
         told: str | None = None
+        wait_seconds = RETRY_SECONDS
         while True:
             try:
                 await self._register()
@@ -115,7 +117,8 @@ class Registration:
                 if told != str(error):
                     told = str(error)
                     logger.warning("Not registered yet: %s", told)
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(wait_seconds)
+            wait_seconds = min(2 * wait_seconds, RETRY_SECONDS_MAX)
 
     async def _register(self) -> None:
         broker = self._broker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final
@@ -42,16 +43,16 @@ class ApiEntry:
         return range(versions.stop) if self.key == PRODUCE else versions
 
     def request_class(self) -> type[Message]:
-        return self._class("Request")
+        return _message_class(self.module, self.name + "Request")
 
     def response_class(self) -> type[Message]:
-        return self._class("Response")
+        return _message_class(self.module, self.name + "Response")
 
-    def _class(self, suffix: str) -> type[Message]:
-        found: type[Message] = getattr(
-            import_module(f"ottla.wire.messages.{self.module}"), self.name + suffix
-        )
-        return found
+
+@cache
+def _message_class(module: str, name: str) -> type[Message]:
+    found: type[Message] = getattr(import_module(f"ottla.wire.messages.{module}"), name)
+    return found
 
 
 API_BY_KEY: Final = MappingProxyType(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.records import kinds_of
+from ottla.coordinator.records import encode, kinds_of
 from ottla.coordinator.result import (
     HELD,
     Record,
@@ -329,6 +329,48 @@ def test_a_shard_is_loaded_from_its_log_and_knows_what_it_knew(tmp_path: Path) -
         assert world.coordinator.is_any_loading
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == expected
+
+    run(main())
+
+
+def test_a_shard_is_not_at_work_before_what_it_was_loaded_from_is_committed(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, isr=2)
+        world.add("a")
+        await asyncio.sleep(0)
+        world.coordinator.close()
+        world.answers.clear()
+        world.coordinator.take_seats()
+        await world.until(lambda: bool(world.shards[-1].numbers))
+        assert world.shards[-1].numbers == {"a": 1}
+        await asyncio.sleep(0.01)
+        world.add("a")
+        assert isinstance(world.answers[0], CoordinatorLoadInProgress)
+        _append(world, [encode(put("b", 5))])  # by the end of a transaction, say
+        world.log.advance_high_watermark(1)
+        world.partition.growth.notify()
+        await world.until(lambda: "b" in world.shards[-1].numbers)
+        assert world.coordinator.is_any_loading
+        world.replicate()
+        await world.until(lambda: not world.coordinator.is_any_loading)
+        assert world.numbers == {"a": 1, "b": 5}
+
+    run(main())
+
+
+def test_a_load_that_waits_for_the_commit_ends_with_the_leadership(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, isr=2)
+        world.add("a")
+        await asyncio.sleep(0)
+        world.coordinator.close()
+        world.coordinator.take_seats()
+        await world.until(lambda: bool(world.partition.growth.watchers))
+        world.is_hosted = False
+        world.coordinator.take_seats()
+        assert not world.partition.growth.watchers
+        world.replicate()
+        assert not world.coordinator.loaded()
 
     run(main())
 

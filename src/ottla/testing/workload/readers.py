@@ -13,8 +13,8 @@ from ottla.testing.checker import FinalLog, Outcome
 from ottla.testing.checker.history import Partition, Place
 from ottla.testing.workload.recording import ReadLog, Recorder
 from ottla.testing.workload.writers import (
+    CONNECTING,
     REFUSED,
-    REQUEST_TIMEOUT_MS,
     Ending,
     end_transaction,
     send,
@@ -22,14 +22,25 @@ from ottla.testing.workload.writers import (
 )
 from ottla.testing.world import SimulatedClient
 
-POLL_S = 1.0
+POLL_S = 2.0
+FETCH_WAIT_MS = 2_000
+FETCH_BYTES_MIN = 1_000
+"""A fetch waits for so long at a broker that has less than this."""
+
+
+def patience(client: SimulatedClient) -> dict[str, Any]:
+    """One reader wants each record at once, another waits until there are some."""
+    return {
+        "fetch_min_bytes": (1, FETCH_BYTES_MIN)[client.random.below(2)],
+        "fetch_max_wait_ms": FETCH_WAIT_MS,
+    }
 
 
 def isolation(*, committed: bool) -> dict[str, Any]:
     return {
         "isolation_level": "read_committed" if committed else "read_uncommitted",
         "auto_offset_reset": "earliest",
-        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        **CONNECTING,
     }
 
 
@@ -64,7 +75,7 @@ async def read_freely(
     committed: bool,
 ) -> None:
     """Read everything, and now and then from the beginning again."""
-    async with client.consumer(**isolation(committed=committed)) as consumer:
+    async with client.consumer(**isolation(committed=committed), **patience(client)) as consumer:
         named = [TopicPartition(*partition) for partition in partitions]
         await consumer.assign(named)
         reads = ReadLog(recorder, client.host, consumer, committed=committed)
@@ -97,14 +108,16 @@ async def read_in_group(
     story: Ending, recorder: Recorder, client: SimulatedClient, topics: list[str], group: str, protocol: str
 ) -> None:
     """A member that commits what it has read, now and then and at the end."""
-    async with client.consumer(**member(group, protocol, committed=True)) as consumer:
+    async with client.consumer(**member(group, protocol, committed=True), **patience(client)) as consumer:
         reads = ReadLog(recorder, client.host, consumer, committed=True)
         listener = _Listener(recorder, client.host, consumer, reads)
         await consumer.subscribe(topics, listener=listener)
         while not story.is_ending:
+            records: list[Any] = []
             with refusals(recorder, client.host):
-                reads.take(await consumer.poll(POLL_S))
-            if client.random.below(3) == 0:
+                records = await consumer.poll(POLL_S)
+                reads.take(records)
+            if client.random.below(3 if records else 20) == 0:
                 await _commit(recorder, client, consumer, group)
         await _commit(recorder, client, consumer, group)
 
@@ -146,7 +159,7 @@ async def read_process_write(
     """
     async with (
         client.producer(**transactional(name)) as producer,
-        client.consumer(**member(group, protocol, committed=True)) as consumer,
+        client.consumer(**member(group, protocol, committed=True), **patience(client)) as consumer,
     ):
         reads = ReadLog(recorder, client.host, consumer, committed=True)
         await consumer.subscribe([source], listener=_Listener(recorder, client.host, consumer, reads))

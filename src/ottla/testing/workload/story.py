@@ -25,6 +25,7 @@ from ottla.testing.workload.readers import (
 )
 from ottla.testing.workload.recording import Recorder
 from ottla.testing.workload.scenario import Part, Scenario
+from ottla.testing.workload.tempo import Tempo
 from ottla.testing.workload.writers import REFUSED, write, write_in_transactions
 from ottla.testing.world import SimulatedClient, World
 from ottla.testing.world.nemesis import FAULTS, Nemesis
@@ -89,12 +90,20 @@ class Story:
     scenario: Scenario | None = None
     parts: list[Part] = field(default_factory=list)
     deeds: Counter[str] = field(default_factory=Counter)
+    _tempo: Tempo | None = None
+    _began: float = 0.0
+
+    async def rest(self) -> None:
+        """Wait until the next burst of work; at once in the middle of one."""
+        if self._tempo is not None and (quiet_s := self._tempo.quiet_s(self.world.now - self._began)):
+            await asyncio.sleep(quiet_s)
 
     async def tell(self, seconds: float) -> None:
         world = self.world
         await world.start()
         maker = world.client("maker")
         self.partitions = await maker.spawn(self._create(maker))
+        self._tempo, self._began = Tempo(stream(world.seed, "tempo"), seconds, self.calm_s), world.now
         watching = asyncio.ensure_future(self.observer.watch())
         roles = {role: asyncio.ensure_future(self._tend(role, life)) for role, life in self._roles().items()}
         nemesis = Nemesis(world, self.faults) if self.scenario is None else self.scenario.nemesis(self)

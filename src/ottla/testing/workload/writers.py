@@ -19,11 +19,21 @@ REQUEST_TIMEOUT_MS = 8_000
 DELIVERY_TIMEOUT_MS = 40_000
 TRANSACTION_TIMEOUT_MS = 15_000
 
+CONNECTING: dict[str, Any] = {
+    "request_timeout_ms": REQUEST_TIMEOUT_MS,
+    # Much of what clients do while nodes are down is to try again: half as often as by default.
+    "reconnect_backoff_ms": 100,
+    "reconnect_backoff_max_ms": 2_000,
+}
+
 
 class Ending(Protocol):
-    """Whether the clients shall finish."""
+    """Whether the clients shall finish, and when they have something to do."""
 
     is_ending: bool
+
+    async def rest(self) -> None:
+        """Wait until the next burst of work; at once in the middle of one."""
 
 
 async def send(
@@ -59,11 +69,7 @@ async def write(
     story: Ending, recorder: Recorder, client: SimulatedClient, partitions: list[Partition], *, rate: float
 ) -> None:
     """Send unique values to partitions by chance, until the story ends."""
-    settings = {
-        "linger_ms": 5,
-        "request_timeout_ms": REQUEST_TIMEOUT_MS,
-        "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
-    }
+    settings = {**CONNECTING, "linger_ms": 5, "delivery_timeout_ms": DELIVERY_TIMEOUT_MS}
     waits = []
     async with client.producer(**settings) as producer:
         while not story.is_ending:
@@ -71,6 +77,7 @@ async def write(
             for _ in range(1 + client.random.below(3)):
                 waits.append(await send(recorder, producer, client.host, partition))
             await asyncio.sleep(4 * client.random.fraction() / rate)
+            await story.rest()
         await producer.flush()
         await asyncio.gather(*waits)
 
@@ -91,13 +98,14 @@ async def write_in_transactions(
             await end_transaction(recorder, producer, number, commit=client.random.below(4) > 0)
             await asyncio.gather(*waits)
             await asyncio.sleep(client.random.fraction())
+            await story.rest()
 
 
 def transactional(name: str) -> dict[str, Any]:
     return {
         "transactional_id": name,
         "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
-        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        **CONNECTING,
         "delivery_timeout_ms": TRANSACTION_TIMEOUT_MS - 1000,
         "linger_ms": 5,
         "max_block_ms": 30_000,

@@ -29,7 +29,7 @@ _CANCELLED_MIN = 1_000
 _NOT_BEFORE_S = 1e-6
 """Added where a drifting clock is reckoned back, so that rounding makes no timer early."""
 
-_Timer = tuple[float, float, int, asyncio.TimerHandle | None, Process]
+_Due = tuple[float, float, int, asyncio.TimerHandle | None, Process]
 
 
 class WorldError(RuntimeError):
@@ -66,8 +66,53 @@ class Unhandled:
         return f"{self.at:10.3f}  {self.process}: {self.text}\n{trace}".rstrip()
 
 
-class _LocalTimer(asyncio.TimerHandle):
-    """A timer by the clock of its process, which may drift; other timers go by the world's time."""
+class _Handle(asyncio.Handle):
+    """asyncio's, less what it does for debugging: a story makes half a million of them."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: WorldLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class _Timer(asyncio.TimerHandle):
+    """A timer by the world's time."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: WorldLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = True  # until it is due: asyncio tells the loop when it is cancelled before
+
+
+class _LocalTimer(_Timer):
+    """A timer by the clock of its process, which may drift."""
 
     __slots__ = ()
 
@@ -83,7 +128,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         self.current = self.root
         self.unhandled: list[Unhandled] = []
         self._chance = chance.random
-        self._timers: list[_Timer] = []
+        self._timers: list[_Due] = []
         self._timer_number = 0
         self._timers_cancelled = 0
         self._task_number = 0
@@ -104,7 +149,7 @@ class WorldLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         process = self.current if context is None else context.get(PROCESS, self.root)
         if not process.is_dead:
             process.ready.append(handle)
@@ -135,8 +180,6 @@ class WorldLoop(asyncio.BaseEventLoop):
     def _push(self, when: float, handle: asyncio.TimerHandle | None, process: Process) -> None:
         self._timer_number += 1
         heappush(self._timers, (when, self._chance(), self._timer_number, handle, process))
-        if handle is not None:
-            handle._scheduled = True  # type: ignore[attr-defined]  # asyncio tells us when it is cancelled
 
     def call_later(  # type: ignore[override]
         self,
@@ -163,14 +206,14 @@ class WorldLoop(asyncio.BaseEventLoop):
     def call_in(self, process: Process, callback: Callable[..., object], *args: Any) -> None:
         """`call_soon` in a process, from outside of it."""
         if not process.is_dead:
-            process.ready.append(asyncio.Handle(callback, args, self, process.context))
+            process.ready.append(_Handle(callback, args, self, process.context))
             self.enqueue(process)
 
     def call_in_at(
         self, process: Process, when: float, callback: Callable[..., object], *args: Any
     ) -> asyncio.TimerHandle:
         """A timer in a process, from outside of it, by the world's time."""
-        handle = asyncio.TimerHandle(when, callback, args, self, process.context)
+        handle = _Timer(when, callback, args, self, process.context)
         self._push(when, handle, process)
         return handle
 
@@ -189,24 +232,27 @@ class WorldLoop(asyncio.BaseEventLoop):
     # Running
 
     def _run_once(self) -> None:
-        runnable = self._runnable
-        while not runnable:
-            self._advance()
-        last = runnable.pop()
-        if runnable:
-            at = int(self._chance() * (len(runnable) + 1))
-            if at < len(runnable):
-                last, runnable[at] = runnable[at], last
-        process = last
-        ready = process.ready
-        if process.may_run:
+        """Turn after turn, until the loop shall stop."""
+        runnable, chance, root = self._runnable, self._chance, self.root
+        while not self._stopping:  # type: ignore[attr-defined]
+            while not runnable:
+                self._advance()
+            process = runnable.pop()
+            if runnable:
+                at = int(chance() * (len(runnable) + 1))
+                if at < len(runnable):
+                    process, runnable[at] = runnable[at], process
+            ready = process.ready
+            if not process.may_run:
+                process.is_queued = False
+                continue
             self.turns += 1
             self._turns_of_instant += 1
             if self._turns_of_instant > TURNS_AT_ONE_INSTANT_MAX:
                 raise self._livelock(process)
             self.current = process
             try:
-                handle: asyncio.Handle | None
+                handle: Any
                 for _ in range(len(ready)):
                     handle = ready.popleft()
                     if not handle._cancelled:
@@ -215,11 +261,11 @@ class WorldLoop(asyncio.BaseEventLoop):
                             break
                 handle = None  # an exception that is kept keeps this frame, and so the last task
             finally:
-                self.current = self.root
-        if ready and process.may_run:
-            runnable.append(process)
-        else:
-            process.is_queued = False
+                self.current = root
+            if ready and process.may_run:
+                runnable.append(process)
+            else:
+                process.is_queued = False
 
     def _livelock(self, process: Process) -> Livelock:
         return Livelock(
@@ -230,7 +276,7 @@ class WorldLoop(asyncio.BaseEventLoop):
     def _advance(self) -> None:
         """Jump to the next timer, and make ready all that are due then."""
         timers = self._timers
-        while timers and timers[0][3] is not None and timers[0][3].cancelled():
+        while timers and (first := timers[0][3]) is not None and first._cancelled:
             heappop(timers)
             self._timers_cancelled -= 1
         if not timers:
@@ -238,25 +284,28 @@ class WorldLoop(asyncio.BaseEventLoop):
         if timers[0][0] > self.now:
             self.now = timers[0][0]
             self._turns_of_instant = 0
-        while timers and timers[0][0] <= self.now:
+        now = self.now
+        handle: Any
+        while timers and timers[0][0] <= now:
             _, _, _, handle, process = heappop(timers)
             if handle is not None:
-                handle._scheduled = False  # type: ignore[attr-defined]
-                if handle.cancelled():
+                if handle._cancelled:
                     self._timers_cancelled -= 1
                     continue
                 if process.is_dead:
+                    handle._scheduled = False
                     continue
                 if (
                     type(handle) is _LocalTimer
                     and (process.rate != 1.0 or process.local_start != process.world_start)
-                    and process.local_time(self.now) < handle.when()
+                    and process.local_time(now) < handle.when()
                 ):
                     # Its clock has become slower since: a timer is late, and never early.
                     self._push(process.world_time(handle.when()) + _NOT_BEFORE_S, handle, process)
                     continue
+                handle._scheduled = False
                 process.ready.append(handle)
-            if process.may_run:
+            if not process.is_queued and process.may_run:
                 self.enqueue(process)
 
     def describe_waiting(self) -> str:

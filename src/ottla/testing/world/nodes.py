@@ -34,7 +34,9 @@ _SETTINGS = {
     "broker.session.timeout.ms": "4000",
     "group.initial.rebalance.delay.ms": "0",
     # A quorum that has nothing to write says so, and wakes every node: half of what an idle cluster does.
-    "metadata.max.idle.interval.ms": "2000",
+    "metadata.max.idle.interval.ms": "5000",
+    # Each follower asks each leader, and is answered after so long where nothing happens.
+    "replica.fetch.wait.max.ms": "2000",
     # Few, so that there is much traffic on each and little to set up.
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",

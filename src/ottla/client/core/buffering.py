@@ -130,6 +130,8 @@ class Buffer:
             else:
                 ready.popleft()
                 state.position = max(reader.next_offset, piece.next_offset)
+                if piece.epoch is not None:  # of the last batch, which may have had nothing for the user
+                    state.position_epoch = piece.epoch
                 self.bytes_taken += piece.size
                 if not hold or not records:
                     state.taken += 1  # after the position: the loop may set that once nothing is buffered

@@ -13,6 +13,7 @@ from ottla.client.core.fetching import PIECES_MAX, Fetching
 from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
 from ottla.client.core.positions import Phase, Positions, Reset, ViewLeaders
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.records.control import end_txn_marker
 from ottla.records.reader import records_of
 from ottla.records.record import Record, build_batch
 from ottla.wire.errors import ErrorCode, TopicAuthorizationFailed
@@ -281,3 +282,24 @@ def test_partitions_that_are_given_back_free_their_buffer() -> None:
     consumer.positions.remove([A0])
     consumer.buffer.drop_stale()
     assert (consumer.buffer.bytes_buffered, consumer.buffer.take(5)) == (0, None)
+
+
+def test_a_position_behind_a_marker_has_the_epoch_of_the_marker() -> None:
+    """Else a log whose last leader only ended transactions would look as if it had been cut."""
+    consumer = Consumer()
+    consumer.ask()
+    marker = end_txn_marker(
+        commit=True,
+        producer_id=1,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        timestamp=0,
+        base_offset=10,
+        leader_epoch=7,
+    )
+    consumer.answer(records=memoryview(bytes(batch(0, 10)) + bytes(marker)), high_watermark=11)
+    consumer.buffer.take(5)
+    assert consumer.positions.consumed()[A0] == OffsetAndMetadata(5, 5)
+    consumer.buffer.take(100)
+    assert consumer.buffer.take(100) is None
+    assert consumer.positions.consumed()[A0] == OffsetAndMetadata(11, 7)

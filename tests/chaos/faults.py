@@ -12,7 +12,7 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ottla.client.errors import ClientError
@@ -36,6 +36,7 @@ class Faults:
     topics: Mapping[str, int]
     small_disks: Mapping[int, SmallDisk] = field(default_factory=dict)
     may_trace: bool = True
+    coordinated: Sequence[tuple[int, str]] = ()  # kinds (0: groups, 1: transactions) and names
     counts: Counter[str] = field(default_factory=Counter)
 
     # Choosing
@@ -99,6 +100,17 @@ class Faults:
             self._for(0.5, 4.0)
             self.ground.start(victim)
             self._for(0.0, 2.0)
+
+    def kill_coordinator(self) -> None:
+        """Of a group or of transactions, while members come and go."""
+        if not self.coordinated:
+            return
+        kind, name = self.chance.choice(self.coordinated)
+        victim = self.ground.coordinator(kind, name) or self._node()
+        self.ground.note(f"node {victim} coordinates {name}")
+        self.ground.kill(victim)
+        self._for(0.5, 5.0)
+        self.ground.start(victim)
 
     def kill_all(self) -> None:
         """All at once; a majority comes back first."""
@@ -289,6 +301,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "kill": Kind(Faults.kill_one),
     "kill leader repeatedly": Kind(Faults.kill_leader_again_and_again),
+    "kill coordinator": Kind(Faults.kill_coordinator),
     "kill all": Kind(Faults.kill_all),
     "pause": Kind(Faults.pause),
     "pause and kill": Kind(Faults.pause_and_kill_another),

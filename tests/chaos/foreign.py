@@ -16,14 +16,15 @@ import aiokafka
 from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from ottla.testing.checker import FinalLog, Outcome, Read
+from ottla.testing.checker import Committed, FinalLog, Outcome, Read
 from ottla.testing.checker.history import Partition, Place
 from tests.chaos.lives import Chance, Ending, SharedRecorder
 from tests.interop import peers
 from tests.interop.cluster.load import REQUEST_MS, settings_of
 from tests.interop.cluster.nodes import SECONDS_MAX
 
-logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # brokers go away all the time
+_AIO_LOGGER = logging.getLogger("aiokafka")
+_AIO_LOGGER.propagate = False  # brokers go away all the time
 
 STEP_S = 15.0
 STEPS_MAX = 40
@@ -159,20 +160,31 @@ def _until_done(step: Callable[[float], object]) -> None:
 
 
 class ReadWindows:
-    """What one consumer reads, partition by partition, record by record in the order of its polls."""
+    """What a member of a group reads, partition by partition, in the order of its polls.
 
-    def __init__(self, recorder: SharedRecorder, process: str) -> None:
-        self._recorder, self._process = recorder, process
+    It begins at what the group has committed: where it begins is therefore an observation of that.
+    """
+
+    def __init__(self, recorder: SharedRecorder, process: str, group: str) -> None:
+        self._recorder, self._process, self._group = recorder, process, group
         self._next: dict[Partition, int] = {}
+        self._assigned: dict[Partition, float] = {}  # when
         self.done: dict[Partition, int] = {}  # what may be committed
 
     def forget(self, partitions: Iterable[Partition]) -> None:
+        """They were given to it, or taken away."""
         for partition in partitions:
             self._next.pop(partition, None)
             self.done.pop(partition, None)
+            self._assigned[partition] = self._recorder.world.now
 
     def take(self, partition: Partition, places: list[Place]) -> None:
         before = self._next.get(partition)
+        now, began = self._recorder.world.now, self._assigned.get(partition)
+        if before is None and began is not None:
+            self._recorder.history.committed.append(
+                Committed(group=self._group, partition=partition, offset=places[0][0], began=began, ended=now)
+            )
         position, following = places[0][0] if before is None else before, places[-1][0] + 1
         self._next[partition] = self.done[partition] = following
         self._recorder.history.reads.append(
@@ -183,7 +195,7 @@ class ReadWindows:
                 position=position,
                 next_position=following,
                 records=tuple(places),
-                ended=self._recorder.world.now,
+                ended=now,
                 jumped=before is None,
             )
         )
@@ -201,7 +213,7 @@ class ConfluentMember(Worker):
         settings |= {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
         settings |= {"session.timeout.ms": "10000"} if self._protocol == "classic" else {}
         consumer = Consumer(settings_of(self.bootstrap) | settings | {"check.crcs": True})
-        windows = ReadWindows(self.recorder, self.name)
+        windows = ReadWindows(self.recorder, self.name, self._group)
 
         def forget(_consumer: Consumer, places: list[TopicPartition]) -> None:
             windows.forget((place.topic, place.partition) for place in places)
@@ -303,6 +315,27 @@ async def _aio_send(
         raise failed[0]
 
 
+class AioNotes(logging.Handler):
+    """Has what aiokafka says of positions in the timeline: it may set them back without a word to anybody."""
+
+    def __init__(self, recorder: SharedRecorder) -> None:
+        super().__init__(logging.INFO)
+        self._recorder = recorder
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if "offset" in text.lower():
+            self._recorder.world.note("aiokafka", text[:200])
+
+    def __enter__(self) -> AioNotes:
+        _AIO_LOGGER.setLevel(logging.INFO)
+        _AIO_LOGGER.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _AIO_LOGGER.removeHandler(self)
+
+
 class _AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, windows: ReadWindows) -> None:
         self._windows = windows
@@ -318,6 +351,13 @@ async def aio_member(
     ending: Ending, recorder: SharedRecorder, bootstrap: str, name: str, topics: list[str], group: str
 ) -> None:
     """aiokafka's member of a classic group, which commits what it has read."""
+    with AioNotes(recorder):
+        await _aio_member(ending, recorder, bootstrap, name, topics, group)
+
+
+async def _aio_member(
+    ending: Ending, recorder: SharedRecorder, bootstrap: str, name: str, topics: list[str], group: str
+) -> None:
     lives = 0
     while not ending.is_ending:
         lives += 1
@@ -331,7 +371,7 @@ async def aio_member(
             isolation_level="read_committed",
             request_timeout_ms=10_000,
         )
-        windows = ReadWindows(recorder, process)
+        windows = ReadWindows(recorder, process, group)
         consumer.subscribe(topics, listener=_AioListener(windows))
         try:
             await consumer.start()

@@ -16,6 +16,7 @@ from typing import Self
 
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.chaos.timeline import Timeline
 from tests.interop import peers
 from tests.interop.cluster.links import Links
@@ -180,6 +181,17 @@ class Ground(Five):
         )
         assert found[0] is not None
         return found[0]
+
+    def coordinator(self, kind: int, name: str) -> int | None:
+        """Who coordinates a group (0) or a transactional id (1), as one of the nodes says."""
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[name])
+        for node_id in self.running:
+            if node_id in self.stopped:
+                continue
+            with contextlib.suppress(OSError, EOFError), self.nodes[node_id].ask() as asking:
+                (found,) = asking.ask(request, 4).coordinators
+                return None if found.error_code else int(found.node_id)
+        return None
 
     def elect_preferred(self) -> None:
         """Every partition is led by its first replica again."""

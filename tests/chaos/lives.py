@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, cast
 
@@ -154,6 +155,10 @@ class Life(threading.Thread):
         self._loop.call_soon_threadsafe(self._loop.stop)
         self.join(60)
         assert not self.is_alive(), f"{self.name} blocks its loop"
+
+    def stand_still(self, seconds: float) -> None:
+        """As a process that the system does not run for so long: it knows nothing of it, and goes on then."""
+        self._loop.call_soon_threadsafe(time.sleep, seconds)
 
     def _finish(self) -> None:
         left = asyncio.all_tasks(self._loop)

@@ -13,7 +13,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from tests.interop.cluster.nodes import CONTROLLERS, SECONDS_MAX
 from tests.interop.cluster.watching import Watch, wait_until_equal
 
 PARTITIONS = 2
+GROUPS = ("own-classic", "own-consumer", "confluent-classic", "confluent-consumer", "aio")
 HEALED_S_MAX = 60.0
 """After the healing all clients finish and all replicas agree within so many seconds."""
 
@@ -54,13 +55,25 @@ Role = Callable[[RealClient], Coroutine[Any, Any, None]]
 
 
 class Tended(threading.Thread):
-    """Life after life of one client on an event loop, until the round ends; most lives end by a kill."""
+    """Life after life of one client on an event loop, until the round ends; most lives end by a kill.
 
-    def __init__(self, load: Load, role: str, work: Role, *, mean_life_s: float) -> None:
+    One with transactions may stand still for a while instead: it is a zombie when it goes on, since its
+    successor has its transactional id by then.
+    """
+
+    def __init__(
+        self, load: Load, role: str, work: Role, *, mean_life_s: float, has_id: bool = False
+    ) -> None:
         super().__init__(name=role, daemon=True)
         self._load, self._role, self._work, self._mean_life_s = load, role, work, mean_life_s
+        self._has_id = has_id
+        self._zombies: list[Life] = []
         self.error: BaseException | None = None
         self.kills = 0
+
+    @property
+    def zombies(self) -> int:
+        return len(self._zombies)
 
     def run(self) -> None:
         try:
@@ -79,26 +92,47 @@ class Tended(threading.Thread):
             if not ending.is_ending and self._mean_life_s:
                 life.join(5.0 + chance.expovariate(1 / self._mean_life_s))
                 if life.is_alive() and not ending.is_ending:
-                    load.recorder.world.note(client.host, "is killed")
-                    life.kill()
-                    self.kills += 1
+                    self._end(life, chance)
                     continue
-            life.join()
-            if isinstance(life.error, REFUSED):
-                load.recorder.complain(client.host, life.error)
-                time.sleep(0.5)  # as what runs services waits before it starts one again
-            elif life.error is not None:
-                raise life.error
+            self._see_off(life)
+            time.sleep(0.5)  # as what runs services waits before it starts one again
+        for zombie in self._zombies:
+            self._see_off(zombie)
+
+    def _end(self, life: Life, chance: random.Random) -> None:
+        if self._has_id and chance.random() < 0.5:
+            self._load.recorder.world.note(life.name, "stands still while its successor starts")
+            life.stand_still(chance.uniform(2.0, 12.0))
+            self._zombies.append(life)
+        else:
+            self._load.recorder.world.note(life.name, "is killed")
+            life.kill()
+            self.kills += 1
+
+    def _see_off(self, life: Life) -> None:
+        life.join()
+        if isinstance(life.error, REFUSED):
+            self._load.recorder.complain(life.name, life.error)
+        elif life.error is not None:
+            raise life.error
 
 
 class Load:
     """The clients of a round. `share` scales how much they write: 1.0 is some 200 records a second."""
 
     def __init__(
-        self, ground: Ground, seed: str, *, name: str, share: float = 1.0, kills: bool = True
+        self,
+        ground: Ground,
+        seed: str,
+        *,
+        name: str,
+        share: float = 1.0,
+        kills: bool = True,
+        configs: Mapping[str, str] | None = None,
     ) -> None:
         self.ground, self.seed, self.bootstrap = ground, seed, ground.bootstrap
         self._share, self._kills = share, kills
+        self._configs = {"min.insync.replicas": "2", "segment.ms": "20000", **(configs or {})}
         self.ending = Ending()
         self.recorder = SharedRecorder(ground.timeline)
         self._name = name
@@ -119,6 +153,15 @@ class Load:
 
     # Life
 
+    @property
+    def groups(self) -> list[str]:
+        return [self._group(kind) for kind in (*GROUPS, "application")]
+
+    @property
+    def transactional_ids(self) -> list[str]:
+        own = [f"{self._group(kind)}-{number}" for kind in ("ledger", "application") for number in (1, 2)]
+        return [*own, f"confluent-{self._name}"]
+
     def begin(self) -> None:
         asyncio.run(self._create())
         self.ground.wait_until_whole(self.topics)
@@ -128,10 +171,7 @@ class Load:
             worker.start()
 
     async def _create(self) -> None:
-        new = [
-            NewTopic(topic, count, 3, configs={"min.insync.replicas": "2", "segment.ms": "20000"})
-            for topic, count in self.topics.items()
-        ]
+        new = [NewTopic(topic, count, 3, configs=self._configs) for topic, count in self.topics.items()]
         async with RealClient("maker", self.bootstrap, self.seed).admin() as admin:
             (await admin.create_topics(new)).all()
 
@@ -159,7 +199,10 @@ class Load:
         for kind in ("classic", "consumer"):
             roles[f"{kind}-member"] = partial(self._join, protocol=kind)
         mean = 30.0 if self._kills else 0.0
-        return [Tended(self, role, work, mean_life_s=mean) for role, work in roles.items()]
+        return [
+            Tended(self, role, work, mean_life_s=mean, has_id=role.startswith(("ledger", "application")))
+            for role, work in roles.items()
+        ]
 
     def _transact(self, client: RealClient, name: str) -> Coroutine[Any, Any, None]:
         targets = self._of("ledger", "plain")
@@ -242,6 +285,7 @@ class Load:
                 "unknown": sum(send.outcome is Outcome.UNKNOWN for send in sends),
                 "records read": sum(len(read.records) for read in list(history.reads)),
                 "client kills": sum(one.kills for one in self.workers if isinstance(one, Tended)),
+                "zombies": sum(one.zombies for one in self.workers if isinstance(one, Tended)),
             }
         )
 
@@ -282,7 +326,7 @@ class Load:
     def _look_at_time(self, healed: float, what: str) -> None:
         took = time.monotonic() - healed
         self.ground.note(f"{what} {took:.0f} s after the healing")
-        if took > HEALED_S_MAX:
+        if took > HEALED_S_MAX * peers.patience():
             self.late.append(Anomaly("not alive", f"{took:.0f} s passed from the healing until {what}"))
 
     def _wait_for_clients(self, healed: float) -> None:
@@ -299,8 +343,7 @@ class Load:
         judge = RealClient("judge", self.bootstrap, self.seed)
         history = self.recorder.history
         history.final += await asyncio.wait_for(read_all(judge.simulated, self.partitions), SECONDS_MAX)
-        kinds = ("own-classic", "own-consumer", "confluent-classic", "confluent-consumer", "aio")
-        for kind in (*kinds, "application"):
+        for kind in (*GROUPS, "application"):
             topics = ("source",) if kind == "application" else ("plain", "ledger")
             await self._ask_committed(judge, self._group(kind), self._of(*topics))
 
@@ -377,6 +420,25 @@ class Load:
                 (await admin.delete_topics(list(self.topics))).all()
 
         asyncio.run(delete())
+
+
+@contextlib.contextmanager
+def under_load(ground: Ground, name: str, **options: Any) -> Iterator[Load]:
+    """A load that goes on while something is broken within, and is judged at the end."""
+    load = Load(ground, name, name=name, share=0.4, kills=False, **options)
+    load.begin()
+    try:
+        load.wait_for_progress(20, 1)
+        yield load
+        load.wait_for_progress(20, 1)
+    except BaseException:
+        print(ground.timeline.text(120))
+        raise
+    finally:
+        load.ending.is_ending = True
+    anomalies = load.finish()
+    print(dict(load.figures()))
+    assert not anomalies, "\n".join([ground.timeline.text(120), *map(str, anomalies[:20])])
 
 
 def metadata_entries(directory: Path) -> tuple[tuple[int, int, int], ...]:

@@ -14,11 +14,12 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from ottla.testing.checker import Anomaly
 from tests.chaos.disks import SmallDisk, small_disk, strace, why_no_small_disk
-from tests.chaos.faults import KINDS, Faults
+from tests.chaos.faults import Faults
 from tests.chaos.ground import FourNodes, Ground
 from tests.chaos.load import Load
 from tests.chaos.timeline import Timeline
@@ -68,7 +69,8 @@ class Mix:
         self._load: Load | None = None
         self._faults: Faults | None = None
 
-    def run(self, seconds: float, round_s: float = ROUND_S) -> Report:
+    def run(self, seconds: float, round_s: float = ROUND_S, plan: list[str] | None = None) -> Report:
+        """For so long, in rounds. With a `plan` there is one round, of these faults."""
         began = time.monotonic()
         telling = threading.Event()
         teller = threading.Thread(target=self._tell, args=(telling,), daemon=True)
@@ -80,6 +82,8 @@ class Mix:
                 disks = self._mount(ground, stack)
                 stack.enter_context(ground)
                 stack.callback(self._keep, disks)
+                if plan is not None:
+                    self._round(ground, disks, inf, plan)
                 while not self.report.anomalies and (left := seconds - (time.monotonic() - began)) > 0:
                     self._round(ground, disks, min(round_s, max(left, 20.0)))
                     self.report.minutes = (time.monotonic() - began) / 60
@@ -117,21 +121,24 @@ class Mix:
             return False
         return True
 
-    def _round(self, ground: Ground, disks: dict[int, SmallDisk], seconds: float) -> None:
+    def _round(
+        self, ground: Ground, disks: dict[int, SmallDisk], seconds: float, given: list[str] | None = None
+    ) -> None:
         number = self.report.rounds
         self.report.rounds += 1
         self.timeline.note("faults", f"round {number}")
         chance = random.Random(f"{self.seed}/{number}")
         load = self._load = Load(ground, f"{self.seed}/{number}", name=str(number), share=self._share)
-        faults = Faults(ground, chance, load.topics, disks, self._may_trace())
+        coordinated = [(0, group) for group in load.groups] + [(1, name) for name in load.transactional_ids]
+        faults = Faults(ground, chance, load.topics, disks, self._may_trace(), coordinated)
         self._faults = faults
         self._state = "beginning a round"
         load.begin()
         load.wait_for_progress(records=20, transactions=1)
         end = time.monotonic() + seconds
-        plan: list[str] = []
+        plan = list(reversed(given or []))
         try:
-            while time.monotonic() < end:
+            while time.monotonic() < end and (plan or given is None):
                 if not plan:  # each kind once, in another order, before any comes again
                     plan = [name for name in faults.names() if self._only is None or name in self._only]
                     chance.shuffle(plan)
@@ -191,7 +198,3 @@ def _resident_mb(ground: Ground) -> list[int]:
             pages = int(Path(f"/proc/{node.pid}/statm").read_text().split()[1])
             found.append(pages * 4096 >> 20)
     return found
-
-
-def all_kinds() -> list[str]:
-    return list(KINDS)

@@ -323,15 +323,18 @@ def free_port() -> int:
     raise PeerMissing("no free port found on 127.0.0.1")
 
 
+def patience() -> int:
+    """How much longer than elsewhere is waited in CI: a machine that is busy is no fault of the product."""
+    return _CI_PATIENCE if os.environ.get("CI") == "true" else 1
+
+
 def wait_until(
     condition: Callable[[], object], timeout_s: float, what: str | Callable[[], str], pause_s: float = 0.02
 ) -> None:
     """Wait for a condition; past the deadline an AssertionError names what was awaited, and by a function
     what was seen last.
-
-    In CI all waits are longer: a machine that is busy with other things is no fault of the product.
     """
-    patience_s = timeout_s * (_CI_PATIENCE if os.environ.get("CI") == "true" else 1)
+    patience_s = timeout_s * patience()
     deadline = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > deadline:

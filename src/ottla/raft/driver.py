@@ -486,6 +486,9 @@ class Driver(Generic[_T]):
 
     def fail(self, error: Exception) -> None:
         """Give up: what the log holds, or what was made of it, cannot be trusted any more."""
+        if self.failure.done():  # the node is going down, as was said: what fails by that is nothing new
+            self._outbox.end(KafkaStorageError(str(error)))
+            return
         if isinstance(error, OSError):
             text = f"The metadata log in {self._store.directory} cannot be written: {error}"
             logger.critical("%s", text)
@@ -495,9 +498,8 @@ class Driver(Generic[_T]):
         else:
             text = f"What was committed to the metadata log could not be applied: {error}"
             logger.critical("%s", text, exc_info=error)
-        if not self.failure.done():
-            self.failure.set_exception(KafkaStorageError(text))
-            self.failure.exception()  # seen: whoever looks gets it again
+        self.failure.set_exception(KafkaStorageError(text))
+        self.failure.exception()  # seen: whoever looks gets it again
         self._outbox.end(KafkaStorageError(text))
         for effect in self.replica.resign(self._monotonic_ms()):
             if isinstance(effect, LeadershipLost):

@@ -184,6 +184,24 @@ def test_a_listener_that_cannot_follow_stops_the_node(tmp_path: Path) -> None:
     run(test)
 
 
+def test_what_fails_since_the_node_goes_down_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        node = Node(tmp_path)
+        await node.driver.start()
+        node.driver.fail(OSError(errno.EIO, "the disk is broken"))
+        node.driver.fail(KafkaStorageError("The metadata log failed; this node is going down."))
+        with pytest.raises(KafkaStorageError, match="the disk is broken"):
+            await node.driver.failure
+        await node.driver.stop()
+
+    run(test)
+    told = [record for record in caplog.records if record.levelname == "CRITICAL"]
+    assert len(told) == 1
+    assert told[0].exc_info is None
+
+
 def test_a_batch_that_is_too_large_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     async def test() -> None:
         async with Node(tmp_path, batch_bytes_max=1000) as node:

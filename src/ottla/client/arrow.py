@@ -109,6 +109,14 @@ class TableDelivery:
                 index += 1
         return None
 
+    def on_done(self, listener: Callable[[], object]) -> None:
+        """Have `listener` called, once, when it is known what became of every row; any thread may do that."""
+        batch = self._pending()
+        if batch is None:
+            listener()
+        else:
+            batch.on_done(lambda: self.on_done(listener))
+
     def done(self) -> bool:
         """Whether it is known what became of every row."""
         return self._pending() is None

@@ -201,6 +201,10 @@ class AsyncProducer(ProducerBase):
             group = consumer.group_metadata()
         await self._runner.send_offsets(offsets, group_of(group), self._settings.max_block_ms)
 
+    async def resume(self, topic: str, partition: int, sequence: int) -> None:
+        """See `Producer.resume`."""
+        await self._engine.resume(topic, partition, sequence)
+
     def transaction_handle(self) -> Handle:
         """See `Producer.transaction_handle`."""
         return self._runner.handle()

@@ -160,6 +160,14 @@ class Producer(ProducerBase):
             delivery.batches.append(self._add(queues.queues[partition], adopted(data)))
         return delivery
 
+    def resume(self, topic: str, partition: int, sequence: int) -> None:
+        """Take a turn in a partition that several producers of one transaction write to (see `join`).
+
+        `sequence` is how many records the others have written to it so far. Only one may write at a time, and
+        the next one begins when all that it has sent is acknowledged.
+        """
+        self._background.run(self._engine.resume(topic, partition, sequence))
+
     def _add(self, queue: PartitionQueue, builder: BatchBuilder) -> Batch:
         """Hand over a whole batch; waits for room."""
         deadline = self._clock.monotonic() + self._settings.max_block_ms / 1000

@@ -28,6 +28,7 @@ from ottla.client.errors import (
     Disconnected,
     FatalError,
     TimedOut,
+    TransactionStateError,
 )
 from ottla.client.settling import Settling
 from ottla.client.transacting import TransactionRunner
@@ -343,11 +344,20 @@ class Engine(Settling):
         if queue.sequences is None:
             if not self.idempotence.has_id:
                 return False
-            key = (queue.topic.name, queue.index)
-            queue.sequences = self._sequences.get(key)
-            if queue.sequences is None:
-                queue.sequences = self._sequences[key] = self.idempotence.sequences()
+            queue.sequences = self._sequences_of(self.idempotence, queue.topic.name, queue.index)
         return self.idempotence.may_send(queue.sequences, batch)
+
+    def _sequences_of(self, idempotence: Idempotence, topic: str, partition: int) -> PartitionSequences:
+        key = (topic, partition)
+        if key not in self._sequences:
+            self._sequences[key] = idempotence.sequences()
+        return self._sequences[key]
+
+    async def resume(self, topic: str, partition: int, sequence: int) -> None:
+        """Number what comes next for a partition from `sequence` on; only within a joined transaction."""
+        if self.idempotence is None or self.transactions is None or not self.transactions.is_joined:
+            raise TransactionStateError("Only a producer that has joined a transaction takes turns in it.")
+        self._sequences_of(self.idempotence, topic, partition).resume(sequence)
 
     def _send(self, node: _NodeState, batches: list[Batch]) -> None:
         topics: dict[str, ProduceRequest.TopicProduceData] = {}

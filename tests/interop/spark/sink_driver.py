@@ -1,8 +1,9 @@
 """A driver as a process of its own: a query from files into a topic, which ends when all is written.
 
 `python -m tests.interop.spark.sink_driver '{"sink": "tasks", ...}'`. With the sink `tasks` all tasks write in
-the transaction, with `small` the driver sends what they have built, `format` is
-df.writeStream.format("ottla"), and `stock` is Spark's own sink.
+the transaction (in turns where they are on one machine), with `shuffle` each partition has one that does,
+with `small` the driver sends what they have built, `format` is df.writeStream.format("ottla"), and `stock`
+is Spark's own sink.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ottla.client.core.transactions import Handle
+    from ottla.spark.sink.turns import Turns
 
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -86,8 +88,8 @@ def started(spark: SparkSession, told: dict[str, Any]) -> StreamingQuery:
     }
     named = {**options, "transactionalId": told["topic"], **told.get("options", {})}
     match told["sink"]:
-        case "tasks" | "small":
-            writer = rows.writeStream.foreachBatch(FaultySink(parse(named), faults, told["sink"] == "small"))
+        case "tasks" | "shuffle" | "small":
+            writer = rows.writeStream.foreachBatch(FaultySink(parse(named), faults, told["sink"]))
         case "format":
             spark.dataSource.register(FaultySource)
             plan = {STATE_OPTION: told["state"], PLAN_OPTION: ",".join(told.get("plan", []))}
@@ -103,15 +105,16 @@ def started(spark: SparkSession, told: dict[str, Any]) -> StreamingQuery:
 class FaultySink(streaming.BatchSink):
     """The sink of a query, with the faults of a plan."""
 
-    def __init__(self, options: SinkOptions, faults: Faults, is_small: bool) -> None:
+    def __init__(self, options: SinkOptions, faults: Faults, form: str) -> None:
         super().__init__(options)
         self.faulty = FaultyTransaction(options, faults)
         self.transaction = self.faulty
-        if not is_small:
+        self.takes_turns = form != "shuffle"
+        if form != "small":
             self.small_bytes = 0
 
-    def sender(self, options: SinkOptions, handle: Handle) -> Send:
-        return FaultySend(options, handle, self.faulty.faults, self.faulty.batch_id)
+    def sender(self, options: SinkOptions, handle: Handle, turns: Turns | None) -> Send:
+        return FaultySend(options, handle, turns, self.faulty.faults, self.faulty.batch_id)
 
 
 def dying(rows: DataFrame, faults: Faults, told: dict[str, Any]) -> DataFrame:

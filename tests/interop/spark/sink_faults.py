@@ -154,7 +154,7 @@ class FaultySend(Send):
         before = 0
         for count, one in enumerate(batches):
             if count == 1:
-                self._reach(one.topic, before)
+                self._reach(one, before)
             elif not count and any(batch == self.batch_id for batch, _ in self.faults.plan):
                 before = self._written(one.topic)
             yield one
@@ -162,14 +162,18 @@ class FaultySend(Send):
     def _written(self, topic: str) -> int:
         return sum(end_offsets(self.handle.bootstrap_servers, topic).values())
 
-    def _reach(self, topic: str, before: int) -> None:
+    def _reach(self, one: Built, before: int) -> None:
         """Something was handed over: once brokers have it, it is time."""
-        for step in ("in-task", "in-executor", "zombie", "outlast", "linger"):
+        for step in ("in-task", "in-turn", "in-executor", "zombie", "outlast", "linger"):
             if not self.faults.is_due(self.batch_id, step):
                 continue
-            wait_until(lambda: self._written(topic) > before, 120.0, "something to be written")
+            wait_until(lambda: self._written(one.topic) > before, 120.0, "something to be written")
             match step:
                 case "in-task":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "in-turn":
+                    assert self.turns is not None
+                    self.turns.take(one.topic, one.partition)
                     os.kill(os.getpid(), signal.SIGKILL)
                 case "in-executor":
                     os.kill(_executor(), signal.SIGKILL)

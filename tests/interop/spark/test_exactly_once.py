@@ -34,23 +34,29 @@ def make_topic(bootstrap: str, topic: str, replicas: int = 1) -> None:
 STEPS = ["0:in-task", "0:before-prepare", "1:after-prepare", "1:before-marker", "2:before-end", "3:after-end"]
 
 
+IN_TURN = "2:in-turn"
+"""A worker dies while it has the turn at a partition, before the driver dies in the same batch."""
+
+
 @pytest.mark.parametrize("kind", ["ottla", "kafka"])
-@pytest.mark.parametrize("sink", ["tasks", "small", "format"])
+@pytest.mark.parametrize("sink", ["tasks", "shuffle", "small", "format"])
 def test_each_row_is_written_once_whatever_step_the_driver_dies_at(
     kind: str, sink: str, tmp_path: Path, spark: SparkSession, request: pytest.FixtureRequest
 ) -> None:
     node: peers.BrokerProcess = request.getfixturevalue("broker" if kind == "ottla" else "kafka")
-    plan = STEPS if (sink, kind) == ("tasks", "ottla") else STEPS[3:]
+    is_whole = kind == "ottla" and sink in ("tasks", "shuffle")
+    plan = [*(STEPS if is_whole else STEPS[3:]), *([IN_TURN] if sink == "tasks" else [])]
     job = Job(tmp_path, node.bootstrap, f"steps-{kind}-{sink}", sink, plan=plan)
     job.prepare()
     make_topic(job.bootstrap, job.topic)
     deaths = job.finish_here(spark)
     found = found_in(job.bootstrap, job.topic)
     found.check(job.rows)
-    is_whole = plan is STEPS
-    assert deaths == len(plan) - is_whole, "a worker's death alone is the sink's own to mend"
+    driver_deaths = [step for step in plan if step not in (STEPS[0], IN_TURN)]
+    assert deaths == len(driver_deaths), "a worker's death alone is the sink's own to mend"
     assert found.aborted >= 2 * job.rows_per_file, "the batches that died before their end were not seen"
     assert job.times_begun(0) == 1 + is_whole, "the batch of the worker that died was not tried again"
+    assert job.times_begun(2) == 2 + (sink == "tasks"), "the batch of the broken turn was not tried again"
     assert job.was_skipped(3), "the driver died after the end of batch 3, and its heir did not find it done"
 
 
@@ -68,9 +74,10 @@ def test_a_driver_that_is_killed_with_its_jvm_leaves_each_row_once(
     assert job.was_skipped(2)
 
 
-def test_a_zombie_task_is_fenced_and_a_broker_may_die_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sink", ["tasks", "shuffle"])
+def test_a_zombie_task_is_fenced_and_a_broker_may_die_too(sink: str, tmp_path: Path) -> None:
     with Cluster(3) as cluster:
-        job = Job(tmp_path, cluster.bootstrap_servers, "zombie", "tasks", plan=["1:zombie"])
+        job = Job(tmp_path, cluster.bootstrap_servers, "zombie", sink, plan=["1:zombie"])
         job.prepare()
         make_topic(job.bootstrap, job.topic, replicas=3)
         zombie = job.state / "zombie.pid"

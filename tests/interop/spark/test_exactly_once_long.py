@@ -40,11 +40,12 @@ def brokers(kind: str) -> Iterator[tuple[str, Cluster | None]]:
 
 @kills
 @pytest.mark.parametrize("kind", ["ottla", "three", "kafka"])
-def test_drivers_killed_at_random_leave_each_row_once(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sink", ["tasks", "shuffle"])
+def test_drivers_killed_at_random_leave_each_row_once(sink: str, kind: str, tmp_path: Path) -> None:
     chance = random.Random()
     files = 50
     with brokers(kind) as (bootstrap, cluster):
-        job = Job(tmp_path, bootstrap, "random", "tasks", files=files, rows_per_file=ROWS // files)
+        job = Job(tmp_path, bootstrap, "random", sink, files=files, rows_per_file=ROWS // files)
         job.split = "64k"
         job.prepare()
         make_topic(bootstrap, job.topic, replicas=3 if cluster else 1)
@@ -72,7 +73,8 @@ def test_drivers_killed_at_random_leave_each_row_once(kind: str, tmp_path: Path)
                 cluster.kill(down)
         found = found_in(bootstrap, job.topic)
         print(
-            f"{kind}: kills {killed}, rows {job.rows}, duplicates {found.duplicates}, aborted {found.aborted}"
+            f"{kind}, {sink}: kills {killed}, rows {job.rows}, duplicates {found.duplicates}, "
+            f"aborted {found.aborted}"
         )
         found.check(job.rows)
         assert killed

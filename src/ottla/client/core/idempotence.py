@@ -64,6 +64,13 @@ class PartitionSequences:
             batch.is_reset = True
             self.next_sequence = increment_sequence(self.next_sequence, batch.count)
 
+    def resume(self, sequence: int) -> None:
+        """Go on with this number: another producer of the same epoch has written those before it."""
+        assert not self.in_flight, "what is under way has its numbers already"
+        self.next_sequence = sequence
+        self.last_acked_sequence = sequence - 1 if sequence else -1
+        self.unresolved_last_sequence = None
+
     def give(self, batch: Batch) -> None:
         """Number a batch that is sent for the first time."""
         batch.producer_id, batch.producer_epoch = self.producer_id, self.epoch

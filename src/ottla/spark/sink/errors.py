@@ -29,3 +29,7 @@ class RetryRefused(SinkError):
 
 class WritersOverlap(SinkError):
     """Two tasks wrote to one partition within one transaction."""
+
+
+class TurnBroken(SinkError):
+    """A task ended while it had the turn at a partition, so others cannot go on there."""

@@ -1,15 +1,18 @@
 """The sink of a query, for `foreachBatch`: a transaction for each micro-batch, written by all its tasks.
 
-    tasks     rows --Build--> batches of partitions --shuffle: one writer for each partition--Send--> brokers
+    cluster   rows --Build--> batches of partitions --shuffle: one writer for each partition--Send--> brokers
+    local     rows --Build--> batches of partitions --Send, tasks take turns at each partition--> brokers
     driver    prepare .................................................. checks, marker, end of transaction
 
-Rules: each target partition has one writer task, of the first attempt of its stage; the driver commits only
-what it has checked. A batch that failed is aborted and tried again as a whole, under a new epoch.
+Rules: each target partition has one writer task at a time, of the first attempt of its stage; the driver
+commits only what it has checked. A batch that failed is aborted and tried again as a whole, under a new
+epoch.
 """
 
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic, sleep
@@ -29,6 +32,7 @@ from ottla.spark.sink.tasks import (
     built_of,
 )
 from ottla.spark.sink.transaction import SharedTransaction
+from ottla.spark.sink.turns import SEQUENCES, Turns
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -53,6 +57,8 @@ class BatchSink:
         self.options = options
         self.transaction = SharedTransaction(options)
         self.small_bytes = _SMALL_BYTES
+        self.takes_turns = True
+        """Whether tasks that are all on this machine take turns at partitions, which needs no shuffle."""
         self._is_small = True
         """Whether batches have been so small of late that the driver sends them itself."""
 
@@ -106,14 +112,21 @@ class BatchSink:
         build = Build(options, columns, counts)
         records = self._write_small(frame, build) if self._is_small and self.small_bytes else None
         if records is None:
-            reports = run_tasks(frame, build, self.sender(options, self.transaction.share()))
+            reports = self._run(frame, build, options)
             records = sum(report.records for report in reports)
             self._is_small = sum(report.bytes for report in reports) < self.small_bytes
         return records
 
-    def sender(self, options: SinkOptions, handle: Handle) -> Send:
+    def _run(self, frame: DataFrame, build: Build, options: SinkOptions) -> list[Any]:
+        handle = self.transaction.share()
+        if not self.takes_turns or not frame.sparkSession.sparkContext._jsc.sc().isLocal():
+            return run_tasks(frame, build, self.sender(options, handle, None))
+        with tempfile.TemporaryDirectory(prefix="ottla-turns-") as directory:
+            return run_in_turns(frame, build, self.sender(options, handle, Turns(directory)))
+
+    def sender(self, options: SinkOptions, handle: Handle, turns: Turns | None) -> Send:
         """What the tasks send with."""
-        return Send(options, handle)
+        return Send(options, handle, turns)
 
     def _write_small(self, frame: DataFrame, build: Build) -> int | None:
         """Send from here what the tasks have built, if it is little; None: it is not, nothing was sent."""
@@ -172,8 +185,19 @@ def run_tasks(frame: DataFrame, build: Build, send: Send) -> list[Any]:
         placed = built.repartitionById(slots, "slot")
         sent = placed.mapInArrow(send, REPORT_SCHEMA, barrier=wants_barrier(context, slots))
     reports = sent.collect()
-    check_reports(reports, send.handle)
+    check_epochs(reports, send.handle)
+    check_writers(reports)
     check_stages(context, {report.stage for report in reports})
+    return reports
+
+
+def run_in_turns(frame: DataFrame, build: Build, send: Send) -> list[Any]:
+    """The same where all tasks are on this machine: each sends what it has built."""
+    assert send.turns is not None
+    reports = frame.mapInArrow(BuildAndSend(build, send), REPORT_SCHEMA).collect()
+    check_epochs(reports, send.handle)
+    check_turns(reports, send.turns)
+    check_stages(frame.sparkSession.sparkContext, {report.stage for report in reports})
     return reports
 
 
@@ -197,20 +221,44 @@ def partitions_of(frame: DataFrame) -> int:
     return count
 
 
-def check_reports(reports: Sequence[Any], handle: Handle) -> None:
-    """The writers had partitions of their own, and one producer id and epoch."""
-    writers: dict[tuple[str, int], int] = {}
+def check_epochs(reports: Sequence[Any], handle: Handle) -> None:
+    """The writers had one producer id and epoch: the batch's."""
     for report in reports:
         if (report.producer_id, report.producer_epoch) != (handle.producer_id, handle.producer_epoch):
             raise WritersOverlap(
                 f"A task wrote under the producer epoch {report.producer_id}/{report.producer_epoch}, not "
                 f"the batch's ({handle.producer_id}/{handle.producer_epoch}): the batch is not committed."
             )
+
+
+def check_writers(reports: Sequence[Any]) -> None:
+    """The writers had partitions of their own."""
+    writers: dict[tuple[str, int], int] = {}
+    for report in reports:
         key = (report.topic, report.partition)
         if writers.setdefault(key, report.task) != report.task:
             raise WritersOverlap(
                 f"Two tasks wrote to {report.topic}-{report.partition} within one transaction: the batch is "
                 "not committed."
+            )
+
+
+def check_turns(reports: Sequence[Any], turns: Turns) -> None:
+    """What the tasks say that they have written is what their turns have counted."""
+    told: dict[tuple[str, int], int] = {}
+    for report in reports:
+        key = (report.topic, report.partition)
+        told[key] = told.get(key, 0) + report.records
+    if turns.count != len(told):
+        raise WritersOverlap(
+            f"Tasks tell of {len(told)} partitions, and wrote to {turns.count}: the batch is not committed."
+        )
+    for (topic, partition), records in told.items():
+        written = turns.written(topic, partition)
+        if written != records % SEQUENCES:
+            raise WritersOverlap(
+                f"Tasks tell of {records} records in {topic}-{partition}, and their turns of {written}: the "
+                "batch is not committed."
             )
 
 

@@ -2,7 +2,8 @@
 
 They are small values that are pickled to the executors. Rules: only `Send` and `BuildAndSend` reach a broker,
 and they refuse to run twice within one transaction, since a partition's sequence numbers begin with 0 there
-once; building may be done again as often as Spark likes.
+once; building may be done again as often as Spark likes. A partition has one task that sends to it, or, on
+one machine, several that take turns.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,6 +23,10 @@ from ottla.spark.sink.building import Built, RowBuilder, slot_of
 from ottla.spark.sink.columns import Columns
 from ottla.spark.sink.errors import RetryRefused
 from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.turns import Turn, Turns
+
+if TYPE_CHECKING:
+    from ottla.client.arrow import TableDelivery
 
 BUILT_SCHEMA = "slot int, topic string, partition int, records int, data binary"
 _BUILT = pa.schema(
@@ -156,6 +162,8 @@ class Send:
 
     options: SinkOptions
     handle: Handle
+    turns: Turns | None
+    """Where tasks take turns at partitions; None: each partition is one task's alone."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield self.send(built_of(batches))
@@ -165,11 +173,15 @@ class Send:
         self._refuse_retry()
         written: dict[tuple[str, int], tuple[int, int]] = {}
         producer: Producer | None = None
+        held: dict[tuple[str, int], Turn] = {}
         try:
             for one in batches:
                 if producer is None:
                     producer = Producer.join(self.handle, **_keywords(self.options.client))
-                producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
+                if self.turns is None:
+                    _hand_over(producer, one)
+                else:
+                    _hand_over_in_turn(producer, one, self.turns, held)
                 key = (one.topic, one.partition)
                 records, size = written.get(key, (0, 0))
                 written[key] = (records + one.records, size + len(one.data))
@@ -209,7 +221,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class BuildAndSend:
-    """Both at once, where one task has all rows."""
+    """Both at once, where one task has all rows, or tasks take turns."""
 
     build: Build
     send: Send
@@ -236,6 +248,25 @@ class SendPlainly:
             for delivery in deliveries:
                 delivery.result()
         return written
+
+
+def _hand_over(producer: Producer, one: Built) -> TableDelivery:
+    return producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
+
+
+def _hand_over_in_turn(
+    producer: Producer, one: Built, turns: Turns, held: dict[tuple[str, int], Turn]
+) -> None:
+    """Within the turn that the task has at the partition, or else in the next one."""
+    key = (one.topic, one.partition)
+    send = partial(_hand_over, producer, one)
+    turn = held.get(key)
+    if turn is not None and turn.send(send, one.records):
+        return
+    turn = held[key] = turns.take(*key)
+    with turn.beginning():
+        producer.resume(*key, turn.sequence)
+        turn.send(send, one.records)
 
 
 def _keywords(client: Mapping[str, str]) -> dict[str, str]:

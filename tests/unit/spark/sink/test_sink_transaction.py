@@ -27,7 +27,7 @@ from ottla.spark.sink.errors import (  # noqa: E402
     WritersOverlap,
 )
 from ottla.spark.sink.options import SinkOptions, parse  # noqa: E402
-from ottla.spark.sink.streaming import check_reports  # noqa: E402
+from ottla.spark.sink.streaming import check_epochs, check_writers  # noqa: E402
 from ottla.spark.sink.tasks import Build, BuildAndSend, Send, SendPlainly, built_of  # noqa: E402
 from ottla.spark.sink.transaction import SharedTransaction  # noqa: E402
 from ottla.testing import Broker  # noqa: E402
@@ -67,7 +67,7 @@ def rows(first: int, count: int) -> list[Any]:
 
 def write(transaction: SharedTransaction, first: int, count: int, tasks: int = 2) -> None:
     """What Spark does: build, shuffle by slot, send by several tasks."""
-    build, send = build_of(transaction.options, tasks), Send(transaction.options, transaction.share())
+    build, send = build_of(transaction.options, tasks), Send(transaction.options, transaction.share(), None)
     (table,) = build(iter(rows(first, count)))
     for slot in range(tasks):
         mask = pa.array([one == slot for one in table["slot"].to_pylist()])
@@ -111,7 +111,7 @@ def test_what_a_dead_driver_left_is_aborted_and_its_tasks_are_fenced(broker: Bro
     dead = SharedTransaction(options_of(broker, "dead"))
     assert dead.prepare("query", 0)
     write(dead, 0, 100)
-    zombie = Send(dead.options, dead.share())
+    zombie = Send(dead.options, dead.share(), None)
     heir = SharedTransaction(dead.options)
     assert heir.prepare("query", 0)
     with pytest.raises(AbortableError):
@@ -204,7 +204,8 @@ def test_rows_go_where_java_clients_send_their_keys_and_each_partition_has_one_s
 def test_one_task_builds_and_sends_and_without_transactions_rows_go_straight(broker: Broker) -> None:
     transaction = SharedTransaction(options_of(broker, "straight"))
     assert transaction.prepare("query", 0)
-    task = BuildAndSend(build_of(transaction.options), Send(transaction.options, transaction.share()))
+    send = Send(transaction.options, transaction.share(), None)
+    task = BuildAndSend(build_of(transaction.options), send)
     (report,) = task(iter(rows(0, 40)))
     assert sum(report["records"].to_pylist()) == 40
     transaction.commit("query", 0)
@@ -226,8 +227,9 @@ def test_writers_that_met_in_a_partition_or_had_another_epoch_are_not_committed(
     def report(partition: int, task: int, epoch: int = 2) -> Any:
         return SimpleNamespace(topic="t", partition=partition, task=task, producer_id=7, producer_epoch=epoch)
 
-    check_reports([report(0, 1), report(1, 1), report(2, 5)], handle)
+    check_writers([report(0, 1), report(1, 1), report(2, 5)])
     with pytest.raises(WritersOverlap, match="Two tasks wrote to t-1"):
-        check_reports([report(0, 1), report(1, 1), report(1, 5)], handle)
+        check_writers([report(0, 1), report(1, 1), report(1, 5)])
+    check_epochs([report(0, 1), report(1, 5)], handle)
     with pytest.raises(WritersOverlap, match="7/1"):
-        check_reports([report(0, 1), report(1, 2, epoch=1)], handle)
+        check_epochs([report(0, 1), report(1, 2, epoch=1)], handle)

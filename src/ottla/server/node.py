@@ -176,11 +176,25 @@ class Node:
                 self._bound(config.advertised_listeners),
                 previous_epoch=directories.previous_broker_epoch,
             )
-            await self._registration.start()
+            await self._unless_failed(self._registration.start())
             # Clients come last: they find a broker that leads its partitions, not one that soon will.
             await self._serve_listeners("broker")
         self._start_duties()
         self._say_started()
+
+    async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for others as long as it takes, but not once this node has failed: no controller takes a
+        broker whose disk is gone. What it failed of is raised then."""
+        assert self.failure is not None
+        step = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait([step, self.failure], return_when=asyncio.FIRST_COMPLETED)
+            if not step.done():
+                self.failure.result()
+            await step
+        finally:
+            step.cancel()
+            await asyncio.gather(step, return_exceptions=True)
 
     def _make_quorum(self, cluster_id: str, directory_id: bytes) -> CommittedMetadata:
         """The controller of this node, or the way to those on other nodes."""

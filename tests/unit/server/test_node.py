@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.server.asking import Asking, fetch_request, produce_request
 
 from ottla.config import development_config
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory
+from ottla.log.properties import DirectoryError
 from ottla.server.node import MEMORY_KEPT_BYTES, Node
+from ottla.server.registration import Registration
 from ottla.testing import Broker, BrokerFailed
 from ottla.wire.errors import ErrorCode
 
@@ -176,16 +180,26 @@ def test_ctrl_c_works_at_every_moment_of_the_start(tmp_path: Path) -> None:
             process.stdout.close()  # type: ignore[union-attr]
 
 
+def test_a_disk_that_fails_while_a_broker_waits_for_its_controller_ends_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        node = _node(tmp_path)
+
+        async def wait_for_ever(_registration: Registration) -> None:
+            node._fail(DirectoryError("Every log directory is offline"))
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(Registration, "start", wait_for_ever)
+        with pytest.raises(DirectoryError, match="Every log directory is offline"):
+            await asyncio.wait_for(node.start(), 60)
+
+    asyncio.run(test())
+
+
 def test_memory_goes_back_to_the_system_once_after_large_requests(tmp_path: Path) -> None:
     given_back: list[bool] = []
-    node = Node(
-        development_config(data_directory=str(tmp_path), port=0),
-        clock=HostClock(),
-        random=HostRandom(),
-        disk=HostDisk(),
-        network=HostNetwork(),
-        give_back_memory=lambda: given_back.append(True),
-    )
+    node = _node(tmp_path, give_back_memory=lambda: given_back.append(True))
     node._give_back_memory()
     assert not given_back
     node._memory.take(MEMORY_KEPT_BYTES, lambda: None)
@@ -194,3 +208,14 @@ def test_memory_goes_back_to_the_system_once_after_large_requests(tmp_path: Path
     node._give_back_memory()
     assert given_back == [True]
     give_back_memory()  # asks the real allocator, if it can be asked
+
+
+def _node(directory: Path, **options: Any) -> Node:
+    return Node(
+        development_config(data_directory=str(directory), port=0),
+        clock=HostClock(),
+        random=HostRandom(),
+        disk=HostDisk(),
+        network=HostNetwork(),
+        **options,
+    )

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ottla.testing.scenarios import SCENARIOS, Scenario, of_seed
 from ottla.testing.workload import tell
+from ottla.testing.workload.story import CALM_S
 from ottla.testing.world import World
 from tests.sim import smoke
 
@@ -40,6 +41,7 @@ def main() -> int:
     parser.add_argument("seed", type=int)
     parser.add_argument("runs", type=int, nargs="?", default=1)
     parser.add_argument("--seconds", type=float, default=300.0, help="virtual seconds of faults (300)")
+    parser.add_argument("--calm", type=float, default=CALM_S, help=f"seconds after the healing ({CALM_S:g})")
     parser.add_argument("--faults", help="the faults, with commas between them; else the seed's")
     parser.add_argument(
         "--scenario", help="one of --list, by name or number; 'seed': each seed has the one that is its turn"
@@ -88,6 +90,7 @@ def _tell(world: World, options: argparse.Namespace) -> None:
         seconds=options.seconds,
         faults=_faults(options),
         scenario=_scenario(world.seed, options),
+        calm_s=options.calm,
     )
     if not outcome.is_right:
         raise smoke.Broken(outcome.report(timeline_lines=0))
@@ -129,6 +132,7 @@ def _repeats(seed: int, trace: str, options: argparse.Namespace) -> bool:
         command += ["--faults", options.faults]
     if options.scenario is not None:
         command += ["--scenario", options.scenario]
+    command += ["--calm", str(options.calm)]
     environment = {**os.environ, "PYTHONHASHSEED": str(seed % 1000 + 1)}
     again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if again.stdout.strip() == trace:
@@ -141,6 +145,7 @@ def _repeats(seed: int, trace: str, options: argparse.Namespace) -> bool:
 def _say_failed(seed: int, options: argparse.Namespace) -> None:
     given = f" --faults '{options.faults}'" if options.faults is not None else ""
     given += f" --scenario '{options.scenario}'" if options.scenario is not None else ""
+    given += f" --calm {options.calm:g}" if options.calm != CALM_S else ""
     given += " --smoke" if options.smoke else ""
     print(f"FAILED: seed {seed}, commit {_commit()}")
     print(

@@ -16,7 +16,6 @@ __all__ = ["SCENARIOS", "Aimed", "Part", "Scenario", "of_seed"]
 
 _FLUSHED = {"log.flush.interval.messages": "1"}
 _WRITERS = ("writer", "ledger-1", "ledger-2", "committed-reader", "reader")
-_SHORT = {"lasts_s": (0.5, 6.0), "pause_s": (0.5, 4.0)}
 
 _ALL = (
     Scenario(
@@ -204,19 +203,28 @@ _ALL = (
         pause_s=(0.5, 4.0),
         lasts_s=(0.5, 8.0),
         complains=True,
+        deeds=damage.FULL,
     ),
     Scenario(
         name="bits flip",
         number=19,
         text="in records, indexes, snapshots and checkpoints at rest",
-        aimed=(damage.flip_a_bit,),
-        settings={"log.roll.ms": "2000", "log.flush.interval.ms": "1000", **CLEANING},
+        aimed=(damage.flip_bits,),
+        settings={
+            "log.roll.ms": "1000",
+            "log.flush.interval.ms": "1000",
+            "broker.heartbeat.interval.ms": "300",
+            "broker.session.timeout.ms": "1500",
+            "metadata.log.max.record.bytes.between.snapshots": "2000",
+            **CLEANING,
+        },
         nodes=(3, 4),
         combined=0.0,
         down_max=1,
-        pause_s=(0.5, 3.0),
-        lasts_s=(1.0, 10.0),
+        pause_s=(0.2, 1.0),
+        lasts_s=(0.5, 4.0),
         complains=True,
+        deeds=(*damage.FLIPPED, "damaged log used", "damaged index used", "damaged producers used"),
     ),
     Scenario(
         name="voters change",

@@ -67,10 +67,14 @@ async def pause_the_leader(story: Story, nemesis: Nemesis) -> None:
         return
     try:
         node.pause()
-        await asyncio.sleep(nemesis.between((5.0, 15.0)))
-        other = leader_of(story.world, topic, index)
-        if other is not None and other is not node:
-            nemesis.did("leader replaced in its sleep")
+        until = story.world.now + nemesis.between((5.0, 15.0))
+        is_replaced = False
+        while story.world.now < until:
+            await asyncio.sleep(0.5)
+            other = leader_of(story.world, topic, index)
+            if not is_replaced and other is not None and other is not node:
+                is_replaced = True
+                nemesis.did("leader replaced in its sleep")
     finally:
         node.resume()
         nemesis.spare(node)
@@ -177,7 +181,7 @@ async def kill_the_transaction_coordinator(story: Story, nemesis: Nemesis) -> No
     def marks(arrival: Arrival) -> bool:
         return arrival.api_key == WRITE_TXN_MARKERS
 
-    step = chance.choice(STEPS_OF_A_COMMIT)
+    step = nemesis.least_done(STEPS_OF_A_COMMIT)
     if step == "asked to end":
         trap = Trap(nemesis, step, ends, lambda one: at(one.target))
     elif step == "begins to end":

@@ -10,6 +10,7 @@ import asyncio
 import errno
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.records.batch import iterate_headers
@@ -42,6 +43,9 @@ KINDS: dict[str, Callable[[str], bool]] = {
     "metadata log": lambda path: not _is_data(path) and path.endswith(".log"),
     "metadata snapshot": lambda path: path.endswith(".checkpoint"),
 }
+_FLIPPED = "bit flipped in "
+FLIPPED = tuple(_FLIPPED + kind for kind in KINDS)
+_FLIPS = 4
 
 
 def files(storage: Storage) -> Iterator[tuple[str, Inode]]:
@@ -69,43 +73,53 @@ def _bit(chance: random.Random, path: str, inode: Inode) -> int | None:
     return (at + _UNDER_CRC) * 8 + int(chance.random() * (length - _UNDER_CRC) * 8)
 
 
-async def flip_a_bit(story: Story, nemesis: Nemesis) -> None:
-    """In a file of a broker that is down; then it starts."""
+async def flip_bits(story: Story, nemesis: Nemesis) -> None:
+    """In some files of a broker that is down; then it starts."""
     world, chance = story.world, nemesis.chance
     brokers = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
     node = nemesis.strike(chance.choice(brokers)) if brokers else None
     if node is None:
         return
+    mend = partial(_mend, story, nemesis, node)
     try:
         if chance.random() < 0.5:
             await node.stop()
         else:
             node.crash()
-        kind = chance.choice(list(KINDS))
-        found = [(path, inode) for path, inode in files(node.storage) if KINDS[kind](path)]
-        chance.shuffle(found)
-        for path, inode in found:
-            bit = _bit(chance, path, inode)
-            if bit is not None:
-                SimulatedDisk(chance, storage=node.storage).flip_bit(path, bit)
-                world.note(node.host, f"bit {bit} of {path} flips")
-                nemesis.did(f"bit flipped in {kind}")
-                break
-        else:
-            path = ""
-        await _start(nemesis, node, _reads(nemesis, path, kind))
+        flipped = dict(_flip(nemesis, node) for _ in range(_FLIPS))
+        nemesis.mends.append(mend)
+        await _start(nemesis, node, _reads(nemesis, flipped))
         await nemesis.last()
-        await _mend(story, nemesis, node)
+        await mend()
+        if mend in nemesis.mends:
+            nemesis.mends.remove(mend)
     finally:
         if node.disk is not None:
             node.disk.slow_call = None
         nemesis.spare(node)
 
 
-def _reads(nemesis: Nemesis, path: str, kind: str) -> Callable[[str, str], None]:
-    def look(operation: str, used: str) -> None:
-        if used == path and operation in ("pread", "read", "map", "open"):
-            nemesis.deeds[f"damaged {kind} used"] = 1
+def _flip(nemesis: Nemesis, node: SimulatedNode) -> tuple[str, str]:
+    """Flip a bit of one file, of a kind that was hit least; its path and kind."""
+    chance = nemesis.chance
+    deed = nemesis.least_done(FLIPPED)
+    kind = deed.removeprefix(_FLIPPED)
+    found = [(path, inode) for path, inode in files(node.storage) if KINDS[kind](path)]
+    chance.shuffle(found)
+    for path, inode in found:
+        bit = _bit(chance, path, inode)
+        if bit is not None:
+            SimulatedDisk(chance, storage=node.storage).flip_bit(path, bit)
+            nemesis.world.note(node.host, f"bit {bit} of {path} flips")
+            nemesis.did(deed)
+            return path, kind
+    return "", kind
+
+
+def _reads(nemesis: Nemesis, flipped: dict[str, str]) -> Callable[[str, str], None]:
+    def look(operation: str, path: str) -> None:
+        if path in flipped and operation in ("pread", "read", "map"):
+            nemesis.deeds[f"damaged {flipped[path]} used"] = 1
 
     return look
 
@@ -134,21 +148,25 @@ async def _mend(story: Story, nemesis: Nemesis, node: SimulatedNode) -> None:
     await nemesis.revive(node)
 
 
+_FULL = {
+    "records": ("pwrite", ".log"),
+    "indexes": ("map", "index"),
+    "metadata": ("pwrite", _METADATA),
+    "checkpoints": ("pwrite", "checkpoint"),
+    "everything": ("*", ""),
+}
+FULL = tuple(f"no room for {kind}" for kind in _FULL)
+
+
 async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
     """There is no room for records, for indexes, or for metadata; then there is."""
     world, chance = story.world, nemesis.chance
     node = nemesis.strike()
     if node is None:
         return
-    kind, operation, part = chance.choice(
-        (
-            ("records", "pwrite", ".log"),
-            ("indexes", "map", "index"),
-            ("metadata", "pwrite", _METADATA),
-            ("checkpoints", "pwrite", "checkpoint"),
-            ("everything", "*", ""),
-        )
-    )
+    deed = nemesis.least_done([f"no room for {kind}" for kind in _FULL])
+    kind = deed.removeprefix("no room for ")
+    operation, part = _FULL[kind]
     disk = node.disk
     try:
         if disk is not None and kind == "everything":
@@ -157,7 +175,7 @@ async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
             disk.fail(operation, part, error=errno.ENOSPC, probability=chance.choice((0.1, 1.0)))
         world.note(node.host, f"has no room for {kind}")
         await nemesis.last()
-        nemesis.did(f"no room for {kind}")
+        nemesis.did(deed)
         node.storage.quota_bytes = None
         if node.disk is not None:
             node.disk.faults.clear()

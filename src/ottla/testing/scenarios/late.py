@@ -58,7 +58,7 @@ async def _deliver(client: SimulatedClient, arrival: Arrival) -> None:
 async def _late(story: Story, nemesis: Nemesis, api_keys: tuple[int, ...]) -> None:
     chance, world = nemesis.chance, story.world
     kept: list[Arrival] = []
-    wanted = chance.choice(api_keys)
+    wanted = int(nemesis.least_done([f"late request {api_key}" for api_key in api_keys]).rsplit(" ", 1)[1])
     skip = int(chance.random() * 20)
 
     def hear(arrival: Arrival) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.testing.world.process import ProcessDied
@@ -45,6 +45,8 @@ class Nemesis:
         named = faults if faults is not None else list(FAULTS)
         self.faults = [FAULTS[fault] if isinstance(fault, str) else fault for fault in named]
         self.deeds: Counter[str] = Counter()
+        self.mends: list[Callable[[], Awaitable[None]]] = []
+        """What must be done in the end for faults that were not over by then."""
         self.down_max = (len(world.nodes) - 1) // 2 if down_max is None else down_max
         self._pause_s = pause_s
         self._lasts_s = lasts_s
@@ -98,6 +100,8 @@ class Nemesis:
                 node.disk.faults.clear()
                 node.disk.crash_at = None
         await asyncio.gather(*(self.revive(node) for node in world.nodes.values()))
+        while self.mends:
+            await self.mends.pop()()
         world.note("nemesis", "everything is mended")
 
     async def revive(self, node: SimulatedNode) -> None:
@@ -116,6 +120,11 @@ class Nemesis:
     def between(self, bounds: tuple[float, float]) -> float:
         least, most = bounds
         return float(least + (most - least) * self.chance.random() ** 2)
+
+    def least_done(self, deeds: Sequence[str]) -> str:
+        """One of those that were done least, so that all have their turn."""
+        least = min(self.deeds[deed] for deed in deeds)
+        return self.chance.choice([deed for deed in deeds if self.deeds[deed] == least])
 
     def strike(self, target: SimulatedNode | None = None) -> SimulatedNode | None:
         """A node (or this one) that may be taken down now; None where enough are."""

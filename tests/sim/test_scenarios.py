@@ -1,0 +1,50 @@
+"""Each scenario of `ottla.testing.scenarios` keeps every promise, and has really done what it is named for.
+
+`OTTLA_TEST_SCENARIO_SEEDS=20` takes more seeds for each, from `OTTLA_TEST_SEED` on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from ottla.testing.scenarios import SCENARIOS, of_seed
+from ottla.testing.workload import run_story
+
+SEEDS = int(os.environ.get("OTTLA_TEST_SCENARIO_SEEDS", "1"))
+FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
+SEEDS_MORE = 9
+"""So many more seeds are told where the first ones have not done all that the scenario is about."""
+SECONDS = 12.0
+CALM_S = 3.0
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_is_survived_and_did_what_it_is_named_for(name: str) -> None:
+    scenario = SCENARIOS[name]
+    deeds: Counter[str] = Counter()
+    for seed in range(FIRST_SEED, FIRST_SEED + SEEDS + SEEDS_MORE):
+        missing = [deed for deed in scenario.deeds if not deeds[deed]]
+        if seed >= FIRST_SEED + SEEDS and not missing:
+            break
+        outcome = run_story(seed, seconds=SECONDS, scenario=scenario, calm_s=CALM_S)
+        assert outcome.is_right, f"{outcome.report()}\nreplay: {_replay(seed, name)}"
+        deeds += outcome.deeds
+    missing = [deed for deed in scenario.deeds if not deeds[deed]]
+    assert not missing, f"{missing} did not happen; what did: {dict(deeds)}"
+
+
+def _replay(seed: int, name: str) -> str:
+    return f"python -m tests.sim {seed} --seconds {SECONDS:g} --calm {CALM_S:g} --scenario '{name}'"
+
+
+def test_a_sweep_over_seeds_has_all_scenarios_and_mixes_of_all_faults() -> None:
+    chosen = [of_seed(seed) for seed in range(2 * len(SCENARIOS))]
+    assert {scenario.name for scenario in chosen if scenario is not None} == {*SCENARIOS}
+    assert chosen.count(None) == len(SCENARIOS)
+
+
+def test_the_scenarios_are_those_of_the_list_of_faults() -> None:
+    assert [scenario.number for scenario in SCENARIOS.values()] == list(range(1, 26))

@@ -92,6 +92,9 @@ class FetchSession:
                     partitions[name, asked.partition] = FetchedPartition(name, asked)
                 else:
                     known.update(asked)
+                    if self.is_follower:
+                        # It may be elsewhere because it could not use the last answer: it is told again.
+                        known.told_high_watermark = -1
 
     def forget(self, topics: Iterable[FetchRequest.ForgottenTopic]) -> None:
         for topic in topics:

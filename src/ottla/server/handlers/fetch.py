@@ -364,7 +364,7 @@ class _Fetch:
                     data.records = records.read()  # type: ignore[union-attr]
                 except OSError as error:
                     data, count = self._failed(fetched, self._unreadable(fetched, error)), 0
-            if session.id and not _is_news(fetched, data, count, session.is_incremental):
+            if session.id and not is_news(fetched, data, count, session.is_incremental):
                 continue
             topic = topics.get(fetched.topic)
             if topic is None:
@@ -425,7 +425,7 @@ def _diverges(log: Log, fetched: FetchedPartition, data: _PartitionData) -> bool
     return False
 
 
-def _is_news(fetched: FetchedPartition, data: _PartitionData, count: int, is_incremental: bool) -> bool:
+def is_news(fetched: FetchedPartition, data: _PartitionData, count: int, is_incremental: bool) -> bool:
     """Whether the client must be told about a partition, and note that it was."""
     is_news = (
         count > 0
@@ -435,7 +435,8 @@ def _is_news(fetched: FetchedPartition, data: _PartitionData, count: int, is_inc
         or fetched.told_high_watermark != data.high_watermark
         or fetched.told_log_start_offset != data.log_start_offset
     )
-    fetched.told_high_watermark = -1 if data.error_code else data.high_watermark
+    is_used = not data.error_code and data.diverging_epoch.epoch < 0  # else its watermark is for nothing
+    fetched.told_high_watermark = data.high_watermark if is_used else -1
     fetched.told_log_start_offset = data.log_start_offset
     return is_news or not is_incremental
 

@@ -95,6 +95,8 @@ class Observer:
                     return f"{named[0]}-{named[1]} is offline on {simulated.host}"
                 if partition.log.log_end_offset < found[named][1]:
                     return f"{simulated.host} lags behind in {named[0]}-{named[1]}"
+                if partition.log.high_watermark < found[named][1]:
+                    return f"{simulated.host} was not told that all of {named[0]}-{named[1]} is committed"
         missing = set(topics) - {topic for topic, _ in found}
         return f"nobody leads {min(missing)}" if missing else None
 

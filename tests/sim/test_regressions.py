@@ -6,6 +6,7 @@ import asyncio
 import random
 
 from ottla.client.admin.topics import NewTopic
+from ottla.client.values import TopicPartition
 from ottla.log.loading import survey
 from ottla.log.properties import CLEAN_SHUTDOWN
 from ottla.testing.world import World
@@ -68,4 +69,49 @@ def test_a_node_whose_metadata_log_failed_answers_no_votes_and_says_so_once() ->
             await world.start()
 
         world.run(story(), limit_s=300)
+        assert world.unhandled == []
+
+
+def test_batches_under_way_are_known_after_a_clean_restart_and_not_written_again() -> None:
+    with World(4) as world:
+        nodes = world.add_nodes(3)
+        client = world.client("client")
+
+        async def create() -> None:
+            async with client.admin() as admin:
+                await admin.create_topics([NewTopic("once", assignments={0: [1, 2, 3]})])
+
+        async def write() -> None:
+            settings = {"linger_ms": 0, "request_timeout_ms": 5_000, "delivery_timeout_ms": 100_000}
+            async with client.producer(**settings) as producer:
+                await (await producer.send("once", b"first"))
+                for node in nodes:
+                    world.cut(node, client)  # answers do not get through any more
+                waits = []
+                for number in range(4):
+                    waits.append(await producer.send("once", b"%d" % number))
+                    await asyncio.sleep(0.1)
+                for wait in waits:
+                    await wait
+
+        async def read() -> list[bytes]:
+            async with client.consumer(auto_offset_reset="earliest") as consumer:
+                await consumer.assign([TopicPartition("once", 0)])
+                found: list[bytes] = []
+                while (records := await consumer.poll(5.0)) or len(found) < 5:
+                    found += [record.value for record in records]
+                return found
+
+        async def story() -> list[bytes]:
+            await world.start()
+            await client.spawn(create())
+            writing = client.spawn(write())
+            await asyncio.sleep(2)
+            await world.stop()
+            await world.start()
+            world.heal()
+            await writing
+            return await client.spawn(read())
+
+        assert world.run(story(), limit_s=600) == [b"first", b"0", b"1", b"2", b"3"]
         assert world.unhandled == []

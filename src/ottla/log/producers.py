@@ -415,8 +415,15 @@ class ProducerStates:
         return is_idle and entry.transaction_first_offset is None
 
     def restore(self, entries: Iterable[ProducerEntry], end_offset: int, now_ms: int) -> None:
-        """Start over from a snapshot taken at `end_offset`."""
-        self.entries = {entry.producer_id: entry for entry in entries if not self._is_expired(entry, now_ms)}
+        """Start over from a snapshot taken at `end_offset`: see `encode_snapshot` for its entries."""
+        self.entries = {}
+        for entry in entries:
+            if self._is_expired(entry, now_ms):
+                continue
+            earlier = self.entries.get(entry.producer_id)
+            if earlier is not None and earlier.epoch == entry.epoch:
+                entry.batches = deque((*earlier.batches, *entry.batches), BATCHES_KEPT)
+            self.entries[entry.producer_id] = entry
         self.transactions.restore(
             {
                 entry.transaction_first_offset: entry.producer_id
@@ -432,10 +439,27 @@ def _stale_epoch(producer_id: int, epoch: int, current: int) -> str:
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
-    """The bytes of a `.snapshot` file. Only the last batch of each producer is kept, as Kafka does."""
+    """The bytes of a `.snapshot` file.
+
+    An entry has room for one batch. A producer may have several requests under way when a node stops, and
+    sends them again to the next leader, so each of its earlier batches gets an entry of its own before the
+    one that counts: Kafka, which writes the last one alone, takes the last entry of a producer.
+    """
     body = bytearray()
     count = 0
     for entry in entries:
+        for batch in list(entry.batches)[:-1]:
+            body += _SNAPSHOT_ENTRY.pack(
+                entry.producer_id,
+                entry.epoch,
+                batch.last_sequence,
+                batch.last_offset,
+                batch.offset_delta,
+                batch.timestamp,
+                entry.coordinator_epoch,
+                -1,
+            )
+            count += 1
         first_offset = entry.transaction_first_offset
         body += _SNAPSHOT_ENTRY.pack(
             entry.producer_id,
@@ -454,7 +478,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_snapshot(data: Buffer) -> list[ProducerEntry]:
-    """Read a `.snapshot`; ValueError says why it cannot be believed."""
+    """The entries of a `.snapshot`, as they stand; ValueError says why it cannot be believed."""
     try:
         version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
     except struct.error:

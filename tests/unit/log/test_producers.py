@@ -309,19 +309,42 @@ ENTRIES = st.builds(
 )
 
 
-@given(st.lists(ENTRIES, max_size=5))
-def test_a_snapshot_keeps_each_producer_with_its_last_batch(entries: list[ProducerEntry]) -> None:
-    decoded = decode_snapshot(encode_snapshot(entries))
-    assert len(decoded) == len(entries)
-    for before, after in zip(entries, decoded, strict=True):
-        assert after.producer_id == before.producer_id
+@given(st.lists(ENTRIES, max_size=5, unique_by=lambda entry: entry.producer_id))
+def test_a_snapshot_keeps_each_producer_with_its_last_batches(entries: list[ProducerEntry]) -> None:
+    states = ProducerStates("t-0", expiration_ms=2**60)
+    states.restore(decode_snapshot(encode_snapshot(entries)), 0, 0)
+    assert list(states.entries) == [entry.producer_id for entry in entries]
+    for before, after in zip(entries, states.entries.values(), strict=True):
         assert after.epoch == before.epoch
         assert after.coordinator_epoch == before.coordinator_epoch
         assert after.last_timestamp == before.last_timestamp
         assert after.transaction_first_offset == before.transaction_first_offset
+        assert [one[:3] for one in after.batches] == [one[:3] for one in before.batches]
+
+
+@given(st.lists(ENTRIES, max_size=5, unique_by=lambda entry: entry.producer_id))
+def test_whoever_takes_the_last_entry_of_a_producer_finds_what_kafka_writes(
+    entries: list[ProducerEntry],
+) -> None:
+    stored = decode_snapshot(encode_snapshot(entries))
+    last = {entry.producer_id: entry for entry in stored}
+    assert len(last) == len(entries)
+    for before in entries:
+        after = last[before.producer_id]
         assert after.last_sequence == before.last_sequence
         assert after.last_offset == before.last_offset
-        assert len(after.batches) == min(len(before.batches), 1)
+        assert after.last_timestamp == before.last_timestamp
+        assert after.transaction_first_offset == before.transaction_first_offset
+        of_it = [one for one in stored if one.producer_id == before.producer_id]
+        assert all(one.transaction_first_offset is None for one in of_it[:-1])
+
+
+def test_batches_of_an_epoch_that_is_over_do_not_come_back_with_a_snapshot() -> None:
+    states = ProducerStates("t-0", expiration_ms=2**60)
+    old = ProducerEntry(7, epoch=1, last_timestamp=5, batches=[RememberedBatch(3, 10, 0, 5)])
+    new = ProducerEntry(7, epoch=2, last_timestamp=6, batches=[RememberedBatch(0, 11, 0, 6)])
+    states.restore([old, new], 12, 0)
+    assert list(states.entries[7].batches) == [RememberedBatch(0, 11, 0, 6)]
 
 
 def test_the_snapshot_layout_is_version_1_crc_and_46_bytes_a_producer() -> None:

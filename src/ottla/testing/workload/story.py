@@ -297,9 +297,6 @@ def tell(
         ]
         ended.append(Anomaly("not alive", f"{error!r} in {' < '.join(reversed(frames))}"))
     anomalies = [*story.late, *ended, *check(recorder.history)]
-    if "restart" in chosen:
-        # A clean start has the last batch of each producer alone, as Kafka's: see docs/reliability.md.
-        anomalies = [anomaly for anomaly in anomalies if anomaly.kind != "duplicate"]
     history = recorder.history
     sent = [send.offset for send in history.sends] + [send.offset for send in history.keyed]
     if not ended and not any(offset is not None for offset in sent):

@@ -15,10 +15,14 @@ DEMO_STAMP := .venv/.set-up-demo
 
 SEED ?= 1
 RUNS ?= 1
+CI_CLUSTERS ?= 200
+CI_QUORUMS ?= 2000
+CI_STATES ?= 20000
+CI_FRAMES ?= 1000000
 MINUTES ?= 10
 FRAMES ?= 100000
 
-.PHONY: help setup run test unit sim fuzz chaos compare-tools check format bench bench-library bench-spark demo clean
+.PHONY: help setup run test unit sim sim-ci fuzz chaos compare-tools check format bench bench-library bench-spark demo clean
 
 help:
 	@echo "make setup    a virtual environment in .venv with Ottla and everything its tests use"
@@ -26,6 +30,7 @@ help:
 	@echo "make test     all tests, those with real peers too (Java and Maven, Go, kcat, PostgreSQL)"
 	@echo "make unit     the tests that need Python alone"
 	@echo "make sim      simulated clusters under faults: SEED=7 replays one, RUNS=20 takes the seeds from SEED on"
+	@echo "make sim-ci   the long simulations of CI: quorums, clusters, crash states, and 1,000,000 frames of make fuzz"
 	@echo "make fuzz     a node under random and damaged requests: FRAMES=1000000 for so many, SEED=7 for others"
 	@echo "make chaos    a cluster of real processes under faults: MINUTES=10 is how long, SEED=7 draws the same faults"
 	@echo "make compare-tools    Kafka's commands and ours side by side; ends with how many command lines were compared"
@@ -74,6 +79,13 @@ compare-tools: setup
 
 sim: setup
 	$(BIN)/python -m tests.sim $(SEED) $(RUNS) $(ARGS)
+
+# Written to be run beside `make test`: one process at a time, and no pytest cache of its own.
+sim-ci: setup
+	$(BIN)/python -m tests.sim $(SEED) $(CI_CLUSTERS)
+	$(BIN)/python -m tests.sim.quorum $(CI_QUORUMS) $(SEED)
+	OTTLA_TEST_STATES=$(CI_STATES) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/sim/test_crash_states.py
+	$(MAKE) fuzz FRAMES=$(CI_FRAMES)
 
 # Without a SEED each run has another one.
 chaos: setup

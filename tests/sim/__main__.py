@@ -2,19 +2,23 @@
 
 Each runs the workload of `ottla.testing.workload` under faults, and is judged by `ottla.testing.checker`;
 with --smoke it is the small story of `smoke.py`. A run that fails prints its timeline, what was broken, its
-seed, the commit and the command that replays it. One run in twenty is repeated by another process of Python,
-with other hashes of texts, and must leave the same trace.
+seed, the commit and the command that replays it, and draws the timeline. One run in twenty is repeated by
+another process of Python, with other hashes of texts, and must leave the same trace. What many runs need of
+memory is what a few need: what a node or client kept for ever would show.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import subprocess
 import sys
 import time
 import traceback
 from pathlib import Path
+
+import psutil
 
 from ottla.testing.scenarios import SCENARIOS, Scenario, of_seed
 from ottla.testing.workload import tell
@@ -24,6 +28,9 @@ from tests.sim import smoke
 
 REPEAT_EVERY = 20
 TIMELINE_LINES = 200
+MEMORY_RUNS = 10
+MEMORY_GROWTH_BYTES_MAX = 400 << 20
+"""After the first runs no later one may need more than the largest of them and so much."""
 
 
 class _List(argparse.Action):
@@ -49,7 +56,9 @@ def main() -> int:
     parser.add_argument("--list", action=_List, help="print the scenarios, and no more")
     parser.add_argument("--smoke", action="store_true", help="the small story, several times as fast")
     parser.add_argument("--timeline", action="store_true", help="print the timeline of runs that pass too")
-    parser.add_argument("--picture", metavar="FILE", help="draw the timeline (SVG) of the last seed")
+    parser.add_argument(
+        "--picture", metavar="FILE", help="draw the timeline (SVG) here, also of a run that passes"
+    )
     parser.add_argument("--hash", action="store_true", help="print the trace hash of one seed, and no more")
     options = parser.parse_args()
     if options.scenario not in (None, "seed", *SCENARIOS):
@@ -61,12 +70,41 @@ def main() -> int:
         print(_trace(options.seed, options))
         return 0
     failed = []
+    memory = Memory()
     for seed in range(options.seed, options.seed + options.runs):
         if not _run(seed, options):
             failed.append(seed)
+        if not memory.is_bounded():
+            print(f"FAILED: after seed {seed} the process has {memory}")
+            failed.append(seed)
+            break
     if failed:
         print(f"{len(failed)} of {options.runs} seeds failed: {', '.join(map(str, failed))}")
+    elif options.runs > 1:
+        print(f"{options.runs} seeds of {options.seconds:g} virtual seconds: all right, {memory}")
     return 1 if failed else 0
+
+
+class Memory:
+    """What this process has, after each run."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._runs = 0
+        self._first_bytes = 0
+        self._bytes = 0
+
+    def is_bounded(self) -> bool:
+        gc.collect()
+        self._bytes = self._process.memory_info().rss
+        self._runs += 1
+        if self._runs <= MEMORY_RUNS:
+            self._first_bytes = max(self._first_bytes, self._bytes)
+        return self._bytes <= self._first_bytes + MEMORY_GROWTH_BYTES_MAX
+
+    def __str__(self) -> str:
+        runs = min(self._runs, MEMORY_RUNS)
+        return f"{self._bytes >> 20} MiB, and {self._first_bytes >> 20} MiB at most in the first {runs} runs"
 
 
 def _faults(options: argparse.Namespace) -> list[str] | None:
@@ -104,11 +142,13 @@ def _run(seed: int, options: argparse.Namespace) -> bool:
         except Exception:  # noqa: BLE001 - shown, and counted
             print(world.history(TIMELINE_LINES))
             traceback.print_exc(file=sys.stdout)
+            drawn = Path(options.picture or f"sim-{seed}.svg")
+            drawn.write_text(world.picture())
             _say_failed(seed, options)
+            print(f"picture: {drawn}", flush=True)
             return False
-        finally:
-            if options.picture is not None:
-                Path(options.picture).write_text(world.picture())
+        if options.picture is not None:
+            Path(options.picture).write_text(world.picture())
         if options.timeline:
             print(world.history())
         spent, trace, now = time.process_time() - began, world.trace_hash, world.now
@@ -149,7 +189,7 @@ def _say_failed(seed: int, options: argparse.Namespace) -> None:
     given += " --smoke" if options.smoke else ""
     print(f"FAILED: seed {seed}, commit {_commit()}")
     print(
-        f"replay: python -m tests.sim {seed} --seconds {options.seconds:g}{given} --picture {seed}.svg",
+        f"replay: python -m tests.sim {seed} --seconds {options.seconds:g}{given}",
         flush=True,
     )
 

@@ -13,9 +13,9 @@ from typing import Any
 from unittest.mock import patch
 
 from ottla.client.async_consumer import AsyncConsumer
+from ottla.client.async_producer import AsyncProducer
 from ottla.client.core.assignors.ranges import Range
 from ottla.client.group_member import GroupMember
-from ottla.client.async_producer import AsyncProducer
 from ottla.controller import image as image_module
 from ottla.controller.image import ClusterImage
 from ottla.controller.registrations import PartitionRegistration

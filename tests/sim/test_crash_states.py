@@ -1,7 +1,7 @@
 """Every prefix and legal reordering of unsynced writes, at every step of a log's life: recovery is right.
 
-`OTTLA_TEST_STATES` sets how many states are tried (`make sim-ci`: 20,000), `OTTLA_TEST_SEED` the first life; a
-failure names the life, the step and the state, which is all that it takes to see it again.
+`OTTLA_TEST_STATES` sets how many states are tried (`make sim-ci`: 20,000), `OTTLA_TEST_SEED` the first life;
+a failure names the life, the step and the state, which is all that it takes to see it again.
 """
 
 from __future__ import annotations

@@ -1,0 +1,62 @@
+"""What `python -m tests.sim` says of runs that fail."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.world import World
+from tests.sim import __main__ as command
+from tests.sim import quorum, smoke
+
+
+def test_a_run_that_fails_says_how_to_see_it_again_and_is_drawn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_it(world: World, options: argparse.Namespace) -> None:
+        world.note("node-1", "loses everything")
+        if world.seed == 8:
+            raise smoke.Broken("a record is lost")
+
+    monkeypatch.setattr(command, "_tell", break_it)
+    monkeypatch.setattr(sys, "argv", ["tests.sim", "7", "2", "--seconds", "40", "--faults", "power,cut"])
+    monkeypatch.chdir(tmp_path)
+    assert command.main() == 1
+    said = capsys.readouterr().out
+    assert "seed 7: right" in said
+    assert "node-1       loses everything" in said
+    assert "a record is lost" in said
+    assert "FAILED: seed 8, commit " in said
+    assert "replay: python -m tests.sim 8 --seconds 40 --faults 'power,cut'" in said
+    assert "1 of 2 seeds failed: 8" in said
+    assert (tmp_path / "sim-8.svg").read_text().startswith("<svg")
+    assert not (tmp_path / "sim-7.svg").exists()
+
+
+def test_runs_that_need_more_and_more_memory_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_tell", lambda world, options: None)
+    monkeypatch.setattr(command, "MEMORY_GROWTH_BYTES_MAX", -1)  # any is too much then
+    monkeypatch.setattr(sys, "argv", ["tests.sim", "7", "3"])
+    assert command.main() == 1
+    assert "FAILED: after seed 7 the process has " in capsys.readouterr().out
+
+
+def test_a_quorum_that_fails_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_it(seed: int) -> None:
+        if seed == 4:
+            raise AssertionError("two lead")
+
+    monkeypatch.setattr(quorum, "run", break_it)
+    monkeypatch.setattr(sys, "argv", ["tests.sim.quorum", "3", "3"])
+    assert quorum.main() == 1
+    said = capsys.readouterr().out
+    assert "two lead" in said
+    assert "replay: python -m tests.sim.quorum 1 4" in said
+    assert "1 failed: 4" in said

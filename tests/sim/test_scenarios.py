@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 
+from ottla.rare import rarely
 from ottla.testing.scenarios import SCENARIOS, of_seed
 from ottla.testing.workload import run_story
 
@@ -46,5 +47,14 @@ def test_a_sweep_over_seeds_has_all_scenarios_and_mixes_of_all_faults() -> None:
     assert chosen.count(None) == len(SCENARIOS)
 
 
+def test_rare_paths_are_taken_in_simulations_alone() -> None:
+    assert not rarely("a point that no world knows")
+    taken: Counter[str] = Counter()
+    for seed in range(3):
+        taken += run_story(seed, seconds=SECONDS, scenario=SCENARIOS["rare paths"], calm_s=CALM_S).deeds
+    assert len(taken) >= 5, taken
+    assert not rarely("a point that no world knows")
+
+
 def test_the_scenarios_are_those_of_the_list_of_faults() -> None:
-    assert [scenario.number for scenario in SCENARIOS.values()] == list(range(1, 26))
+    assert [scenario.number for scenario in SCENARIOS.values()] == list(range(26))

@@ -30,6 +30,7 @@ from ottla.client.errors import ClientError, ConfigError, Disconnected
 from ottla.client.group_member import GroupMember
 from ottla.client.offset_lookup import OffsetLookup
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.rare import rarely
 from ottla.wire.errors import KafkaError
 from ottla.wire.uuid import to_text
 
@@ -292,6 +293,8 @@ class Engine:
             answer = await self.cluster.ask(
                 node, request, lane=_FETCH_LANE, timeout_ms=timeout_ms, version_max=version_max
             )
+            if rarely("a consumer loses an answer"):
+                raise Disconnected(f"Node {node} closed the connection.")
         except asyncio.CancelledError:
             self.fetching.failed(node, self.now_ms)
             raise
@@ -307,7 +310,7 @@ class Engine:
             self.counters["fetched_bytes"] += outcome.bytes
             for hint in outcome.leaders:
                 self.cluster.update_leader(*hint)
-            if outcome.refresh:
+            if outcome.refresh or rarely("a consumer asks for metadata"):
                 self.cluster.request_refresh()
             for refused in outcome.errors:
                 self.fail(refused)

@@ -33,6 +33,7 @@ from ottla.client.errors import (
 from ottla.client.settling import Settling
 from ottla.client.transacting import TransactionRunner
 from ottla.ports import Clock, Network, Random
+from ottla.rare import rarely
 from ottla.records.batch import Codec
 from ottla.wire.errors import ErrorCode, KafkaError, UnsupportedVersion, for_code
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
@@ -268,7 +269,7 @@ class Engine(Settling):
             return queue.blocked_until
         if everything or not batch.is_open or len(batches) > 1 or batch.builder.is_full:
             return now
-        return batch.created + self._linger
+        return now if rarely("a batch is sent early") else batch.created + self._linger
 
     def _send_to(self, node_id: int, queues: list[PartitionQueue], now: float) -> None:
         node = self._nodes.get(node_id)

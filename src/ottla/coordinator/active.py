@@ -17,6 +17,7 @@ from ottla.coordinator.records import encode
 from ottla.coordinator.result import HELD, Record, Reply, Result, StartTimer, Task, TransactionalWrite
 from ottla.coordinator.slices import Job, Slices
 from ottla.coordinator.timers import Decision, Timers
+from ottla.rare import ON_PURPOSE, rarely
 from ottla.records.batch import Codec
 from ottla.records.record import Record as LogRecord
 from ottla.records.record import build_batch
@@ -263,7 +264,11 @@ class ActiveShard(Generic[S]):
         self._uncommitted.append(turn)  # before the append: if that fails, its answers must be failed too
         batch = build_batch(records, codec=self._codec)
         try:
+            if rarely("a coordinator cannot write"):
+                raise NotEnoughReplicas(f"{self._name}: {ON_PURPOSE}.")
             self._append(batch)
+            if rarely("a coordinator does not know whether it has written"):
+                raise KafkaStorageError(f"{self._name}: {ON_PURPOSE}.")
         except KafkaError as error:
             self._break(error)
             return

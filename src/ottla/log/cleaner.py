@@ -23,6 +23,7 @@ from ottla.log.log import Log
 from ottla.log.offloading import outlast
 from ottla.log.segment import LogDamaged, Segment
 from ottla.ports import Clock, Disk, Random
+from ottla.rare import rarely
 from ottla.records.compaction import SECRET_BYTES, SLOT_BYTES, KeyMap
 from ottla.wire.errors import KafkaError
 
@@ -362,7 +363,7 @@ class Cleaner:
         is_done = False
         try:
             while True:
-                if job.is_aborted:
+                if job.is_aborted or rarely("a cleaning is given up"):
                     raise CleaningAborted
                 done: tuple[int, list[_T]] = await outlast(self._disk, advance, steps)
                 count, results = done

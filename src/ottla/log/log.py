@@ -21,6 +21,7 @@ from ottla.log.segments import TimestampOffset
 from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker
 from ottla.log.upkeep import LogUpkeep
 from ottla.ports import Buffer, Clock, Disk, File, Random
+from ottla.rare import rarely
 from ottla.records.batch import BatchHeader, check_crc, iterate_headers
 from ottla.records.validate import Origin, assign, validate
 from ottla.wire.errors import InvalidRecord, MessageTooLarge, OffsetOutOfRange, RecordListTooLarge
@@ -349,7 +350,7 @@ class Log(LogUpkeep):
         segment = self.segments.active
         if segment.must_roll(
             size, last.last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms
-        ):
+        ) or (segment.size_bytes and rarely("a follower begins a new segment early")):
             segment = self._roll_for(size, first.base_offset)
         try:
             segment.append_batches(buffer)

@@ -46,6 +46,7 @@ from ottla.raft.roles import Follower, Leader, Role
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.store import Download
 from ottla.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.rare import rarely
 from ottla.records.batch import whole_batches_end
 from ottla.records.record import Record, build_batch
 from ottla.records.validate import Origin
@@ -314,6 +315,8 @@ class Driver(Generic[_T]):
 
     def _on_time(self) -> None:
         self._timer = None
+        if self.is_leader and rarely("a leader of the quorum resigns"):
+            self.resign()
         self._act(self.replica.tick(self._monotonic_ms()))
         self._set_timer()
 
@@ -478,6 +481,8 @@ class Driver(Generic[_T]):
             except OSError as error:
                 log.fail(error)
                 raise
+            if rarely("metadata are flushed slowly"):
+                await asyncio.sleep(1.0)
             log.complete_flush(flush)
 
     def _tell_progress(self) -> None:

@@ -16,6 +16,7 @@ from zlib import crc32
 
 from ottla.log.log import Log, OffsetsOutOfOrder, UnexpectedAppendOffset
 from ottla.ports import Clock
+from ottla.rare import rarely
 from ottla.records.batch import iterate_headers
 from ottla.replication.follower import (
     Append,
@@ -139,7 +140,9 @@ class Fetcher:
                 await self._rest()
                 continue
             response = await self._fetch(plan)
-            if response is not None:
+            if response is not None and rarely("a follower loses an answer"):
+                self.following.session.lost()
+            elif response is not None:
                 await self._take(plan, response)
 
     def _now_ms(self) -> int:

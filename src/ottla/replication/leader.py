@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from ottla.rare import rarely
 from ottla.wire.errors import ErrorCode, NotLeaderOrFollower, UnknownLeaderEpoch
 
 UNKNOWN_OFFSET = -1
@@ -340,6 +341,8 @@ class Leadership:
         if self.pending is not None:
             return None
         lagging = self.lagging(end_offset)
+        if not lagging and rarely("a follower in sync is put out"):
+            lagging = frozenset(sorted(self.isr - {self._around.node_id})[:1])
         if not lagging:
             return None
         # Until the controller agrees they count: it may refuse, and name one of them the next leader.

@@ -25,6 +25,7 @@ from ottla.raft.driver import CommittedBatch, Driver, DriverConfig
 from ottla.raft.replica import Timeouts
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from ottla.rare import rarely
 from ottla.server.voter_changes import VoterChanges
 from ottla.server.waiting import WatchList
 from ottla.wire.message import Message
@@ -220,6 +221,7 @@ class CommittedMetadata(ABC):
         is_large = self._bytes_since_snapshot >= self._config.int_of(
             "metadata.log.max.record.bytes.between.snapshots"
         )
+        is_large = is_large or rarely("a snapshot is written at once")
         if not is_large and self._clock.monotonic() < self._snapshot_due_at:
             return
         if self.image.is_in_transaction or not self.image.metadata_version:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ottla.ports import Clock, Random
+from ottla.rare import rarely
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest
 
@@ -137,7 +138,7 @@ class FetchSessions:
 
     def _continue(self, request: FetchRequest, by_id: bool) -> FetchSession | ErrorCode:
         known = self._sessions.get(request.session_id)
-        if known is None:
+        if known is None or rarely("a fetch session is forgotten"):
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if known.epoch != request.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.rare import rarely
 from ottla.wire.errors import CoordinatorLoadInProgress, KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
@@ -43,8 +44,8 @@ class ProducerIds:
                 self._fetch()
                 return None
             self._use(following)
-        taken = self._next
-        self._next += 1
+        taken = self._end - 1 if rarely("a block of producer ids is used up") else self._next
+        self._next = taken + 1
         if self._next >= self._prefetch_at and self._following is None:
             self._fetch()
         return taken

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ottla.log.log import Log
+from ottla.rare import rarely
 from ottla.server.connection import FileSlice
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.fetch_sessions import FetchedPartition, FetchSession
@@ -317,9 +318,8 @@ class _Fetch:
             partition = fetched.hosted or self._find(fetched)
             watched = partition.appends if is_follower else partition.growth
             self._tickets.append((watched, watched.add(self._on_growth)))
-        self._answer.timer = asyncio.get_running_loop().call_later(
-            self._request.max_wait_ms / 1000, self._on_deadline
-        )
+        wait_ms = 0 if rarely("a fetch waits for nothing") else self._request.max_wait_ms
+        self._answer.timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._on_deadline)
         return self._answer
 
     def _on_growth(self) -> bool:

@@ -19,6 +19,16 @@ _WRITERS = ("writer", "ledger-1", "ledger-2", "committed-reader", "reader")
 
 _ALL = (
     Scenario(
+        name="rare paths",
+        number=0,
+        text="in our own code, taken on purpose, with few other faults",
+        faults=("crash", "reset", "slow"),
+        settings={"replica.lag.time.max.ms": "5000", **CLEANING},
+        parts=(tables.Table,),
+        pause_s=(2.0, 15.0),
+        rare=1.0,
+    ),
+    Scenario(
         name="leader killed",
         number=1,
         text="the leader of one partition is killed again and again",

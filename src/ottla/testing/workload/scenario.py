@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.testing.world.nemesis import Fault, Nemesis
+from ottla.testing.world.random import stream
 
 if TYPE_CHECKING:
     from ottla.client.admin.topics import NewTopic
@@ -67,6 +68,8 @@ class Scenario:
     """Whether nodes rightly log errors."""
     waived: frozenset[str] = frozenset()
     """Kinds of anomalies that are none here: what the settings do not promise."""
+    rare: float = 0.5
+    """How often the rare paths of `ottla.rare` are taken, too."""
 
     def add_nodes(self, world: World, settings: Mapping[str, str]) -> None:
         """The cluster of a run of it."""
@@ -78,6 +81,9 @@ class Scenario:
             dynamic=self.dynamic,
             settings={**settings, **self.settings},
         )
+
+    def takes_rare_paths(self, seed: int) -> bool:
+        return stream(seed, "takes rare paths").random() < self.rare
 
     def nemesis(self, story: Story) -> Nemesis:
         """Who breaks things in a run of it."""

@@ -6,6 +6,7 @@ import asyncio
 import warnings
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from traceback import FrameSummary, extract_tb
@@ -13,6 +14,7 @@ from typing import Any
 
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition
+from ottla.rare import ON_PURPOSE
 from ottla.testing.checker import Anomaly, Committed, History, check
 from ottla.testing.checker.history import Partition
 from ottla.testing.workload.observer import Observer
@@ -31,6 +33,7 @@ from ottla.testing.world import SimulatedClient, World
 from ottla.testing.world.nemesis import FAULTS, Nemesis
 from ottla.testing.world.process import ProcessDied
 from ottla.testing.world.random import stream
+from ottla.testing.world.rare import RarePaths, rare_paths
 
 HEALED_S_MAX = 60.0
 """After the healing all clients finish, all partitions lead and all replicas agree within so many seconds."""
@@ -90,6 +93,7 @@ class Story:
     scenario: Scenario | None = None
     parts: list[Part] = field(default_factory=list)
     deeds: Counter[str] = field(default_factory=Counter)
+    rare: RarePaths | None = None
     _tempo: Tempo | None = None
     _began: float = 0.0
 
@@ -109,6 +113,8 @@ class Story:
         nemesis = Nemesis(world, self.faults) if self.scenario is None else self.scenario.nemesis(self)
         nemesis.deeds = self.deeds
         await nemesis.run(seconds)
+        if self.rare is not None:
+            self.rare.is_on = False
         healed = world.now
         tending = asyncio.ensure_future(self._keep_running(nemesis))
         await asyncio.sleep(self.calm_s)
@@ -290,13 +296,18 @@ def tell(
     world.note("story", f"{len(world.nodes)} nodes, {', '.join(chosen) or 'no faults'}")
     ended: list[Anomaly] = []
     try:
-        world.run(story.tell(seconds), limit_s=seconds + calm_s + 2 * give_up_s)
+        with ExitStack() as stack:
+            if scenario is not None and scenario.takes_rare_paths(world.seed):
+                story.rare = stack.enter_context(rare_paths(world.seed))
+            world.run(story.tell(seconds), limit_s=seconds + calm_s + 2 * give_up_s)
     except Exception as error:  # noqa: BLE001 - of a client, or that it took too long: what broke the run
         frames = [
             f"{frame.name} ({frame.filename.rsplit('/', 1)[-1]}:{frame.lineno})" for frame in _where(error)
         ]
         ended.append(Anomaly("not alive", f"{error!r} in {' < '.join(reversed(frames))}"))
     anomalies = [*story.late, *ended, *check(recorder.history)]
+    if story.rare is not None:
+        story.deeds.update(story.rare.taken)
     history = recorder.history
     sent = [send.offset for send in history.sends] + [send.offset for send in history.keyed]
     if not ended and not any(offset is not None for offset in sent):
@@ -306,7 +317,7 @@ def tell(
         anomalies = [anomaly for anomaly in anomalies if anomaly.kind not in scenario.waived]
     complains = scenario is not None and scenario.complains
     if not complains and not any("disk" in fault for fault in chosen):  # of which a node rightly complains
-        unhandled += [str(one) for one in world.logged]
+        unhandled += [str(one) for one in world.logged if ON_PURPOSE not in one.text]
     return Outcome(
         world.seed,
         recorder.history,

@@ -266,6 +266,7 @@ class Lexicon:
 
     def forget(self) -> None:
         """What was learned of a node that is no more."""
+        self._next = 0
         self.topic_ids.clear()
         self.directory_ids.clear()
         for name, (values, _) in _TEXTS.items():

@@ -33,7 +33,7 @@ class Tally:
     answered: int = 0
     closed: int = 0
     by_api: Counter[str] = field(default_factory=Counter)
-    faults: list[tuple[int, Fault]] = field(default_factory=list)  # with the round's seed
+    faults: list[tuple[int, Fault]] = field(default_factory=list)  # with the number of the round
 
 
 def served(listener: str) -> list[tuple[int, int]]:
@@ -46,11 +46,20 @@ def served(listener: str) -> list[tuple[int, int]]:
     ]
 
 
-def run(frames: int, seed: int, *, on_round: Callable[[Tally], None] | None = None) -> Tally:
-    """Feed so many frames."""
+def run(
+    frames: int,
+    seed: int,
+    *,
+    on_round: Callable[[Tally], None] | None = None,
+    only: int | None = None,
+) -> Tally:
+    """Feed so many frames; or those of `only` one round."""
     tally = Tally()
     lexicon = Lexicon()
     round_number = 0
+    if only is not None:
+        _round(seed * 1_000_003 + only, only, ROUND_FRAMES, lexicon, tally)
+        return tally
     while tally.frames < frames:
         count = min(ROUND_FRAMES, frames - tally.frames)
         _round(seed * 1_000_003 + round_number, round_number, count, lexicon, tally)
@@ -70,7 +79,7 @@ def _round(seed: int, number: int, count: int, lexicon: Lexicon, tally: Tally) -
         tally.answered += target.answered
         tally.closed += target.closed
         tally.by_api += talk.by_api
-        tally.faults += [(seed, fault) for fault in target.faults]
+        tally.faults += [(number, fault) for fault in target.faults]
 
 
 class _Talk:

@@ -50,6 +50,9 @@ T = TypeVar("T")
 
 DRAIN_SECONDS_MAX = 2.0
 MEMORY_KEPT_BYTES = 4 * 1024 * 1024
+BACKLOG_MIN = 1024
+"""New connections that the system keeps for us, at least. One loop does everything here: where more come
+while it is busy, the next would have to try again after a second."""
 STARTING_ERRORS = (
     ConfigError,
     DirectoryError,
@@ -263,7 +266,7 @@ class Node:
                     port=endpoint.port,
                     frame_bytes_max=config.int_of("socket.request.max.bytes"),
                     idle_max_ms=config.int_of("connections.max.idle.ms"),
-                    backlog=config.int_of("socket.listen.backlog.size"),
+                    backlog=max(config.int_of("socket.listen.backlog.size"), BACKLOG_MIN),
                 ),
                 clock=self._clock,
                 memory=self._memory,

@@ -95,11 +95,11 @@ def failing(calls: Sequence[str], error: str, log: Path, paths: Iterable[Path] =
 
 
 @contextmanager
-def attached(process_id: int, calls: Sequence[str], error: str, log: Path) -> Iterator[None]:
-    """These calls of a running process fail, until the end."""
+def attached(process_id: int, calls: Sequence[str], action: str, log: Path) -> Iterator[None]:
+    """To these calls of a running process something is done until the end, such as `error=EIO`."""
     named = ",".join(calls)
     words = [strace(), "-f", "-qq", "-y", "-o", str(log), "-e", f"trace={named}", "-e", "signal=none"]
-    words += ["-e", f"inject={named}:error={error}", "-p", str(process_id)]
+    words += ["-e", f"inject={named}:{action}", "-p", str(process_id)]
     tracer = peers.start_process(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield

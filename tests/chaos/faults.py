@@ -46,7 +46,7 @@ class Faults:
         if not self.small_disks:
             found.remove("full disk")
         if not self.may_trace:
-            found.remove("failing fsync")
+            found = [name for name in found if name not in ("failing fsync", "slow disk")]
         return found
 
     def one(self, name: str) -> None:
@@ -216,10 +216,20 @@ class Faults:
         node = self.ground.nodes[victim]
         self.ground.note(f"fsync fails on node {victim}")
         log = node.directory / "strace.log"
-        with attached(node.pid, ["fsync", "fdatasync"], "EIO", log):
+        with attached(node.pid, ["fsync", "fdatasync"], "error=EIO", log):
             self._for(1.0, 6.0)
         with contextlib.suppress(AssertionError):  # where there was nothing to flush it lives on
             peers.wait_until(lambda: node.has_ended, 2.0, "its end", 0.1)
+
+    def slow_disk(self) -> None:
+        """Each write and each fsync of a node takes longer."""
+        victim = self._node()
+        node = self.ground.nodes[victim]
+        delay_ms = self.chance.choice((20, 100, 300))
+        self.ground.note(f"the disk of node {victim} takes {delay_ms} ms longer")
+        log = node.directory / "strace.log"
+        with attached(node.pid, ["fsync", "pwritev", "pwrite64"], f"delay_enter={delay_ms}ms", log):
+            self._for(2.0, 8.0)
 
     def flip_bits(self) -> None:
         """In files that are copies of what the log says: they are made anew."""
@@ -312,6 +322,7 @@ KINDS: dict[str, Kind] = {
     "resets": Kind(Faults.reset),
     "slow links": Kind(Faults.slow),
     "full disk": Kind(Faults.full_disk),
+    "slow disk": Kind(Faults.slow_disk),
     "failing fsync": Kind(Faults.failing_fsync),
     "bit flips": Kind(Faults.flip_bits, is_grave=True),
     "wiped node": Kind(Faults.wipe, is_grave=True),

@@ -7,6 +7,7 @@ aiokafka: an idempotent producer and a member of a group.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable
@@ -25,6 +26,9 @@ from tests.interop.cluster.nodes import SECONDS_MAX
 
 _AIO_LOGGER = logging.getLogger("aiokafka")
 _AIO_LOGGER.propagate = False  # brokers go away all the time
+
+AIO_FAILURES = (AioKafkaError, OSError, asyncio.CancelledError)
+"""What ends a life of aiokafka's clients. Nobody cancels them here: they pass on what they cancel within."""
 
 STEP_S = 15.0
 STEPS_MAX = 40
@@ -275,11 +279,12 @@ async def aio_write(
         try:
             await producer.start()
             await _aio_send(ending, recorder, producer, process, partitions, chance, rate)
-        except (AioKafkaError, OSError) as error:
+        except AIO_FAILURES as error:
             recorder.complain(process, error)
             await asyncio.sleep(0.5)
         finally:
-            await producer.stop()
+            with contextlib.suppress(*AIO_FAILURES):
+                await producer.stop()
 
 
 async def _aio_send(
@@ -376,11 +381,12 @@ async def _aio_member(
         try:
             await consumer.start()
             await _aio_read(ending, recorder, consumer, windows, group, process)
-        except (AioKafkaError, OSError) as error:
+        except AIO_FAILURES as error:
             recorder.complain(process, error)
             await asyncio.sleep(0.5)
         finally:
-            await consumer.stop()
+            with contextlib.suppress(*AIO_FAILURES):
+                await consumer.stop()
 
 
 async def _aio_read(

@@ -10,16 +10,18 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from tests.chaos.disks import SmallDisk
+from tests.chaos.far_links import FarLinks
 from tests.chaos.timeline import Timeline
 from tests.interop import peers
-from tests.interop.cluster.links import Links
 from tests.interop.cluster.nodes import CONTROLLERS, SECONDS_MAX, Five, Node
 from tests.unit.server.asking import Asking
 
@@ -64,15 +66,15 @@ class Ground(Five):
         self._fronts: dict[int, int] = {}
         self.stopped: set[int] = set()
         self._closing = contextlib.ExitStack()
-        links = self._closing.enter_context(Links())
-        links.know(CLIENTS, os.getpid())
+        links = self._closing.enter_context(FarLinks())
         super().__init__(directory, links=links, settings=settings)
         self.net = links
+        self.small: SmallDisk | None = None  # that of one of the nodes, if it has one
 
     def client_address(self, node: Node) -> str:
         if node.node_id not in self._fronts:
             assert self.links is not None
-            self._fronts[node.node_id] = self.links.listen(node.node_id, node.port)
+            self._fronts[node.node_id] = self.links.listen(node.node_id, node.port, source=CLIENTS)
         return f"127.0.0.1:{self._fronts[node.node_id]}"
 
     def close(self) -> None:
@@ -141,6 +143,24 @@ class Ground(Five):
         missing = [node_id for node_id, node in self.nodes.items() if node.process is None]
         if missing:
             self.start(*missing)
+
+    @contextlib.contextmanager
+    def kept_running(self) -> Iterator[None]:
+        """Nodes that end by themselves are started again meanwhile: one may end late of what was mended."""
+        is_over = threading.Event()
+
+        def keep() -> None:
+            while not is_over.wait(1.0):
+                with contextlib.suppress(peers.BrokerFailed):  # it is tried again
+                    self.revive()
+
+        keeping = threading.Thread(target=keep, daemon=True)
+        keeping.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            keeping.join()
 
     def wipe(self, node_id: int) -> None:
         """Everything on the disk of a node that does not run is gone. A mounted disk stays mounted."""
@@ -244,6 +264,15 @@ class Ground(Five):
     def segments(self, node_id: int, name: str) -> list[Path]:
         """The segments of a partition (or of __cluster_metadata-0) on a node, oldest first."""
         return sorted((self.nodes[node_id].data / name).glob("*.log"))
+
+    def preferred(self, topic: str, partition: int = 0) -> int:
+        """The first of a partition's replicas."""
+        return int(self.partitions([topic], at=self.running[0])[topic, partition].replica_nodes[0])
+
+    def has_deleted_metadata(self, node_id: int) -> bool:
+        """Whether the metadata log of a node does not begin at its beginning any more."""
+        segments = self.segments(node_id, "__cluster_metadata-0")
+        return bool(segments) and int(segments[0].stem) > 0
 
 
 class FourNodes(Ground):

@@ -152,7 +152,8 @@ class Mix:
             with contextlib.suppress(Exception):
                 faults.mend()
         self._state = "judging"
-        self._judge(ground, load, faults)
+        with ground.kept_running():
+            self._judge(ground, load, faults)
 
     def _judge(self, ground: Ground, load: Load, faults: Faults) -> None:
         found = load.finish()

@@ -52,8 +52,8 @@ class Links:
         self._thread.join()
         self._loop.close()
 
-    def listen(self, node_id: int, port: int) -> int:
-        """A port by which other nodes reach this port of a node."""
+    def listen(self, node_id: int, port: int, *, source: int | None = None) -> int:
+        """A port by which others reach this port of a node: `source`, or whichever nodes connect."""
         listening = socket.create_server(("127.0.0.1", 0))
         own_port: int = listening.getsockname()[1]
 
@@ -63,7 +63,11 @@ class Links:
             self._connections[task] = None
             try:
                 with contextlib.suppress(asyncio.CancelledError):  # it is reset
-                    await self._connect(node_id, port, own_port, reader, writer)
+                    known = source
+                    if known is None:
+                        known = self._node_at(writer.get_extra_info("peername")[1], own_port)
+                    if known is not None:  # else it was gone before it was known
+                        await self._connect(known, node_id, port, reader, writer)
             finally:
                 writer.transport.abort()
                 del self._connections[task]
@@ -149,15 +153,12 @@ class Links:
 
     async def _connect(
         self,
+        source: int,
         target: int,
         port: int,
-        own_port: int,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        source = self._node_at(writer.get_extra_info("peername")[1], own_port)
-        if source is None:  # it was gone before it was known
-            return
         task = asyncio.current_task()
         assert task is not None
         self._connections[task] = source, target
@@ -222,10 +223,9 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, w
 
 
 def _inode_of(port: int, remote_port: int) -> str | None:
-    ends = f":{port:04X}", f":{remote_port:04X}"
-    with open("/proc/net/tcp") as table:
-        for line in table:
-            fields = line.split()
-            if fields[1].endswith(ends[0]) and fields[2].endswith(ends[1]):
-                return fields[9]
-    return None
+    """Found in the table's text, not line by line: a busy machine has thousands of lines."""
+    ends = b"0100007F:%04X 0100007F:%04X " % (port, remote_port)
+    with open("/proc/net/tcp", "rb") as table:
+        text = table.read()
+    at = text.find(ends)
+    return None if at < 0 else text[at : at + 200].split()[8].decode()

@@ -1,0 +1,96 @@
+"""The proxies of a run: what they pass on, hold back, tear and end."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.far_links import FarLinks
+from tests.chaos.ground import CLIENTS
+
+NODE = 1
+WAIT_S = 60.0
+HELD_S = 0.3  # what has not come by then is held back; what is held back comes after the healing
+
+
+@pytest.fixture
+def echo() -> Iterator[int]:
+    """The port of a server that gives back what it is sent."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def give_back(connection: socket.socket) -> None:
+            with connection:
+                while data := connection.recv(1000):
+                    connection.sendall(data)
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                threading.Thread(target=give_back, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def links() -> Iterator[FarLinks]:
+    with FarLinks() as made:
+        yield made
+
+
+def connect(links: FarLinks, port: int) -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", links.listen(NODE, port, source=CLIENTS)))
+    made.settimeout(WAIT_S)
+    return made
+
+
+def test_what_is_sent_over_a_cut_link_comes_after_the_healing(links: FarLinks, echo: int) -> None:
+    with connect(links, echo) as client:
+        client.sendall(b"one")
+        assert client.recv(10) == b"one"
+        links.cut([NODE], [CLIENTS])
+        client.sendall(b"two")
+        client.settimeout(HELD_S)
+        with pytest.raises(TimeoutError):
+            client.recv(10)
+        client.settimeout(WAIT_S)
+        links.heal()
+        assert client.recv(10) == b"two"
+
+
+def test_a_torn_connection_passes_on_a_part_at_most_and_ends(links: FarLinks, echo: int) -> None:
+    with connect(links, echo) as client:
+        client.sendall(b"one")
+        assert client.recv(10) == b"one"
+        links.tear([CLIENTS], [NODE])
+        client.sendall(b"0123456789")
+        assert len(_all_of(client)) <= 5
+
+
+def test_a_reset_ends_connections_and_new_ones_come_about(links: FarLinks, echo: int) -> None:
+    with connect(links, echo) as client:
+        client.sendall(b"one")
+        assert client.recv(10) == b"one"
+        links.reset([CLIENTS], [NODE])
+        assert _all_of(client) == b""
+    links.slow([CLIENTS], [NODE], 0.05)
+    with connect(links, echo) as again:
+        again.sendall(b"late")
+        assert again.recv(10) == b"late"
+
+
+def _all_of(client: socket.socket) -> bytes:
+    found = b""
+    try:
+        while data := client.recv(100):
+            found += data
+    except ConnectionError:
+        return found
+    return found

@@ -1,0 +1,60 @@
+"""A short `make chaos` in CI: one round with most kinds of faults, in a plan of its own.
+
+OTTLA_TEST_CHAOS_MINUTES=10 runs faults by chance for so long instead; OTTLA_TEST_SEED draws others.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ottla.testing.world.world import Event
+from tests.chaos.faults import KINDS
+from tests.chaos.mix import Mix, Report
+from tests.chaos.timeline import Timeline
+
+MINUTES = float(os.environ.get("OTTLA_TEST_CHAOS_MINUTES", "0"))
+SEED = int(os.environ.get("OTTLA_TEST_SEED", "7"))
+PLAN = [
+    "pause",
+    "kill leader repeatedly",
+    "move partitions",
+    "clients cut off",
+    "kill all",
+    "resets",
+    "rolling restart",
+    "kill coordinator",
+]
+
+
+def test_faults_by_chance_break_no_promise(tmp_path: Path) -> None:
+    mix = Mix(tmp_path, SEED, share=0.4)
+    report = mix.run(MINUTES * 60, plan=None if MINUTES else PLAN)
+    print(report.table())
+    shown = "\n".join([mix.timeline.text(150), *map(str, report.anomalies[:20])])
+    assert not report.anomalies, f"seed {SEED}:\n{shown}"
+    assert report.figures["records"] > 0
+    assert report.figures["transactions"] > 0
+    assert set(report.faults) <= set(KINDS)
+
+
+def test_a_timeline_is_drawn_with_a_lane_for_each_node() -> None:
+    timeline = Timeline()
+    for what in ("starts", "serves", "killed", "starts", "serves"):
+        timeline.note("node-1", what)
+    timeline.note("faults", "begin: kill")
+    drawn = timeline.picture("chaos, seed 1")
+    assert "node-1" in drawn
+    assert drawn.startswith("<svg")
+    assert [event.what for event in timeline.events if isinstance(event, Event)][-1] == "begin: kill"
+    assert timeline.text(1).endswith("begin: kill")
+
+
+def test_a_report_has_a_row_for_each_kind_of_fault() -> None:
+    report = Report(7, minutes=1.5, rounds=1)
+    report.faults["kill"] += 2
+    report.skipped["full disk"] = "only root may mount a tmpfs"
+    lines = report.table().splitlines()
+    assert any(line.split() == ["fault:", "kill", "2"] for line in lines)
+    assert any("left out: only root may mount" in line for line in lines)
+    assert lines[-1].split() == ["anomalies", "0"]

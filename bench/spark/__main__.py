@@ -53,6 +53,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5, help="how often each task is measured")
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of records; 0.1 is quick")
     parser.add_argument("--broker", choices=("ottla", "kafka"), default="ottla")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark, such as spark.python.unix.domain.socket.enabled=true; the page tells of it",
+    )
     parser.add_argument("--read", type=Path, nargs="*", help="show earlier runs again, together")
     parser.add_argument("--publish", action="store_true", help="write docs/benchmarks-spark.md")
     parser.add_argument("--note", default="", help="a sentence for that page: what a reader must know")
@@ -60,10 +67,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(rows: Sequence[Row], options: argparse.Namespace, console: Console) -> Results:
+    chosen = dict(setting.split("=", 1) for setting in options.set)
     with (
         tempfile.TemporaryDirectory(prefix="ottla-bench-spark-") as name,
         peers.running(options.broker) as broker,
-        spark_session(Path(name), SPARK) as spark,
+        spark_session(Path(name), {**SPARK, **chosen}) as spark,
     ):
         bench = Bench(spark, broker.bootstrap, Path(name), options.scale)
         results = Results(
@@ -73,6 +81,7 @@ def _run(rows: Sequence[Row], options: argparse.Namespace, console: Console) -> 
                 "rounds": options.rounds,
                 "scale": options.scale,
                 "load": round(os.getloadavg()[0], 1),
+                "spark": chosen,
             },
         )
         for row in rows:

@@ -118,9 +118,10 @@ def _described(run: Results) -> str:
     """What a run measured, and by which settings: runs on one page may differ."""
     rows = ", ".join(dict.fromkeys(one.row for one in run.measurements))
     load = f", load average {run.settings['load']} when it began" if "load" in run.settings else ""
+    spark = "".join(f", `{name}={value}`" for name, value in run.settings.get("spark", {}).items())
     return (
         f"- {rows}: {run.settings['rounds']} rounds, {run.settings['scale']:g} of all records, "
-        f"broker {run.settings['broker']}{load}"
+        f"broker {run.settings['broker']}{load}{spark}"
     )
 
 
@@ -129,8 +130,8 @@ def markdown(results: Results, picture: str, note: str = "") -> str:
     lines = [
         "# Spark: side by side",
         "",
-        "Ottla's format for Spark and Spark's own connector (its defaults, and tuned: larger fetches and "
-        "polls), in one Spark of two cores, on one broker, turn by turn; medians of "
+        "Ottla's format for Spark and Spark's own connector (its defaults, and tuned: larger fetches, polls "
+        "and, for the sink, batches), in one Spark of two cores, on one broker, turn by turn; medians of "
         "the rounds. `make bench-spark ARGS=--publish` makes this page.",
         "",
         *([note, ""] if note else []),

@@ -24,11 +24,12 @@ DEFAULT = "Spark's, default"
 TUNED = "Spark's, tuned"
 PARTITIONS = 4
 
+# What took it the least time of all that was tried. Polls of 20,000 records and fetches of 8 MiB were slower
+# than its defaults at 1 KiB.
 TUNING = {
-    "kafka.max.poll.records": "20000",
-    "kafka.max.partition.fetch.bytes": "8388608",
-    "kafka.fetch.max.bytes": "67108864",
-    "kafka.receive.buffer.bytes": "1048576",
+    "kafka.max.poll.records": "5000",
+    "kafka.max.partition.fetch.bytes": "4194304",
+    "kafka.receive.buffer.bytes": "-1",
 }
 
 

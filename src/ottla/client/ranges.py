@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ottla.client.consumer import Consumer
 
 BATCH_BYTES_MAX = 4 << 20
-"""A batch ends when its keys and values have so many: larger ones are not faster, and take more memory."""
+"""A batch ends when its keys and values have about so many: larger ones are not faster, and take memory."""
+_ROWS_FIRST = 64
 
 _LOOK_SECONDS = 0.25
 _TOPIC_GONE_SECONDS = 10.0
@@ -147,7 +148,7 @@ class _Reading:
         moved = False
         while buffer.ready and collector.rows < self._rows_max and collector.bytes_gathered < BATCH_BYTES_MAX:
             before = collector.rows
-            took = buffer.take(self._rows_max - before, collect=collector.add)
+            took = buffer.take(self._rows_wanted(collector), collect=collector.add)
             moved = True
             if took is None:
                 break
@@ -161,6 +162,12 @@ class _Reading:
         self._consumer._wake_engine()
         self._engine.counters["records"] += collector.rows
         return (_cut(collector.finish(), cuts),)
+
+    def _rows_wanted(self, collector: Collector) -> int:
+        """How many rows fill the batch, by the mean of those it has: a compressed fetch may hold far more."""
+        rows, gathered = collector.rows, collector.bytes_gathered
+        by_bytes = (BATCH_BYTES_MAX - gathered) * rows // gathered + 1 if gathered else _ROWS_FIRST + rows
+        return min(self._rows_max - rows, by_bytes)
 
     def _drop_done(self) -> None:
         done = [

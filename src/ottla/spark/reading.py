@@ -18,6 +18,7 @@ from ottla.client.ranges import Lost, Range, read_ranges
 from ottla.spark.planning import Span
 from ottla.spark.resolving import report_loss
 from ottla.spark.settings import ReadSettings
+from ottla.spark.worker import settle
 
 if TYPE_CHECKING:
     from ottla.spark.filters import Filters
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.spark")
 
 _CONSUMERS_MAX = 4
+_FIXED = {"auto.offset.reset": "none", "enable.auto.commit": False, "allow.auto.create.topics": False}
+_BULK = {"max.partition.fetch.bytes": 4 << 20, "fetch.max.bytes": 8 << 20, "receive.buffer.bytes": -1}
+"""What is best for ranges that are read from end to end, where the options do not say otherwise: few large
+fetches, two of which wait at most, and as much in the socket as the system allows."""
+
 _consumers: dict[tuple[tuple[str, str], ...], Consumer[Any, Any]] = {}
 
 Finish = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -35,6 +41,7 @@ def read_spans(
 ) -> Iterator[pa.RecordBatch]:
     """The records of all ranges; `finish` gives a batch the columns that were asked for."""
     consumer = _consumer(settings)
+    settle()
     try:
         for batch in read_ranges(
             consumer,
@@ -65,8 +72,7 @@ def _consumer(settings: ReadSettings) -> Consumer[Any, Any]:
     key = _key(settings)
     found = _consumers.pop(key, None)
     if found is None:
-        fixed = {"auto.offset.reset": "none", "enable.auto.commit": False, "allow.auto.create.topics": False}
-        found = Consumer({**settings.client, **fixed})
+        found = Consumer({**_BULK, **settings.client, **_FIXED})
         while len(_consumers) >= _CONSUMERS_MAX:
             _consumers.pop(next(iter(_consumers))).close()
     _consumers[key] = found

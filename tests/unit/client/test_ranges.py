@@ -87,6 +87,31 @@ def test_nothing_behind_the_end_is_fetched(broker: Broker) -> None:
         assert consumer.metrics()["fetches"] == 1
 
 
+def test_a_fetch_that_unpacks_to_much_becomes_several_batches(
+    broker: Broker, consumer: ottla.Consumer[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "BATCH_BYTES_MAX", 100_000)
+    with ottla.Producer(broker.bootstrap_servers, compression_type="gzip", linger_ms=1000) as producer:
+        for _ in range(1000):
+            producer.send("packed", b"x" * 1000, partition=0)
+        producer.flush()
+    batches = list(read_ranges(consumer, [Range("packed", 0, 0, 1000)]))
+    assert [number for batch in batches for number in batch["offset"].to_pylist()] == list(range(1000))
+    assert max(batch.num_rows for batch in batches) <= 101
+
+
+def test_records_without_bytes_fill_batches_by_their_number(
+    broker: Broker, consumer: ottla.Consumer[Any, Any]
+) -> None:
+    with ottla.Producer(broker.bootstrap_servers, linger_ms=1000) as producer:
+        for _ in range(1000):
+            producer.send("void", None, partition=0)
+        producer.flush()
+    batches = list(read_ranges(consumer, [Range("void", 0, 0, 1000)], rows_max=600))
+    assert [number for batch in batches for number in batch["offset"].to_pylist()] == list(range(1000))
+    assert max(batch.num_rows for batch in batches) <= 600
+
+
 def test_a_range_that_is_left_early_leaves_the_consumer_ready_for_the_next(
     broker: Broker, consumer: ottla.Consumer[Any, Any]
 ) -> None:

@@ -22,7 +22,7 @@ from ottla.spark.sink import streaming
 from ottla.spark.sink.options import SinkOptions, parse
 from ottla.spark.sink.tasks import Send
 from tests.interop.spark.sink_faults import Faults, FaultySend, FaultySource, FaultyTransaction
-from tests.interop.spark.sink_names import DRIVER, PLAN_OPTION, STATE_OPTION
+from tests.interop.spark.sink_names import BUILT_HERE, DRIVER, PLAN_OPTION, STATE_OPTION
 from tests.interop.spark.support import workers_find_ottla
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ottla.client.core.transactions import Handle
+    from ottla.spark.sink.building import Built
+    from ottla.spark.sink.tasks import Build
     from ottla.spark.sink.turns import Turns
 
 SETTINGS = {
@@ -115,6 +117,10 @@ class FaultySink(streaming.BatchSink):
 
     def sender(self, options: SinkOptions, handle: Handle, turns: Turns | None) -> Send:
         return FaultySend(options, handle, turns, self.faulty.faults, self.faulty.batch_id)
+
+    def _built_here(self, frame: DataFrame, build: Build, rows_max: int) -> list[Built] | None:
+        (Path(self.faulty.faults.state) / BUILT_HERE).touch()
+        return super()._built_here(frame, build, rows_max)
 
 
 def dying(rows: DataFrame, faults: Faults, told: dict[str, Any]) -> DataFrame:

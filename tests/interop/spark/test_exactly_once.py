@@ -18,6 +18,7 @@ import pytest
 from ottla.client.admin import Admin, NewTopic
 from ottla.testing import Cluster
 from tests.interop import peers
+from tests.interop.spark.sink_names import BUILT_HERE
 from tests.interop.spark.sinks import Job, found_in
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def test_each_row_is_written_once_whatever_step_the_driver_dies_at(
     is_whole = kind == "ottla" and sink in ("tasks", "shuffle")
     plan = [*(STEPS if is_whole else STEPS[3:]), *([IN_TURN] if sink == "tasks" else [])]
     job = Job(tmp_path, node.bootstrap, f"steps-{kind}-{sink}", sink, plan=plan)
+    job.rows_per_file = 2000 if sink == "small" else job.rows_per_file  # few enough for the driver alone
     job.prepare()
     make_topic(job.bootstrap, job.topic)
     deaths = job.finish_here(spark)
@@ -58,6 +60,8 @@ def test_each_row_is_written_once_whatever_step_the_driver_dies_at(
     assert job.times_begun(0) == 1 + is_whole, "the batch of the worker that died was not tried again"
     assert job.times_begun(2) == 2 + (sink == "tasks"), "the batch of the broken turn was not tried again"
     assert job.was_skipped(3), "the driver died after the end of batch 3, and its heir did not find it done"
+    if sink == "small":
+        assert (job.state / BUILT_HERE).exists(), "tasks have built all batches"
 
 
 def test_a_driver_that_is_killed_with_its_jvm_leaves_each_row_once(

@@ -36,15 +36,20 @@ from ottla.spark.sink.turns import SEQUENCES, Turns
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from ottla.client.core.transactions import Handle
+    from ottla.spark.sink.building import Built
 
 log = logging.getLogger(__name__)
 
 _TRACKER_SECONDS = 60.0
 _SMALL_BYTES = 2 << 20
 """What a task may build for the driver to send: below it, a second stage costs more than it saves."""
+_SMALL_ROWS = 4096
+"""How many rows the driver takes to build batches of itself: below it, Python in tasks costs more."""
+_ROW_NUMBER = "monotonically_increasing_id() & 8589934591"
+"""Which row of its task a row is: that function has the number of the task in the bits above these 33."""
 _CANCELLED = "SPARK_JOB_CANCELLED"
 _HOPELESS = (Fenced, TransactionTooShort)
 """What the next attempt would meet again."""
@@ -61,6 +66,11 @@ class BatchSink:
         """Whether tasks that are all on this machine take turns at partitions, which needs no shuffle."""
         self._is_small = True
         """Whether batches have been so small of late that the driver sends them itself."""
+        self._rows_max = 0
+        """How many rows like those of the last batch the driver builds by itself; 0: that is not known."""
+        self._among_first: dict[int, Column] = {}
+        self._first = 0
+        """The partition that rows without a key begin with, where they are built here."""
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         query_id = query_id_of(frame)
@@ -121,7 +131,7 @@ class BatchSink:
         handle = self.transaction.share()
         if not self.takes_turns or not frame.sparkSession.sparkContext._jsc.sc().isLocal():
             return run_tasks(frame, build, self.sender(options, handle, None))
-        with tempfile.TemporaryDirectory(prefix="ottla-turns-") as directory:
+        with tempfile.TemporaryDirectory(prefix="ottla-turns-", ignore_cleanup_errors=True) as directory:
             return run_in_turns(frame, build, self.sender(options, handle, Turns(directory)))
 
     def sender(self, options: SinkOptions, handle: Handle, turns: Turns | None) -> Send:
@@ -129,17 +139,47 @@ class BatchSink:
         return Send(options, handle, turns)
 
     def _write_small(self, frame: DataFrame, build: Build) -> int | None:
-        """Send from here what the tasks have built, if it is little; None: it is not, nothing was sent."""
-        built = frame.mapInArrow(replace(build, bytes_max=self.small_bytes), BUILT_SCHEMA).toArrow()
-        if TOO_MUCH in built["slot"].to_pylist():
+        """Send from here what is little; None: it is not, and nothing was sent."""
+        rows_max, self._rows_max = self._rows_max, 0  # unknown again until this is done
+        built = self._built_here(frame, build, rows_max) if rows_max else self._built_by_tasks(frame, build)
+        if built is None:
             self._is_small = False
             return None
         self.transaction.share()
         producer = self.transaction.producer
-        for one in built_of(built.to_batches()):
+        records = size = 0
+        for one in built:
             producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
-        records: int = sum(built["records"].to_pylist())
+            records += one.records
+            size += len(one.data)
+        if records:
+            rows_max = _few(self.small_bytes * records // size)
+        self._rows_max = rows_max if 2 * records <= rows_max else 0  # near the limit it would often be met
         return records
+
+    def _built_by_tasks(self, frame: DataFrame, build: Build) -> list[Built] | None:
+        """What the tasks have built, if it is little."""
+        built = frame.mapInArrow(replace(build, bytes_max=self.small_bytes), BUILT_SCHEMA).toArrow()
+        if TOO_MUCH in built["slot"].to_pylist():
+            return None
+        return list(built_of(built.to_batches()))
+
+    def _built_here(self, frame: DataFrame, build: Build, rows_max: int) -> list[Built] | None:
+        """The same of the rows themselves, if they are few: then no task needs Python."""
+        from pyspark.sql.functions import expr
+
+        if rows_max not in self._among_first:
+            self._among_first[rows_max] = expr(f"({_ROW_NUMBER}) <= {rows_max}")  # one too many tells of more
+        rows = frame.where(self._among_first[rows_max]).toArrow()
+        if rows.num_rows > rows_max:
+            return None
+        self._first += 1
+        return list(replace(build, first=self._first).built(rows.to_batches()))
+
+
+def _few(rows: int) -> int:
+    """A limit that seldom changes, since Spark compiles a plan for each: a power of two, or 0."""
+    return min(_SMALL_ROWS, 1 << rows.bit_length() >> 1)
 
 
 def query_id_of(frame: DataFrame) -> str:

@@ -119,10 +119,13 @@ class Build:
     slots: int = 1
     bytes_max: int | None = None
     """Give up where it is more: `TOO_MUCH` tells that in place of a slot, and nothing else counts then."""
+    first: int | None = None
+    """The partition that rows without a key begin with; None: the number of the task says it."""
 
     def built(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Built]:
         with partition_counts(self.options, self.counts) as count_of:
-            builder = RowBuilder(self.options, self.columns, count_of, HostClock().now_ms, task_number())
+            first = task_number() if self.first is None else self.first
+            builder = RowBuilder(self.options, self.columns, count_of, HostClock().now_ms, first)
             for batch in rows:
                 yield from builder.add(batch)
             yield from builder.finish()

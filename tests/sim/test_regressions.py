@@ -115,3 +115,44 @@ def test_batches_under_way_are_known_after_a_clean_restart_and_not_written_again
 
         assert world.run(story(), limit_s=600) == [b"first", b"0", b"1", b"2", b"3"]
         assert world.unhandled == []
+
+
+def test_a_broker_starts_after_a_power_loss_that_came_after_a_snapshot_of_metadata() -> None:
+    with World(1) as world:
+        world.add_nodes(3, combined=False)
+        broker = world.nodes[1]
+
+        async def story() -> None:
+            await world.start()
+            assert broker.node is not None
+            assert broker.process is not None
+            await broker.process.spawn(broker.node.broker.quorum.snapshot_now())
+            broker.crash()
+            pending = broker.storage.pending
+            log = [one for one in pending if "write /node-1/data/__cluster_metadata" in str(one)]
+            kept = [one.number for one in pending if one not in log[:-1]]
+            broker.storage.lose_power(kept)  # with a hole before the last write, where it was not flushed
+            await broker.start()
+
+        world.run(story(), limit_s=300)
+        assert broker.is_serving
+        assert world.unhandled == []
+
+
+def test_a_voter_remembers_its_vote_after_a_power_loss_right_after_its_first_start() -> None:
+    with World(1) as world:
+        nodes = world.add_nodes(3, model="posix")
+
+        async def story() -> None:
+            await world.start()
+            for node in nodes:
+                assert node.disk is not None
+                path = f"/{node.host}/data/__cluster_metadata-0/quorum-state"
+                before = node.disk.read(path)
+                node.crash()
+                node.storage.lose_power(())
+                disk = SimulatedDisk(random.Random(1), storage=node.storage)
+                assert disk.exists(path)
+                assert disk.read(path) == before
+
+        world.run(story(), limit_s=300)

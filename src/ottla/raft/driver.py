@@ -632,6 +632,12 @@ class Driver(Generic[_T]):
             return
         if snapshot_id.offset > self.log.high_watermark:
             raise ValueError(f"{snapshot_id} is ahead of what is committed ({self.log.high_watermark}).")
+        async with self._disk_turn:
+            # What a snapshot stands for counts as flushed at the next start; a broker's log may not be yet.
+            if not self.journal.is_open:
+                return
+            if self.log.recovery_point < snapshot_id.offset:
+                await self._flush_log()
         batches = snapshots.build(
             values,
             epoch=snapshot_id.epoch,

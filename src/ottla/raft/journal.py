@@ -75,6 +75,9 @@ class Journal:
         """
         store = self.store
         self._disk.make_directory(store.directory)
+        # Also where it was there: whoever made it may have died before this. Votes and records are as safe as
+        # the name of the directory that they lie in.
+        self._disk.sync_directory(store.directory.rpartition("/")[0])
         store.load()
         self._snapshot, damaged = store.newest_sound()
         base = store.kept[-1 - len(damaged)].id.offset if self._snapshot is not None else 0

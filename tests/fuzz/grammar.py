@@ -434,14 +434,25 @@ class Grammar:
 
         return text
 
+    def _partition(self) -> int:
+        known, odd = _NUMBERS["partition"]
+        return self.pick(known if self._random() < 0.8 else odd)  # type: ignore[no-any-return]
+
     def _bytes(self, field: Field) -> bytes:
         if self._random() < self._odd:
             return self._draw.randbytes(self.pick((0, 1, 2, 16, 40, 300)))
         if field.name == "metadata":
-            topics = [self.pick(self.lexicon.texts["topic"]) for _ in range(self.pick((0, 1, 2)))]
-            return pack(">h", 1) + codec.encode(ConsumerProtocolSubscription(topics=topics), 1)
+            topics = [self.pick(self.lexicon.texts["topic"]) for _ in range(self.pick((1, 1, 2)))]
+            owned = ConsumerProtocolSubscription.TopicPartition(
+                topic=topics[0], partitions=[self._partition()]
+            )
+            subscription = ConsumerProtocolSubscription(topics=topics, owned_partitions=[owned])
+            return pack(">h", 1) + codec.encode(subscription, 1)
         if field.name == "assignment":
-            return pack(">h", 1) + codec.encode(ConsumerProtocolAssignment(), 1)
+            given = ConsumerProtocolAssignment.TopicPartition(
+                topic=self.pick(self.lexicon.texts["topic"]), partitions=[0, self._partition()]
+            )
+            return pack(">h", 1) + codec.encode(ConsumerProtocolAssignment(assigned_partitions=[given]), 1)
         if field.name == "request_principal":
             return pack(">h", 0) + codec.encode(DefaultPrincipalData(type="User", name="alice"), 0)
         if field.name == "request_data":

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups.settings import GroupSettings
     from ottla.ports import Clock
 
+AGAIN_MS_MIN = 1000
+"""How long a rebalance that nobody has joined waits before it looks again, whatever its members' timeouts."""
 NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
 """A new member sends no heartbeats while its JoinGroup is held: if it is held for longer, it is let go."""
 
@@ -144,9 +146,10 @@ class Rebalances:
         else:
             self._await_joins(group, result)
 
-    def _await_joins(self, group: ClassicGroup, result: Result[Any]) -> None:
+    def _await_joins(self, group: ClassicGroup, result: Result[Any], *, wait_ms_min: int = 0) -> None:
         decision = partial(self._join_expired, group.id)
-        result.timers.append(StartTimer(_join_key(group.id), group.rebalance_timeout_ms, decision))
+        wait_ms = max(group.rebalance_timeout_ms, wait_ms_min)
+        result.timers.append(StartTimer(_join_key(group.id), wait_ms, decision))
 
     def _join_expired(self, group_id: str) -> Result[None]:
         result: Result[None] = Result()
@@ -190,7 +193,8 @@ class Rebalances:
                 if member.join is None and member.instance_id is None:
                     self.let_go(group, member, result)
         if group.members and not group.elect_joined_leader():
-            self._await_joins(group, result)  # until the sessions of the static members end, or one is back
+            # Until the sessions of the static members end, or one is back; not with a timeout of 0, at once.
+            self._await_joins(group, result, wait_ms_min=AGAIN_MS_MIN)
             return
         group.begin_generation(self._home.clock.now_ms())
         if group.is_empty:

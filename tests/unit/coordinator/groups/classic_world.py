@@ -179,10 +179,13 @@ class World:
     def advance(self, ms: int) -> None:
         """Let time pass and timers fire in their order."""
         end = self.clock.ms + ms
+        fired = 0
         while due := [(at, key) for key, (at, _decision) in self._timers.items() if at <= end]:
             at, key = min(due, key=lambda pair: pair[0])
             self.clock.ms = max(at, self.clock.ms)
             self.take(self._timers.pop(key)[1]())
+            fired += 1
+            assert fired < 10_000, f"{key} fires again and again"
         self.clock.ms = end
 
     def advance_until_answered(self, calls: list[Call]) -> None:

@@ -155,6 +155,21 @@ def test_a_static_member_that_is_away_during_a_rebalance_keeps_its_place() -> No
     assert world.sync(follower, 2).answer.assignment == b"kept"
 
 
+@pytest.mark.parametrize("rebalance_ms", [0, -1, -(2**31), 1])
+def test_static_members_without_time_to_join_are_not_looked_after_all_the_time(rebalance_ms: int) -> None:
+    """The node was busy with nothing else until their sessions ended."""
+    world, (leader, _), (_, instance) = static_group(2)
+    for member in world.group.members.values():
+        member.rebalance_timeout_ms = rebalance_ms
+    world.leave(("", instance))
+    assert world.group.state_name == "PreparingRebalance"
+    world.advance(9_000)
+    assert world.group.state_name == "PreparingRebalance"
+    assert [*world.group.members] == [leader]
+    world.advance(2_000)
+    assert world.group.state_name == "Empty"
+
+
 @pytest.mark.parametrize("after_restart", [False, True])
 def test_static_members_are_known_after_a_restart_of_the_node(after_restart: bool) -> None:
     world, (leader, _follower), (_, instance) = static_group(2)

@@ -16,19 +16,25 @@ from ottla.client.async_consumer import AsyncConsumer
 from ottla.client.async_producer import AsyncProducer
 from ottla.client.core.assignors.ranges import Range
 from ottla.client.group_member import GroupMember
+from ottla.controller import brokers
 from ottla.controller import image as image_module
 from ottla.controller.image import ClusterImage
 from ottla.controller.registrations import PartitionRegistration
 from ottla.coordinator.groups.offset_store import OffsetStore
+from ottla.log.cleaning import TransactionTracker
 from ottla.log.log import Log
 from ottla.log.producers import ProducerStates
+from ottla.raft import leading
+from ottla.records import compaction
 from ottla.records.batch import iterate_headers, write_crc
 from ottla.records.control import end_txn_marker
 from ottla.replication.leader import Leadership
 from ottla.server import marker_writes
 from ottla.server.handlers import fetch, produce
 from ottla.server.partitions import Partition
+from ottla.testing.scenarios import SCENARIOS
 from ottla.testing.workload import Outcome, run_story
+from ottla.testing.world import SimulatedClient
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.metadata_records import ConfigRecord
 
@@ -36,6 +42,7 @@ Patch = tuple[Any, str, Any]
 
 SEEDS_MAX = 25
 CUT_OFF = ("isolate",)
+REPORTED = "a node reported it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,7 @@ class Plant:
     kinds: frozenset[str]
     faults: tuple[str, ...] = ()
     seconds: float = 8.0
+    scenario: str | None = None
 
 
 @contextmanager
@@ -57,14 +65,25 @@ def planted(patches: list[Patch]) -> Iterator[None]:
         yield
 
 
+def kinds_of(outcome: Outcome) -> set[str]:
+    """What a run was found wrong as."""
+    reported = {REPORTED} if outcome.unhandled else set()
+    return {anomaly.kind for anomaly in outcome.anomalies} | reported
+
+
 def find(plant: Plant, seeds_max: int = SEEDS_MAX) -> tuple[int, Outcome]:
     """How many seeds it took to find it, and the run that did; the last one where none did."""
     for number in range(1, seeds_max + 1):
         with planted(plant.patches()):
             outcome = run_story(
-                1000 + number, seconds=plant.seconds, faults=plant.faults, calm_s=2.0, give_up_s=70.0
+                1000 + number,
+                seconds=plant.seconds,
+                faults=plant.faults,
+                scenario=None if plant.scenario is None else SCENARIOS[plant.scenario],
+                calm_s=2.0,
+                give_up_s=70.0,
             )
-        if plant.kinds & {anomaly.kind for anomaly in outcome.anomalies}:
+        if plant.kinds & kinds_of(outcome):
             break
     return number, outcome
 
@@ -295,6 +314,59 @@ def _generations_back() -> list[Patch]:
     return [(GroupMember, "metadata", property(metadata))]
 
 
+# Disks, compaction and what only scenarios meet
+
+
+def _newest_of_a_key_dropped() -> list[Patch]:
+    real, real_add = compaction._payload, compaction.KeyMap.add
+
+    def shifted(*place: Any) -> Any:
+        payload = real(*place)
+        return payload._replace(base_offset=payload.base_offset + 1)
+
+    def add(keys: Any, buffer: Any, position: int, header: Any, start_offset: int) -> bool:
+        with patch.object(compaction, "_payload", shifted):
+            return real_add(keys, buffer, position, header, start_offset)
+
+    return [(compaction.KeyMap, "add", add)]
+
+
+def _aborted_records_count_in_compaction() -> list[Patch]:
+    return [(TransactionTracker, "is_aborted", lambda tracker, header: False)]
+
+
+def _young_segments_deleted() -> list[Patch]:
+    def delete_aged(log: Any, now_ms: int) -> int:
+        return int(log._delete_while(lambda segment, following: following is not None, "it is closed"))
+
+    return [(Log, "_delete_aged", delete_aged)]
+
+
+def _checksums_not_read() -> list[Patch]:
+    real = SimulatedClient.consumer
+    return [(SimulatedClient, "consumer", lambda client, **given: real(client, check_crcs=False, **given))]
+
+
+def _acknowledged_before_flush() -> list[Patch]:
+    return [(Log, "is_flush_due", property(lambda log: False))]
+
+
+def _quorum_of_one() -> list[Patch]:
+    def committed_offset(leader: Any) -> int | None:
+        offset = max(progress.end_offset for progress in leader.progress.values())
+        return offset if offset > max(leader.start_offset, leader.high_watermark) else None
+
+    return [(leading, "committed_offset", committed_offset)]
+
+
+def _lost_tails_ignored() -> list[Patch]:
+    return [(brokers, "_shutdown_changes", lambda state, broker_id, *, is_clean: [])]
+
+
+def _old_epochs_taken() -> list[Patch]:
+    return [(ProducerStates, "_check_epoch", lambda *arguments, **named: None)]
+
+
 PLANTS = (
     Plant("the last stable offset is the watermark", _stable_is_high, frozenset({"uncommitted read"})),
     Plant("aborted transactions are not told to readers", _aborted_untold, frozenset({"aborted read"})),
@@ -317,8 +389,8 @@ PLANTS = (
         "records are acknowledged before they are replicated",
         _acknowledged_before_replication,
         frozenset({"lost write", "moved write", "two values"}),
-        ("crash", "power", "slow"),
-        20.0,
+        seconds=20.0,
+        scenario="cut in halves",
     ),
     Plant(
         "the watermark is the leader's end",
@@ -364,5 +436,61 @@ PLANTS = (
         frozenset({"never processed"}),
     ),
     Plant("an assignor gives partitions to two members", _two_owners, frozenset({"two owners"})),
+    Plant(
+        "compaction drops the newest value of a key",
+        _newest_of_a_key_dropped,
+        frozenset({"lost key"}),
+        seconds=15.0,
+        scenario="compaction and retention",
+    ),
+    Plant(
+        "compaction takes aborted records for good ones",
+        _aborted_records_count_in_compaction,
+        frozenset({"lost key", "aborted records", "resurrected"}),
+        seconds=15.0,
+        scenario="compaction and retention",
+    ),
+    Plant(
+        "retention deletes what is young",
+        _young_segments_deleted,
+        frozenset({"lost write"}),
+        seconds=12.0,
+        scenario="bits flip",
+    ),
+    Plant(
+        "readers do not look at checksums",
+        _checksums_not_read,
+        frozenset({"unknown value", "two values", "skipped"}),
+        seconds=15.0,
+        scenario="bits flip",
+    ),
+    Plant(
+        "records are acknowledged before they are flushed",
+        _acknowledged_before_flush,
+        frozenset({"lost write", "moved write", "two values"}),
+        seconds=15.0,
+        scenario="all lose power",
+    ),
+    Plant(
+        "the quorum commits without a majority",
+        _quorum_of_one,
+        frozenset({"metadata differs", "images differ", REPORTED}),
+        seconds=20.0,
+        scenario="cut in halves",
+    ),
+    Plant(
+        "one that lost its tail may lead",
+        _lost_tails_ignored,
+        frozenset({"lost write", "moved write", "two values"}),
+        seconds=15.0,
+        scenario="last one standing",
+    ),
+    Plant(
+        "old epochs of producers are as good as new ones",
+        _old_epochs_taken,
+        frozenset({"aborted read", "aborted records", "torn transaction", "processed twice", "duplicate"}),
+        seconds=15.0,
+        scenario="late requests",
+    ),
     Plant("generations go back", _generations_back, frozenset({"generation went back"})),
 )

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.planted import PLANTS, Plant, find
+from tests.sim.planted import PLANTS, Plant, find, kinds_of
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name.replace(" ", "-"))
 def test_a_planted_bug_is_found(plant: Plant) -> None:
     seeds, outcome = find(plant)
-    kinds = sorted({anomaly.kind for anomaly in outcome.anomalies})
+    kinds = sorted(kinds_of(outcome))
     assert plant.kinds & {*kinds}, f"{seeds} seeds did not find that {plant.name}: {kinds}"
     print(f"\n| {plant.name} | {seeds} | {', '.join(kinds)} |")

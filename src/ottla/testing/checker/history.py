@@ -72,6 +72,7 @@ class FinalLog:
     records: tuple[Place, ...]
     committed: tuple[Place, ...]
     compacted: bool = False  # records below `end` may be gone without having been lost
+    expires: bool = False  # records before `start` may be: the topic keeps them for a while only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

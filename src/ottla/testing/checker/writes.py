@@ -121,4 +121,4 @@ def _by_log(history: History) -> Iterator[tuple[FinalLog, list[Send]]]:
 
 
 def _may_be_gone(send: Send, log: FinalLog) -> bool:
-    return log.compacted or (send.offset is not None and send.offset < log.start)
+    return log.compacted or (log.expires and send.offset is not None and send.offset < log.start)

@@ -219,7 +219,9 @@ _ALL = (
         name="bits flip",
         number=19,
         text="in records, indexes, snapshots and checkpoints at rest",
-        aimed=(damage.flip_bits,),
+        aimed=(damage.flip_bits, damage.flip_a_bit_under_a_leader),
+        roles=("writer", "feeder", "ledger-1", "ledger-2", "application-1", "classic-group-1"),
+        parts=(tables.Rereading,),
         settings={
             "log.roll.ms": "1000",
             "log.flush.interval.ms": "1000",
@@ -234,7 +236,7 @@ _ALL = (
         pause_s=(0.2, 1.0),
         lasts_s=(0.5, 4.0),
         complains=True,
-        deeds=(*damage.FLIPPED, "damaged log used", "damaged index used", "damaged producers used"),
+        deeds=(*damage.FLIPPED, "damaged log used", "damaged log under a leader used"),
     ),
     Scenario(
         name="voters change",

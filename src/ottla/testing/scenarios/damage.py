@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.records.batch import iterate_headers
 from ottla.testing.scenarios.hosts import others_have_all
+from ottla.testing.scenarios.targets import leader_of
 from ottla.testing.world.disk import SimulatedDisk
 from ottla.testing.world.nemesis import Nemesis
 from ottla.testing.world.process import ProcessDied
@@ -35,8 +36,12 @@ def _is_data(path: str) -> bool:
     return _METADATA not in path
 
 
+def _is_log(path: str) -> bool:
+    return _is_data(path) and path.endswith(".log")
+
+
 KINDS: dict[str, Callable[[str], bool]] = {
-    "log": lambda path: _is_data(path) and path.endswith(".log"),
+    "log": lambda path: _is_log(path),
     "index": lambda path: _is_data(path) and path.endswith((".index", ".timeindex", ".txnindex")),
     "producers": lambda path: _is_data(path) and path.endswith(".snapshot"),
     "epochs": lambda path: _is_data(path) and path.endswith("leader-epoch-checkpoint"),
@@ -71,6 +76,40 @@ def _bit(chance: random.Random, path: str, inode: Inode) -> int | None:
         return None
     at, length = chance.choice(batches)
     return (at + _UNDER_CRC) * 8 + int(chance.random() * (length - _UNDER_CRC) * 8)
+
+
+async def flip_a_bit_under_a_leader(story: Story, nemesis: Nemesis) -> None:
+    """In a closed segment of a partition that a broker leads, while it serves: readers meet it."""
+    world, chance = story.world, nemesis.chance
+    topic, index = chance.choice(story.partitions)
+    node = leader_of(world, topic, index)
+    if node is None or node.config.is_controller or nemesis.strike(node) is None:
+        return
+    mend = partial(_mend, story, nemesis, node)
+    try:
+        logs = [
+            (path, inode)
+            for path, inode in files(node.storage)
+            if f"/{topic}-{index}/" in path and _is_log(path)
+        ]
+        places = [(path, _bit(chance, path, inode)) for path, inode in logs[:-1]]
+        hit = [(path, bit) for path, bit in places if bit is not None]
+        if not hit or node.disk is None:
+            return
+        path, bit = chance.choice(hit)
+        node.disk.flip_bit(path, bit)
+        world.note(node.host, f"bit {bit} of {path} flips")
+        nemesis.did("bit flipped under a leader")
+        node.disk.slow_call = _reads(nemesis, {path: "log under a leader"})
+        nemesis.mends.append(mend)
+        await nemesis.last()
+        await mend()
+        if mend in nemesis.mends:
+            nemesis.mends.remove(mend)
+    finally:
+        if node.disk is not None:
+            node.disk.slow_call = None
+        nemesis.spare(node)
 
 
 async def flip_bits(story: Story, nemesis: Nemesis) -> None:

@@ -15,7 +15,8 @@ from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition
 from ottla.testing.checker import KeyedSend, Outcome, TableLog
 from ottla.testing.checker.history import Partition
-from ottla.testing.workload.readers import POLL_S, isolation, read_freely
+from ottla.testing.workload.readers import POLL_S, isolation, read_freely, refusals
+from ottla.testing.workload.recording import ReadLog
 from ottla.testing.workload.scenario import Part
 from ottla.testing.workload.writers import (
     DELIVERY_TIMEOUT_MS,
@@ -114,8 +115,32 @@ class Brief(Part):
         }
 
     async def judge(self, story: Story, client: SimulatedClient) -> None:
-        if any(log.partition == (BRIEF, 0) and log.start > 0 for log in story.recorder.history.final):
-            story.deeds["segments deleted"] += 1
+        final = story.recorder.history.final
+        for number, log in enumerate(final):
+            if log.partition == (BRIEF, 0):
+                final[number] = replace(log, expires=True)
+                story.deeds["segments deleted"] += log.start > 0
+
+
+class Rereading(Part):
+    """Somebody reads everything again and again, from the beginning."""
+
+    def roles(self, story: Story) -> Mapping[str, Life]:
+        return {"rereader": partial(_read_again, story)}
+
+
+async def _read_again(story: Story, client: SimulatedClient) -> None:
+    async with client.consumer(**isolation(committed=False)) as consumer:
+        named = [TopicPartition(*partition) for partition in story.partitions]
+        await consumer.assign(named)
+        reads = ReadLog(story.recorder, client.host, consumer, committed=False)
+        while not story.is_ending:
+            with refusals(story.recorder, client.host):
+                reads.take(await consumer.poll(POLL_S))
+            again = named[client.random.below(len(named))]
+            await consumer.seek(again, 0)
+            reads.forget([again])
+            await asyncio.sleep(0.1)
 
 
 def _replicas(story: Story) -> int:

@@ -15,12 +15,14 @@ from ottla.testing.checker import (
     FinalLog,
     Generation,
     History,
+    KeyedSend,
     Leads,
     MetadataLog,
     Outcome,
     Read,
     ReplicaLog,
     Send,
+    TableLog,
     Transaction,
     Watermark,
     check,
@@ -412,5 +414,42 @@ def test_what_retention_or_compaction_removed_is_not_lost() -> None:
     _final(history, 0, compacted=True)
     assert check(history) == []
     history = small_history()
-    _final(history, 0, start=2, records=((2, "v2"),), committed=((2, "v2"),))
+    _final(history, 0, start=2, records=((2, "v2"),), committed=((2, "v2"),), expires=True)
     assert check(history) == []
+    _final(history, 0, expires=False)
+    assert {anomaly.kind for anomaly in check(history)} == {"lost write"}
+
+
+TABLE = ("table", 0)
+
+
+def table_history(
+    sends: list[tuple[str, str | None, int]], left: list[tuple[int, str, str | None]]
+) -> History:
+    """Acknowledged writes (key, value, offset), and what compaction has left of them."""
+    history = History()
+    for key, value, offset in sends:
+        history.keyed.append(
+            KeyedSend(process="p", partition=TABLE, key=key, value=value, outcome=Outcome.OK, offset=offset)
+        )
+    history.tables.append(TableLog(partition=TABLE, records=tuple(left), committed=tuple(left)))
+    return history
+
+
+def test_a_table_with_the_last_value_of_each_key_is_right() -> None:
+    sends = [("a", "1", 0), ("b", "2", 1), ("a", "3", 2), ("b", None, 3)]
+    assert check(table_history(sends, [(2, "a", "3"), (3, "b", None)])) == []
+    assert check(table_history(sends, [(2, "a", "3")])) == []
+
+
+def test_a_table_that_lost_a_key_or_brought_one_back_is_found() -> None:
+    sends = [("a", "1", 0), ("b", "2", 1), ("a", "3", 2), ("b", None, 3)]
+    for left, kind in (
+        ([(3, "b", None)], "lost key"),
+        ([(0, "a", "1"), (3, "b", None)], "lost key"),
+        ([(1, "b", "2"), (2, "a", "3")], "resurrected"),
+        ([(2, "a", "4"), (3, "b", None)], "unknown value"),
+        ([(2, "b", "2"), (2, "a", "3")], "two values"),
+        ([(3, "b", None), (2, "a", "3")], "reads out of order"),
+    ):
+        assert kind in {anomaly.kind for anomaly in check(table_history(sends, left))}, kind

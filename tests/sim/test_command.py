@@ -39,11 +39,18 @@ def test_a_run_that_fails_says_how_to_see_it_again_and_is_drawn(
 def test_runs_that_need_more_and_more_memory_fail(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "_tell", lambda world, options: None)
-    monkeypatch.setattr(command, "MEMORY_GROWTH_BYTES_MAX", -1)  # any is too much then
-    monkeypatch.setattr(sys, "argv", ["tests.sim", "7", "3"])
+    kept: list[list[list[int]]] = []
+
+    def keep_much(world: World, options: argparse.Namespace) -> None:
+        kept.append([[] for _ in range(command.OBJECTS_GROWTH_MAX + 10_000)] if world.seed == 9 else [])
+
+    monkeypatch.setattr(command, "_tell", keep_much)
+    monkeypatch.setattr(command, "MEMORY_RUNS", 2)
+    monkeypatch.setattr(sys, "argv", ["tests.sim", "7", "5"])
     assert command.main() == 1
-    assert "FAILED: after seed 7 the process has " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "seed 8: right" in said
+    assert "FAILED: after seed 9 the process has " in said
 
 
 def test_a_quorum_that_fails_is_named(

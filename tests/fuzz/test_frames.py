@@ -18,11 +18,12 @@ from ottla.wire.message import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
 from ottla.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest
+from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tests.fuzz import session
 from tests.fuzz.grammar import Grammar, Lexicon
 from tests.fuzz.replay import load, replay, save, smallest
-from tests.fuzz.target import Fault, node, run_inside
+from tests.fuzz.target import Fault, Target, node, run_inside
 
 FRAMES = int(os.environ.get("OTTLA_FUZZ_FRAMES", "30000"))
 SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
@@ -169,3 +170,28 @@ def test_a_log_that_is_deleted_while_it_is_flushed_is_no_error(
         assert [error.text for error in target.world.logged] == (
             [f"Could not flush {directory}: No such file or directory"] if is_served else []
         )
+
+
+def test_a_fetch_session_goes_on_in_an_older_version() -> None:
+    """Seed 1, round 175: the session knew an epoch; an answer of version 10 has no place for its end."""
+    wanted = FetchRequest.FetchPartition(
+        partition=0,
+        fetch_offset=1000,
+        last_fetched_epoch=0,
+        partition_max_bytes=1024,
+        current_leader_epoch=-1,
+    )
+    first = FetchRequest(
+        session_epoch=0, max_wait_ms=0, topics=[FetchRequest.FetchTopic(topic="alpha", partitions=[wanted])]
+    )
+
+    async def talk(target: Target) -> None:
+        begun = await target.ask(first, 12)
+        assert begun.responses[0].partitions[0].diverging_epoch.end_offset == 20
+        following = FetchRequest(session_id=begun.session_id, session_epoch=1, max_wait_ms=0)
+        older = await target.ask(following, 10)
+        assert older.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    with node(1, Lexicon()) as target:
+        run_inside(target, talk(target))
+        assert not target.faults

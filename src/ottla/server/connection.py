@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ottla.ports import Buffer, Clock, File
 from ottla.server.waiting import Answer
-from ottla.wire.errors import MalformedMessage, UnencodableMessage
+from ottla.wire.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
 from ottla.wire.frame import read_size
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
             logger.warning("Closed the connection from %s:%d: %s", self.peer_host, self.peer_port, reason)
         self.transport.abort()
 
-    def close_unwritable(self, error: UnencodableMessage) -> None:
+    def close_unwritable(self, error: Exception) -> None:
         """An answer cannot be written, which is a mistake of ours: the client must not wait for it."""
         logger.error(
             "An answer for %s:%d cannot be written: %s", self.peer_host, self.peer_port, error, exc_info=error
@@ -413,7 +413,7 @@ class Connection(asyncio.BufferedProtocol):
                 break
             try:
                 parts = encode(answer.response)
-            except UnencodableMessage as error:
+            except (UnencodableMessage, UnsupportedVersion) as error:
                 self.close_unwritable(error)
                 break
             self.answer_now(parts)

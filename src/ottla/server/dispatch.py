@@ -276,7 +276,7 @@ class Dispatcher:
         if kind is not Answer and kind is not CoroutineType and connection.owes_nothing:
             try:
                 parts = route.frame(outcome, correlation_id)
-            except UnencodableMessage as error:
+            except (UnencodableMessage, UnsupportedVersion) as error:
                 connection.close_unwritable(error)
                 return
             connection.answer_now(parts)

@@ -44,6 +44,7 @@ KEY = 1
 READ_COMMITTED = 1
 DEBUGGING = -2  # a consumer that reads up to the log's end, from any replica
 FROM_FOLLOWERS_VERSION = 11
+DIVERGING_VERSION = 12
 REPLICA_STATE_VERSION = 15
 READ_NOW_BYTES_MAX = (
     64 * 1024
@@ -211,7 +212,7 @@ class _Fetch:
             if preferred is not None:
                 data.preferred_read_replica = preferred
                 return data, 0
-        if fetched.last_fetched_epoch >= 0 and _diverges(log, fetched, data):
+        if self._may_diverge(fetched) and _diverges(log, fetched, data):
             return data, 0
         read_committed = self._request.isolation_level == READ_COMMITTED
         limit_offset = data.last_stable_offset if read_committed else data.high_watermark
@@ -236,6 +237,13 @@ class _Fetch:
             data.records = FileSlice(found.file, found.position, found.length)
         return data, found.length
 
+    def _may_diverge(self, fetched: FetchedPartition) -> bool:
+        """Whether the client named the epoch of its last record, and can be told that the logs part.
+
+        Its session may have been begun by a request of a newer version than this one.
+        """
+        return fetched.last_fetched_epoch >= 0 and self._context.version >= DIVERGING_VERSION
+
     def _read_as_follower(
         self, fetched: FetchedPartition, limit_bytes: int, at_least_one: bool, is_first: bool
     ) -> tuple[_PartitionData | None, int]:
@@ -257,7 +265,7 @@ class _Fetch:
             fetched.hosted = partition
             return None, 0
         data = _data_of(log, fetched)
-        if last_epoch >= 0 and _diverges(log, fetched, data):
+        if self._may_diverge(fetched) and _diverges(log, fetched, data):
             return data, 0
         try:
             found = log.locate(

@@ -29,7 +29,7 @@ help:
 	@echo "make run      a broker on localhost:9092 that keeps its data in ./data"
 	@echo "make test     all tests, those with real peers too (Java and Maven, Go, kcat, PostgreSQL)"
 	@echo "make unit     the tests that need Python alone"
-	@echo "make sim      simulated clusters under faults: SEED=7 replays one, RUNS=20 takes the seeds from SEED on"
+	@echo "make sim      simulated clusters under faults: SEED=7 replays one, RUNS=20 takes the seeds from SEED on, SCENARIO='bits flip'"
 	@echo "make sim-ci   the long simulations of CI: quorums, clusters, crash states, and 1,000,000 frames of make fuzz"
 	@echo "make fuzz     a node under random and damaged requests: FRAMES=1000000 for so many, SEED=7 for others"
 	@echo "make chaos    a cluster of real processes under faults: MINUTES=10 is how long, SEED=7 draws the same faults"
@@ -78,7 +78,7 @@ compare-tools: setup
 	$(BIN)/python -m pytest tests/interop/tools_same tests/interop/groups_tool tests/interop/cluster_tools
 
 sim: setup
-	$(BIN)/python -m tests.sim $(SEED) $(RUNS) $(ARGS)
+	$(BIN)/python -m tests.sim $(SEED) $(RUNS) $(if $(SCENARIO),--scenario '$(SCENARIO)') $(ARGS)
 
 # Written to be run beside `make test`: one process at a time, and no pytest cache of its own.
 sim-ci: setup

@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 
 from ottla.server.handlers import HANDLERS
 from ottla.wire.apis import API_BY_KEY
+from ottla.wire.errors import MalformedMessage, UnsupportedVersion
+from ottla.wire.frame import read_request
 from tests.fuzz.grammar import Grammar, Lexicon
 from tests.fuzz.mutation import Mutation
 from tests.fuzz.target import CLIENTS, CLIENTS_APART, CONTROLLERS, Fault, Peer, Target, node, run_inside
 
+CREATE_TOPICS, CREATE_PARTITIONS = 19, 37
 ROUND_FRAMES = 4000
 """On one node, before another one takes its place: what was created would pile up."""
 TURN_FRAMES = 40
@@ -21,6 +24,8 @@ PEER_FRAMES = 12
 _GRAMMAR_SHARE = 0.5
 _UNKNOWN_SHARE = 0.01
 _POOL = 400
+_PARTITIONS_MANY = 100
+_PARTITIONS_REFUSED = 20_000
 _ROUNDS = (CLIENTS, CLIENTS, CLIENTS_APART, CLIENTS, CONTROLLERS)
 """Where the frames of a round go."""
 
@@ -82,6 +87,19 @@ def _round(seed: int, number: int, count: int, lexicon: Lexicon, tally: Tally) -
         tally.faults += [(number, fault) for fault in target.faults]
 
 
+def is_costly(frame: bytes) -> bool:
+    """Whether it asks for thousands of partitions, and would get them: that says little and takes long."""
+    key = int.from_bytes(frame[4:6], "big")
+    if key not in (CREATE_TOPICS, CREATE_PARTITIONS):
+        return False
+    try:
+        request = read_request(memoryview(frame)[4:])[4]
+    except (MalformedMessage, UnsupportedVersion, KeyError):
+        return False
+    counts = [one.num_partitions if key == CREATE_TOPICS else one.count for one in request.topics]
+    return any(_PARTITIONS_MANY < count <= _PARTITIONS_REFUSED for count in counts)
+
+
 class _Talk:
     """One round."""
 
@@ -120,6 +138,11 @@ class _Talk:
         self._peer = None
 
     def _next_frame(self) -> bytes:
+        while is_costly(frame := self._drawn()):
+            continue
+        return frame
+
+    def _drawn(self) -> bytes:
         draw = self._draw
         self._number += 1
         if self._pool and draw.random() > _GRAMMAR_SHARE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from struct import pack
 
 import pytest
 
@@ -12,14 +13,19 @@ from ottla.server.dispatch import Dispatcher
 from ottla.server.handlers import HANDLERS
 from ottla.server.partitions import flush_partition
 from ottla.wire.apis import API_BY_KEY
+from ottla.wire.codec import encode
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.frame import read_request, request_frame
 from ottla.wire.message import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest
 from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.wire.messages.protocol_data import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from ottla.wire.messages.sync_group import SyncGroupRequest
 from tests.fuzz import session
 from tests.fuzz.grammar import Grammar, Lexicon
 from tests.fuzz.replay import load, replay, save, smallest
@@ -194,4 +200,39 @@ def test_a_fetch_session_goes_on_in_an_older_version() -> None:
 
     with node(1, Lexicon()) as target:
         run_inside(target, talk(target))
+        assert not target.faults
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_partitions_that_no_topic_has_are_left_out_when_a_group_moves_to_the_newer_protocol(
+    assignor: str,
+) -> None:
+    """Found by seed 1: the leader of a classic group gave a member the partition -2^31."""
+    topic = ConsumerProtocolAssignment.TopicPartition(topic="alpha", partitions=[0, -1, -(2**31)])
+    given = pack(">h", 1) + encode(ConsumerProtocolAssignment(assigned_partitions=[topic]), 1)
+    subscription = pack(">h", 1) + encode(ConsumerProtocolSubscription(topics=["alpha"]), 1)
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription)
+
+    async def talk(target: Target) -> None:
+        join = JoinGroupRequest(
+            group_id="g1", session_timeout_ms=10_000, protocol_type="consumer", protocols=[protocol]
+        )
+        joined = await target.ask(join, 3)
+        assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=given)
+        sync = SyncGroupRequest(group_id="g1", generation_id=1, member_id=joined.member_id)
+        sync.assignments = [assignment]
+        assert (await target.ask(sync, 3)).error_code == ErrorCode.NONE
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id="g1",
+            member_id="newer",
+            rebalance_timeout_ms=1000,
+            subscribed_topic_names=["alpha"],
+            server_assignor=assignor,
+            topic_partitions=[],
+        )
+        assert (await target.ask(heartbeat, 0)).error_code == ErrorCode.NONE
+
+    with node(1, Lexicon()) as target:
+        run_inside(target, talk(target))
+        target.look()
         assert not target.faults

@@ -132,7 +132,8 @@ class Migration:
             )
         topics = self._protocol.shard.image.topics_by_name
         return {
-            topics[listed.topic].id: tuple(sorted(set(listed.partitions)))
+            # The leader of the group made it up, and may have named partitions that no topic has.
+            topics[listed.topic].id: tuple(sorted({one for one in listed.partitions if one >= 0}))
             for listed in assignment.assigned_partitions
             if listed.topic in topics
         }

@@ -60,6 +60,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="a setting of Spark, such as spark.python.unix.domain.socket.enabled=true; the page tells of it",
     )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of Ottla's reader, such as kafka.receive.buffer.bytes=65536; the page tells of it",
+    )
     parser.add_argument("--read", type=Path, nargs="*", help="show earlier runs again, together")
     parser.add_argument("--publish", action="store_true", help="write docs/benchmarks-spark.md")
     parser.add_argument("--note", default="", help="a sentence for that page: what a reader must know")
@@ -68,12 +75,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(rows: Sequence[Row], options: argparse.Namespace, console: Console) -> Results:
     chosen = dict(setting.split("=", 1) for setting in options.set)
+    more = dict(setting.split("=", 1) for setting in options.option)
     with (
         tempfile.TemporaryDirectory(prefix="ottla-bench-spark-") as name,
         peers.running(options.broker) as broker,
         spark_session(Path(name), {**SPARK, **chosen}) as spark,
     ):
-        bench = Bench(spark, broker.bootstrap, Path(name), options.scale)
+        bench = Bench(spark, broker.bootstrap, Path(name), options.scale, options=more)
         results = Results(
             machine.facts(Path(name)),
             {
@@ -81,7 +89,7 @@ def _run(rows: Sequence[Row], options: argparse.Namespace, console: Console) -> 
                 "rounds": options.rounds,
                 "scale": options.scale,
                 "load": round(os.getloadavg()[0], 1),
-                "spark": chosen,
+                "spark": {**chosen, **more},
             },
         )
         for row in rows:

@@ -42,6 +42,7 @@ class Bench:
     directory: Path
     scale: float = 1.0
     notes: dict[str, Any] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)  # more ones for Ottla's reader
 
     def count(self, records: int) -> int:
         return max(int(records * self.scale), 1000)
@@ -97,7 +98,8 @@ def fill(bench: Bench, size: int) -> None:
 
 def frame(bench: Bench, size: int, source: str, options: Mapping[str, str]) -> DataFrame:
     reader = bench.spark.read.format(source).option("kafka.bootstrap.servers", bench.bootstrap)
-    return reader.option("subscribe", topic_of(size)).options(**options).load()
+    more = bench.options if source == "ottla" else {}
+    return reader.option("subscribe", topic_of(size)).options(**options, **more).load()
 
 
 def counting(size: int, source: str, options: Mapping[str, str]) -> Callable[[Bench], float]:

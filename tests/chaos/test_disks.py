@@ -60,13 +60,15 @@ def mended(ground: Ground) -> Iterator[None]:
     ground.revive()
 
 
-def fail_fsync(ground: Ground, victim: int, paths: list[Path]) -> Path:
-    """Start a node under strace, where fsync of these files fails, and wait until it has ended by it."""
+def fail_fsync(ground: Ground, victim: int, name: str) -> Path:
+    """Start a node anew under strace, where fsync of the segments that a partition has now fails, and wait
+    until it has ended by it."""
     log = ground.nodes[victim].directory / "strace.log"
     log.unlink(missing_ok=True)
     ground.kill(victim)
+    paths = ground.segments(victim, name)
     ground.nodes[victim].wrapper = tuple(disks.failing(["fsync", "fdatasync"], "EIO", log, paths))
-    ground.note(f"node {victim}: fsync of {[path.parent.name for path in paths]} fails from now on")
+    ground.note(f"node {victim}: fsync of {name} fails from now on")
     ground.nodes[victim].start(wait=False)
     ground.net.know(victim, ground.nodes[victim].pid)
     assert ground.wait_until_ended(victim) != 0
@@ -88,8 +90,7 @@ def check_never_again(log: Path) -> None:
 def test_a_failed_fsync_of_a_log_ends_the_node_and_is_never_tried_again(ground: Ground) -> None:
     with under_load(ground, "log-fsync", configs=FLUSH) as load:
         victim = ground.wait_for_leader("plain-log-fsync")
-        segments = ground.segments(victim, "plain-log-fsync-0")
-        log = fail_fsync(ground, victim, segments)
+        log = fail_fsync(ground, victim, "plain-log-fsync-0")
         load.wait_for_progress(20, 1)  # the others go on
         ground.start(victim)
         ground.wait_until_whole(load.topics)
@@ -102,7 +103,7 @@ def test_a_failed_fsync_of_the_metadata_log_ends_the_controller_and_is_never_tri
 ) -> None:
     with under_load(ground, "metadata-fsync") as load:
         victim = CONTROLLERS[0]
-        log = fail_fsync(ground, victim, [*ground.segments(victim, METADATA)])
+        log = fail_fsync(ground, victim, METADATA)
         load.wait_for_progress(20, 1)
         ground.start(victim)
         ground.wait_until_whole(load.topics)
@@ -125,9 +126,8 @@ def test_a_full_disk_costs_nothing_that_was_acknowledged_and_serves_again_once_t
         )
         ground.note("there is room")
         ground.small.make_room()
-        if node.has_ended:  # its metadata log had no room
-            ground.revive()
-        ground.wait_until_whole(load.topics)
+        with ground.kept_running():  # where its metadata log had no room it ends
+            ground.wait_until_whole(load.topics)
 
 
 DERIVED = ("*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint")

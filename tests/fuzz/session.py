@@ -16,7 +16,7 @@ from tests.fuzz.grammar import Grammar, Lexicon
 from tests.fuzz.mutation import Mutation
 from tests.fuzz.target import CLIENTS, CLIENTS_APART, CONTROLLERS, Fault, Peer, Target, node, run_inside
 
-CREATE_TOPICS, CREATE_PARTITIONS = 19, 37
+CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 19, 37, 33, 44
 ROUND_FRAMES = 4000
 """On one node, before another one takes its place: what was created would pile up."""
 TURN_FRAMES = 40
@@ -24,6 +24,7 @@ PEER_FRAMES = 12
 _GRAMMAR_SHARE = 0.5
 _UNKNOWN_SHARE = 0.01
 _POOL = 400
+_BROKER = 4
 _PARTITIONS_MANY = 100
 _PARTITIONS_REFUSED = 20_000
 _ROUNDS = (CLIENTS, CLIENTS, CLIENTS_APART, CLIENTS, CONTROLLERS)
@@ -87,15 +88,27 @@ def _round(seed: int, number: int, count: int, lexicon: Lexicon, tally: Tally) -
         tally.faults += [(number, fault) for fault in target.faults]
 
 
-def is_costly(frame: bytes) -> bool:
-    """Whether it asks for thousands of partitions, and would get them: that says little and takes long."""
+def is_unfit(frame: bytes) -> bool:
+    """Whether it asks for what the node would rightly do, and what says little of it afterwards.
+
+    Thousands of partitions take long. A limit of a few bytes for the records of coordinators has them answer
+    UNKNOWN_SERVER_ERROR, as Kafka's do.
+    """
     key = int.from_bytes(frame[4:6], "big")
-    if key not in (CREATE_TOPICS, CREATE_PARTITIONS):
+    if key not in (CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS):
         return False
     try:
         request = read_request(memoryview(frame)[4:])[4]
     except (MalformedMessage, UnsupportedVersion, KeyError):
         return False
+    if key in (ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS):
+        return any(
+            one.resource_name.startswith("__")
+            or (one.resource_type == _BROKER and any("message" in config.name for config in one.configs))
+            for one in request.resources
+        )
+    if key == CREATE_TOPICS and any(one.name.startswith("__") and one.configs for one in request.topics):
+        return True
     counts = [one.num_partitions if key == CREATE_TOPICS else one.count for one in request.topics]
     return any(_PARTITIONS_MANY < count <= _PARTITIONS_REFUSED for count in counts)
 
@@ -138,7 +151,7 @@ class _Talk:
         self._peer = None
 
     def _next_frame(self) -> bytes:
-        while is_costly(frame := self._drawn()):
+        while is_unfit(frame := self._drawn()):
             continue
         return frame
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,10 +22,7 @@ from ottla.spark.sink.building import Built, RowBuilder, slot_of
 from ottla.spark.sink.columns import Columns
 from ottla.spark.sink.errors import RetryRefused
 from ottla.spark.sink.options import SinkOptions
-from ottla.spark.sink.turns import Turn, Turns
-
-if TYPE_CHECKING:
-    from ottla.client.arrow import TableDelivery
+from ottla.spark.sink.turns import Line, Turns
 
 BUILT_SCHEMA = "slot int, topic string, partition int, records int, data binary"
 _BUILT = pa.schema(
@@ -176,18 +172,21 @@ class Send:
         self._refuse_retry()
         written: dict[tuple[str, int], tuple[int, int]] = {}
         producer: Producer | None = None
-        held: dict[tuple[str, int], Turn] = {}
+        line: Line | None = None
         try:
             for one in batches:
                 if producer is None:
                     producer = Producer.join(self.handle, **_keywords(self.options.client))
-                if self.turns is None:
-                    _hand_over(producer, one)
+                    line = None if self.turns is None else Line(self.turns, producer)
+                if line is None:
+                    producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
                 else:
-                    _hand_over_in_turn(producer, one, self.turns, held)
+                    line.send(one)
                 key = (one.topic, one.partition)
                 records, size = written.get(key, (0, 0))
                 written[key] = (records + one.records, size + len(one.data))
+            if line is not None:
+                line.finish()
         except BaseException:
             if producer is not None:
                 producer.close(timeout=0)
@@ -251,25 +250,6 @@ class SendPlainly:
             for delivery in deliveries:
                 delivery.result()
         return written
-
-
-def _hand_over(producer: Producer, one: Built) -> TableDelivery:
-    return producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
-
-
-def _hand_over_in_turn(
-    producer: Producer, one: Built, turns: Turns, held: dict[tuple[str, int], Turn]
-) -> None:
-    """Within the turn that the task has at the partition, or else in the next one."""
-    key = (one.topic, one.partition)
-    send = partial(_hand_over, producer, one)
-    turn = held.get(key)
-    if turn is not None and turn.send(send, one.records):
-        return
-    turn = held[key] = turns.take(*key)
-    with turn.beginning():
-        producer.resume(*key, turn.sequence)
-        turn.send(send, one.records)
 
 
 def _keywords(client: Mapping[str, str]) -> dict[str, str]:

@@ -25,13 +25,17 @@ from ottla.spark.sink.errors import TurnBroken
 
 if TYPE_CHECKING:
     from ottla.client.arrow import TableDelivery
+    from ottla.client.producer import Producer
+    from ottla.spark.sink.building import Built
 
 _NUMBER = struct.Struct("<q")
 _TAKEN = -1
 SEQUENCES = 1 << 31
 """How many numbers there are; behind the last comes 0 again."""
 _SENDS_MAX = 8
-"""How much is sent in one turn while others may wait."""
+"""How many sends may follow the first ones of a turn while others wait for theirs."""
+_WAITING_BYTES_MAX = 16 << 20
+"""What a task keeps for partitions at which others have their turn, before it waits for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +46,24 @@ class Turns:
 
     def take(self, topic: str, partition: int) -> Turn:
         """Wait for the turn at a partition."""
+        turn = self.try_take(topic, partition, wait=True)
+        assert turn is not None, "it was waited for"
+        return turn
+
+    def try_take(self, topic: str, partition: int, *, wait: bool = False) -> Turn | None:
+        """The turn at a partition; None: somebody has it, and it was not to be waited for."""
         file = os.open(self._path(topic, partition), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             sequence = _read(file)
             if sequence == _TAKEN:
                 raise TurnBroken(
                     f"Another task failed while it wrote to {topic}-{partition}: the batch is not committed."
                 )
             os.pwrite(file, _NUMBER.pack(_TAKEN), 0)
+        except BlockingIOError:
+            os.close(file)
+            return None
         except BaseException:
             os.close(file)
             raise
@@ -94,22 +107,18 @@ class Turn:
         self._lock = threading.Lock()
         self._under_way = 1
         """What is not answered, and one as long as the turn begins."""
-        self._sends = 0
+        self._sends_left: int | None = None
+        """None: as many as there are, while the turn begins."""
         self._has_failed = False
-        self._ended = threading.Event()
 
-    def send(self, send: Callable[[], TableDelivery], records: int) -> TableDelivery | None:
-        """Send within the turn; None: it is over, and the next one must be waited for."""
+    def send(self, send: Callable[[], TableDelivery], records: int) -> bool:
+        """Send within the turn; False: it is over or long enough, and the next one must be had."""
         with self._lock:
-            if not self._under_way:
-                return None
-            is_full = self._sends >= _SENDS_MAX
-            if not is_full:
-                self._under_way += 1
-                self._sends += 1
-        if is_full:
-            self._ended.wait()
-            return None
+            if not self._under_way or self._sends_left == 0:
+                return False
+            if self._sends_left is not None:
+                self._sends_left -= 1
+            self._under_way += 1
         try:
             delivery = send()
         except BaseException:
@@ -117,16 +126,17 @@ class Turn:
             raise
         self._next = increment_sequence(self._next, records)
         delivery.on_done(lambda: self._done(is_good=delivery.report().error is None))
-        return delivery
+        return True
 
     @contextmanager
     def beginning(self) -> Iterator[None]:
-        """Around the first send: after it the turn ends with its last answer, and before it by an error."""
+        """Around the first sends: after them the turn ends with its last answer, and before by an error."""
         try:
             yield
         except BaseException:
             self._done(is_good=False)
             raise
+        self._sends_left = _SENDS_MAX
         self._done(is_good=True)
 
     def _done(self, *, is_good: bool) -> None:
@@ -140,4 +150,45 @@ class Turn:
                 os.pwrite(self._file, _NUMBER.pack(self._next), 0)
         finally:
             os.close(self._file)  # which gives the lock back
-            self._ended.set()
+
+
+class Line:
+    """What one task sends in turns. Where another has the turn it goes on with other partitions meanwhile."""
+
+    def __init__(self, turns: Turns, producer: Producer) -> None:
+        self._turns = turns
+        self._producer = producer
+        self._held: dict[tuple[str, int], Turn] = {}
+        self._waiting: dict[tuple[str, int], list[Built]] = {}
+        self._waiting_bytes = 0
+
+    def send(self, one: Built) -> None:
+        """Send a batch now, or once it is this task's turn; those of a partition keep their order."""
+        key = (one.topic, one.partition)
+        held = self._held.get(key)
+        if key not in self._waiting and held is not None and held.send(self._sending(one), one.records):
+            return
+        self._waiting.setdefault(key, []).append(one)
+        self._waiting_bytes += len(one.data)
+        for place in list(self._waiting):
+            self._begin(place, wait=self._waiting_bytes > _WAITING_BYTES_MAX)
+
+    def finish(self) -> None:
+        """Send what has waited."""
+        for place in list(self._waiting):
+            self._begin(place, wait=True)
+
+    def _begin(self, key: tuple[str, int], *, wait: bool) -> None:
+        turn = self._turns.try_take(*key, wait=wait)
+        if turn is None:
+            return
+        self._held[key] = turn
+        batches = self._waiting.pop(key)
+        self._waiting_bytes -= sum(len(one.data) for one in batches)
+        with turn.beginning():
+            self._producer.resume(*key, turn.sequence)
+            for one in batches:
+                turn.send(self._sending(one), one.records)
+
+    def _sending(self, one: Built) -> Callable[[], TableDelivery]:
+        return lambda: self._producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])

@@ -154,7 +154,7 @@ class Answer:
 
 
 def sent(turn: Turn, answer: Any, records: int) -> bool:
-    return turn.send(lambda: answer, records) is not None
+    return turn.send(lambda: answer, records)
 
 
 def begun(turn: Turn, answer: Answer, records: int) -> Turn:

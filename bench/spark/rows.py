@@ -24,7 +24,7 @@ DEFAULT = "Spark's, default"
 TUNED = "Spark's, tuned"
 PARTITIONS = 4
 
-# What took it the least time of five forms that were tried at both sizes. With polls of 5,000 records and more
+# What took it the least time of five forms that were tried at both sizes. With polls of 5,000 records or more
 # it waits, and is slower at 1 KiB than with its defaults.
 TUNING = {
     "kafka.max.poll.records": "1000",

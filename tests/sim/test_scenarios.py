@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +57,21 @@ def test_rare_paths_are_taken_in_simulations_alone() -> None:
         taken += run_story(seed, seconds=SECONDS, scenario=SCENARIOS["rare paths"], calm_s=CALM_S).deeds
     assert len(taken) >= 5, taken
     assert not rarely("a point that no world knows")
+
+
+def test_a_scenario_replays_in_another_process_with_other_hashes() -> None:
+    traces = set()
+    for hashes in ("1", "2"):  # they order the directories of logs differently
+        run = subprocess.run(
+            [sys.executable, "-m", "tests.sim", "7", "--hash", "--seconds", "6", "--scenario", "rare paths"],
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        traces.add(run.stdout)
+    assert len(traces) == 1
 
 
 def test_the_scenarios_are_those_of_the_list_of_faults() -> None:

@@ -93,7 +93,7 @@ class Duties(Hosting):
     # ---- checkpoints
 
     async def checkpoint_recovery_points(self) -> None:
-        for path in list(self.unsynced):
+        for path in sorted(self.unsynced):
             if path not in self.unsynced:
                 continue  # synced or deleted since
             try:
@@ -204,7 +204,7 @@ class Duties(Hosting):
 
 def sync_created(disk: Disk, paths: Iterable[str]) -> None:
     """Block until new directories of logs, their topic ids in them, are on stable storage."""
-    chosen = list(paths)
+    chosen = sorted(paths)
     for path in chosen:
         file = disk.open(f"{path}/{PARTITION_METADATA}")
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ def echo() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def give_back(connection: socket.socket) -> None:
-            with connection:
+            with connection, contextlib.suppress(ConnectionError):
                 while data := connection.recv(1000):
                     connection.sendall(data)
 

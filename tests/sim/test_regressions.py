@@ -9,6 +9,8 @@ from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition
 from ottla.log.loading import survey
 from ottla.log.properties import CLEAN_SHUTDOWN
+from ottla.server.broker import Broker
+from ottla.server.partitions import Partition
 from ottla.testing.world import World
 from ottla.testing.world.disk import SimulatedDisk, crash_states
 
@@ -156,3 +158,40 @@ def test_a_voter_remembers_its_vote_after_a_power_loss_right_after_its_first_sta
                 assert disk.read(path) == before
 
         world.run(story(), limit_s=300)
+
+
+def test_a_node_that_starts_again_coordinates_nothing_before_it_is_registered() -> None:
+    with World(3) as world:
+        nodes = world.add_nodes(3)
+        client = world.client("client")
+
+        async def write() -> None:
+            async with client.producer(transactional_id="one") as producer:
+                await producer.begin_transaction()
+                await producer.send("kept", b"value")
+                await producer.commit_transaction()
+
+        async def story() -> None:
+            await world.start()
+            await client.spawn(write())
+            for node in nodes:
+                assert node.node is not None
+                if any(one.is_leader for one in _coordinated(node.node.broker)):
+                    break
+            node.lose_power()  # and with it what was not flushed
+            starting = asyncio.ensure_future(node.start())
+            await asyncio.sleep(1)  # the controller knows of its last life, and waits for its session to end
+            assert node.node is not None
+            assert not node.is_serving
+            broker = node.node.broker
+            assert any(one.is_leader for one in _coordinated(broker)), "as it was when it lost its power"
+            assert broker._transactions is None or not broker._transactions.coordinator.loaded()
+            await starting
+            assert broker._is_coordinating
+
+        world.run(story(), limit_s=300)
+        assert world.unhandled == []
+
+
+def _coordinated(broker: Broker) -> list[Partition]:
+    return [one for one in broker.partitions if one.topic == "__transaction_state"]

@@ -55,7 +55,7 @@ class Broker:
     replication: Replication | None = None  # made with the replicas, where the node is a broker
     replicas: Replicas | None = None
     _slices: Slices | None = None
-    _is_stopping: bool = False
+    _is_coordinating: bool = True
     _groups: Groups | None = None
     _transactions: Transactions | None = None
 
@@ -93,15 +93,21 @@ class Broker:
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Tell the coordinators what changed, once the partitions are as the image says."""
-        if self._is_stopping:
+        if not self._is_coordinating:
             return
         if self._groups is not None or GROUPS_TOPIC in image.topics_by_name:
             self.groups.on_metadata(image, delta)
         if self._transactions is not None or TRANSACTIONS_TOPIC in image.topics_by_name:
             self.transactions.on_metadata(image, delta)
 
+    def hold_coordinators(self) -> None:
+        """Let nothing be coordinated before `start_coordinators`: what this node led in its last run it may
+        not lead now, and what it wrote then it may have lost."""
+        self._is_coordinating = False
+
     def start_coordinators(self) -> None:
         """Load what this node leads."""
+        self._is_coordinating = True
         if GROUPS_TOPIC in self.image.topics_by_name:
             self.groups.start()
         if TRANSACTIONS_TOPIC in self.image.topics_by_name:
@@ -109,7 +115,7 @@ class Broker:
 
     def stop_coordinators(self) -> None:
         """Answer whoever still waits: another node, or this one after its start, will know."""
-        self._is_stopping = True
+        self._is_coordinating = False
         if self._groups is not None:
             self._groups.close()
         if self._transactions is not None:

@@ -169,8 +169,8 @@ class Node:
                 broker, self._placements, self._replication, on_failure=self._fail
             )
             await directories.load(is_stray=self._replicas.why_stray)
+            broker.hold_coordinators()
             self._replicas.apply_all(quorum.image)
-            broker.start_coordinators()
         quorum.subscribe(self._on_metadata)
         if self._replicas is not None:
             await self._replicas.drained()
@@ -180,6 +180,9 @@ class Node:
                 previous_epoch=directories.previous_broker_epoch,
             )
             await self._unless_failed(self._registration.start())
+            # Until here the image could say that this node leads what the controller gave to others since. To
+            # write there, in an epoch in which others have other records, would go unnoticed.
+            broker.start_coordinators()
             # Clients come last: they find a broker that leads its partitions, not one that soon will.
             await self._serve_listeners("broker")
         self._start_duties()

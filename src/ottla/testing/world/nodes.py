@@ -208,6 +208,9 @@ class SimulatedNode:
     def _end(self, *, power_lost: bool) -> None:
         process, self.process = self.process, None
         self.is_serving = False
+        failure = self.node.failure if self.node is not None else None
+        if failure is not None and failure.done() and not failure.cancelled():
+            failure.exception()  # whoever would have heard of it is dead
         self.node = self.clock = None
         if self.disk is not None:
             self.clock_rate = process.rate if process is not None else self.clock_rate

@@ -17,7 +17,7 @@ import aiokafka
 from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from ottla.testing.checker import Committed, FinalLog, Outcome, Read
+from ottla.testing.checker import FinalLog, Outcome, Read
 from ottla.testing.checker.history import Partition, Place
 from tests.chaos.lives import Chance, Ending, SharedRecorder
 from tests.interop import peers
@@ -166,7 +166,7 @@ def _until_done(step: Callable[[float], object]) -> None:
 class ReadWindows:
     """What a member of a group reads, partition by partition, in the order of its polls.
 
-    It begins at what the group has committed: where it begins is therefore an observation of that.
+    It begins at what the group has committed, or at the next record: never below.
     """
 
     def __init__(self, recorder: SharedRecorder, process: str, group: str) -> None:
@@ -186,9 +186,7 @@ class ReadWindows:
         before = self._next.get(partition)
         now, began = self._recorder.world.now, self._assigned.get(partition)
         if before is None and began is not None:
-            self._recorder.history.committed.append(
-                Committed(group=self._group, partition=partition, offset=places[0][0], began=began, ended=now)
-            )
+            self._recorder.beginnings.append((self._group, partition, places[0][0], began))
         position, following = places[0][0] if before is None else before, places[-1][0] + 1
         self._next[partition] = self.done[partition] = following
         self._recorder.history.reads.append(

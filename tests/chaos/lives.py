@@ -29,6 +29,8 @@ class SharedRecorder(Recorder):
     def __init__(self, timeline: Timeline) -> None:
         super().__init__(cast(World, timeline))
         self._lock = threading.Lock()
+        # Where members began to read what they were given: group, partition, first offset, when it was given.
+        self.beginnings: list[tuple[str, Partition, int, float]] = []
 
     def send(
         self,

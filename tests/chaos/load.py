@@ -321,7 +321,8 @@ class Load:
             with contextlib.suppress(RuntimeError):  # it was never started
                 self.watch.__exit__()
         self._observe()
-        return [*self.late, *self._views_differ(), *self._shown_back(), *check(self.recorder.history)]
+        found = [*self.late, *self._views_differ(), *self._shown_back(), *self._began_below()]
+        return [*found, *check(self.recorder.history)]
 
     def _look_at_time(self, healed: float, what: str) -> None:
         took = time.monotonic() - healed
@@ -410,6 +411,27 @@ class Load:
                     Anomaly("shown less", f"{partition} in epoch {epoch}: {ends[0]} < {highest[partition]}")
                 )
             highest[partition] = max(highest.get(partition, 0), *ends)
+        return found
+
+    def _began_below(self) -> list[Anomaly]:
+        """No member begins below what its group had committed when it was given a partition."""
+        found = []
+        for group, partition, offset, began in self.recorder.beginnings:
+            floor = max(
+                (
+                    commit.offset
+                    for commit in self.recorder.history.commits
+                    if commit.outcome is Outcome.OK
+                    and commit.transaction is None
+                    and (commit.group, commit.partition) == (group, partition)
+                    and commit.ended < began
+                ),
+                default=0,
+            )
+            if offset < floor:
+                found.append(
+                    Anomaly("began below", f"{group} had {floor} committed of {partition}, began at {offset}")
+                )
         return found
 
     def forget_topics(self) -> None:

@@ -129,9 +129,10 @@ class BatchSink:
 
     def _run(self, frame: DataFrame, build: Build, options: SinkOptions) -> list[Any]:
         handle = self.transaction.share()
-        if not self.takes_turns or not frame.sparkSession.sparkContext._jsc.sc().isLocal():
+        context = frame.sparkSession.sparkContext
+        if not self.takes_turns or not context._jsc.sc().isLocal():
             return run_tasks(frame, build, self.sender(options, handle, None))
-        with tempfile.TemporaryDirectory(prefix="ottla-turns-", ignore_cleanup_errors=True) as directory:
+        with tempfile.TemporaryDirectory(dir=context._temp_dir, ignore_cleanup_errors=True) as directory:
             return run_in_turns(frame, build, self.sender(options, handle, Turns(directory)))
 
     def sender(self, options: SinkOptions, handle: Handle, turns: Turns | None) -> Send:

@@ -9,13 +9,14 @@ one machine, several that take turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from ottla.client.core.transactions import Handle
+from ottla.client.errors import AbortableError
 from ottla.client.producer import Producer
 from ottla.host import HostClock
 from ottla.spark.sink.building import Built, RowBuilder, slot_of
@@ -189,7 +190,8 @@ class Send:
                 line.finish()
         except BaseException:
             if producer is not None:
-                producer.close(timeout=0)
+                with suppress(AbortableError):  # what was lost, too, is because of the error that is raised
+                    producer.close(timeout=0)
             raise
         if producer is not None:
             producer.close()

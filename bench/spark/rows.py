@@ -18,6 +18,7 @@ import ottla
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 OTTLA = "Ottla"
 DEFAULT = "Spark's, default"
@@ -78,12 +79,9 @@ def fill(bench: Bench, size: int) -> None:
 
     import pyarrow as pa
 
-    from ottla.client.admin import NewTopic
-
     if topic_of(size) in bench.notes:
         return
-    with ottla.Admin(bench.bootstrap) as admin:
-        admin.create_topics([NewTopic(topic_of(size), PARTITIONS, 1)]).all()
+    new_topic(bench, topic_of(size))
     body = os.urandom(size * 1000)
     values = pa.array([body[at * size : (at + 1) * size] for at in range(1000)], pa.binary())
     total = bench.count(records_of(size)) // 1000 * 1000
@@ -148,41 +146,50 @@ SMALL_ROWS = 100
 SMALL_BATCHES = 12
 
 
-def micro_batches(source: str, options: Mapping[str, str]) -> Callable[[Bench], float]:
+def new_topic(bench: Bench, topic: str) -> None:
+    from ottla.client.admin import NewTopic
+
+    with ottla.Admin(bench.bootstrap) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).all()
+
+
+def small_batches(
+    bench: Bench,
+    topic: str,
+    source: str,
+    options: Mapping[str, str],
+    write: Callable[[DataFrame], DataStreamWriter],
+) -> float:
     """The median time of a micro-batch of a hundred records, in milliseconds, as Spark reports it."""
+    new_topic(bench, topic)
+    reader = bench.spark.readStream.format(source).option("kafka.bootstrap.servers", bench.bootstrap)
+    rows = reader.option("subscribe", topic).option("startingOffsets", "earliest").options(**options).load()
+    query = write(rows).option("checkpointLocation", str(bench.directory / topic)).start()
+    try:
+        with ottla.Producer(bench.bootstrap) as producer:
+            for _ in range(SMALL_BATCHES):
+                for at in range(SMALL_ROWS):
+                    producer.send(topic, b"x" * 100, partition=at % PARTITIONS)
+                producer.flush()
+                query.processAllAvailable()
+        taken = [
+            float(one["durationMs"]["triggerExecution"])
+            for one in query.recentProgress
+            if one["numInputRows"]
+        ]
+    finally:
+        query.stop()
+    return statistics.median(taken[2:])  # the first ones start workers
+
+
+def micro_batches(source: str, options: Mapping[str, str]) -> Callable[[Bench], float]:
+    """Reading alone."""
 
     def run(bench: Bench) -> float:
-        from ottla.client.admin import NewTopic
-
         number = bench.notes["small"] = bench.notes.get("small", 0) + 1
-        topic = f"small-{number}"
-        with ottla.Admin(bench.bootstrap) as admin:
-            admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).all()
-        reader = bench.spark.readStream.format(source).option("kafka.bootstrap.servers", bench.bootstrap)
-        query = (
-            reader.option("subscribe", topic)
-            .option("startingOffsets", "earliest")
-            .options(**options)
-            .load()
-            .writeStream.format("noop")
-            .option("checkpointLocation", str(bench.directory / topic))
-            .start()
+        return small_batches(
+            bench, f"small-{number}", source, options, lambda rows: rows.writeStream.format("noop")
         )
-        try:
-            with ottla.Producer(bench.bootstrap) as producer:
-                for _ in range(SMALL_BATCHES):
-                    for at in range(SMALL_ROWS):
-                        producer.send(topic, b"x" * 100, partition=at % PARTITIONS)
-                    producer.flush()
-                    query.processAllAvailable()
-            taken = [
-                float(one["durationMs"]["triggerExecution"])
-                for one in query.recentProgress
-                if one["numInputRows"]
-            ]
-        finally:
-            query.stop()
-        return statistics.median(taken[2:])  # the first ones start workers
 
     return run
 

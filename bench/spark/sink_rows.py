@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -13,11 +12,11 @@ from bench.spark.rows import (
     DEFAULT,
     OTTLA,
     PARTITIONS,
-    SMALL_BATCHES,
-    SMALL_ROWS,
     TUNED,
     Bench,
     Row,
+    new_topic,
+    small_batches,
 )
 
 if TYPE_CHECKING:
@@ -40,13 +39,6 @@ def rows_to_write(bench: Bench, size: int) -> DataFrame:
         new_topic(bench, f"write-{size}")
     found: DataFrame = bench.notes[name][0]
     return found
-
-
-def new_topic(bench: Bench, topic: str) -> None:
-    from ottla.client.admin import NewTopic
-
-    with ottla.Admin(bench.bootstrap) as admin:
-        admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).all()
 
 
 def written(bench: Bench, topic: str) -> int:
@@ -82,34 +74,17 @@ def write_stock(options: Mapping[str, str]) -> Callable[[Bench, DataFrame, str],
 
 
 def micro_batches(
-    start: Callable[[Bench, DataFrame, str], DataStreamWriter],
+    source: str, start: Callable[[Bench, DataFrame, str], DataStreamWriter]
 ) -> Callable[[Bench], float]:
-    """The median time of a micro-batch of a hundred records into a topic, both from Spark's own source."""
+    """The median time of a micro-batch of a hundred records into a topic."""
 
     def run(bench: Bench) -> float:
         number = bench.notes["small-sink"] = bench.notes.get("small-sink", 0) + 1
-        topic = f"small-in-{number}"
-        new_topic(bench, topic)
-        new_topic(bench, f"small-out-{number}")
-        reader = bench.spark.readStream.format("kafka").option("kafka.bootstrap.servers", bench.bootstrap)
-        rows = reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
-        writer = start(bench, rows.selectExpr("key", "value"), f"small-out-{number}")
-        query = writer.option("checkpointLocation", str(bench.directory / topic)).start()
-        try:
-            with ottla.Producer(bench.bootstrap) as producer:
-                for _ in range(SMALL_BATCHES):
-                    for at in range(SMALL_ROWS):
-                        producer.send(topic, b"x" * 100, partition=at % PARTITIONS)
-                    producer.flush()
-                    query.processAllAvailable()
-            taken = [
-                float(one["durationMs"]["triggerExecution"])
-                for one in query.recentProgress
-                if one["numInputRows"]
-            ]
-        finally:
-            query.stop()
-        return statistics.median(taken[2:])  # the first ones start workers
+        topic, target = f"small-in-{number}", f"small-out-{number}"
+        new_topic(bench, target)
+        return small_batches(
+            bench, topic, source, {}, lambda rows: start(bench, rows.selectExpr("key", "value"), target)
+        )
 
     return run
 
@@ -142,9 +117,17 @@ SINK_ROWS: list[Row] = [
     _writing(1024, "1 KiB"),
     Row(
         "write-small",
-        "a micro-batch of 100 records into a topic",
+        "a micro-batch of 100 records into a topic, both from Spark's own source",
         "ms",
-        {OTTLA: micro_batches(stream_ours), DEFAULT: micro_batches(stream_stock)},
+        {OTTLA: micro_batches("kafka", stream_ours), DEFAULT: micro_batches("kafka", stream_stock)},
+        {DEFAULT: 1.0},
+        is_time=True,
+    ),
+    Row(
+        "topic-to-topic",
+        "a micro-batch of 100 records from topic to topic, each with its own source",
+        "ms",
+        {OTTLA: micro_batches("ottla", stream_ours), DEFAULT: micro_batches("kafka", stream_stock)},
         {DEFAULT: 1.0},
         is_time=True,
     ),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.server.partitions import Partitions
 
@@ -58,6 +60,13 @@ class Broker:
     _is_coordinating: bool = True
     _groups: Groups | None = None
     _transactions: Transactions | None = None
+    _under_way: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have work done that nobody waits for."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)  # a task that nobody has may be collected before it is done
+        task.add_done_callback(self._under_way.discard)
 
     @property
     def slices(self) -> Slices:

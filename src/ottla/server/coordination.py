@@ -6,7 +6,6 @@ they are joined to this node's partitions, configuration and metadata.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -207,16 +206,11 @@ def hosted_partitions(broker: Broker, topic: str) -> list[HostedPartition]:
     return list(broker.partitions.by_name.get(topic, {}).values())
 
 
-_flushes: set[asyncio.Task[None]] = set()
-
-
 def flush_soon(broker: Broker, partition: HostedPartition) -> None:
     """Flush a partition whose topic asks for it; its high watermark moves then."""
     found = broker.partitions.get(partition.topic, partition.index)
     if found is not None:
-        task = asyncio.ensure_future(flush_partition(broker.directories, found))
-        _flushes.add(task)
-        task.add_done_callback(_flushes.discard)
+        broker.in_background(flush_partition(broker.directories, found))
 
 
 def _no_effects(_index: int, effect: Any) -> None:

@@ -6,7 +6,6 @@ else what the controller's configuration says. An internal one gets its own sett
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -52,16 +51,12 @@ _MIN_ISR = {
     "__share_group_state": "share.coordinator.state.topic.min.isr",
 }
 
-_under_way: set[asyncio.Task[None]] = set()  # keeps the tasks alive until they are done
-
 logger = logging.getLogger("ottla.server.auto_create")
 
 
 def create_in_background(broker: Broker, names: Iterable[str]) -> None:
     """Have the controller make topics. Whoever wants them asks for their metadata again."""
-    task = asyncio.ensure_future(_create(broker, list(names)))
-    _under_way.add(task)
-    task.add_done_callback(_under_way.discard)
+    broker.in_background(_create(broker, list(names)))
 
 
 async def _create(broker: Broker, names: list[str]) -> None:

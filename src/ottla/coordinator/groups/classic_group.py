@@ -371,7 +371,7 @@ class ClassicGroup:
 
     def _count(self, protocols: Protocols, change: int) -> None:
         counts = self.protocol_counts
-        for name, _metadata in protocols:
+        for name in dict.fromkeys(name for name, _metadata in protocols):  # one may be named twice
             count = counts.get(name, 0) + change
             if count:
                 counts[name] = count

@@ -217,8 +217,9 @@ class ConsumerGroup:
             count(self.regexes, member.topic_regex, change)
         if member.classic is not None:
             self.classic_count += change
-            for protocol in member.classic.supported_protocols:
-                count(self.classic_protocols, protocol.name, change)
+            # A member may name a protocol twice, and is one that knows it all the same.
+            for name in dict.fromkeys(protocol.name for protocol in member.classic.supported_protocols):
+                count(self.classic_protocols, name, change)
 
     def _count_names(self, names: Iterable[str], change: int) -> None:
         for name in names:

@@ -41,6 +41,7 @@ class ClassicConsumer:
         self.answers: list[Any] = []
         self.leads = False
         self.has_joined = False  # and not asked for its assignment yet
+        self.protocols = ["cooperative-sticky", "range"]
 
     def join(self) -> int:
         """The error code; -1 while the answer is held."""
@@ -60,7 +61,7 @@ class ClassicConsumer:
             protocol_type="consumer",
             protocols=[
                 JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=versioned(subscription))
-                for name in ("cooperative-sticky", "range")
+                for name in self.protocols
             ],
         )
         self.answers.clear()

@@ -215,6 +215,22 @@ def test_a_classic_member_of_another_protocol_type_is_refused() -> None:
     assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
+def test_a_classic_member_that_names_a_protocol_twice_counts_once() -> None:
+    world = World(a=3)
+    new = Consumer(world, "m1", ["a"])
+    settle([new])
+    classic = [ClassicConsumer(world, ["a"]) for _ in range(3)]
+    for member, protocols in zip(
+        classic, (["range", "odd", "range", "odd"], ["range"], ["odd"]), strict=True
+    ):
+        member.protocols = protocols
+    assert [member.join() for member in classic] == [0, 0, ErrorCode.INCONSISTENT_GROUP_PROTOCOL]
+    assert new.leave() == 0
+    group = world.shard.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    assert group.protocol_name == "range"
+
+
 def test_a_classic_member_with_bytes_that_are_no_subscription_is_refused() -> None:
     world = World(a=2)
     settle([Consumer(world, "m1", ["a"])])

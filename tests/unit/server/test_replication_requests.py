@@ -160,6 +160,14 @@ def test_deleted_records_are_gone_on_every_replica_when_the_answer_comes(trio: T
         assert fetch(trio, "deleted", 3, at=node).error_code == ErrorCode.NONE
 
 
+def test_only_the_leader_says_that_an_offset_is_out_of_range_above(trio: Trio) -> None:
+    trio.create("above", (1, 2))
+    trio.produce("above", [b"one"], at=1)
+    assert fetch(trio, "above", 7, at=1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert fetch(trio, "above", 7, at=2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert fetch(trio, "above", 0, at=2).error_code == ErrorCode.NONE
+
+
 def test_a_topic_that_is_made_again_under_its_name_starts_empty_everywhere(trio: Trio) -> None:
     trio.create("again")
     trio.produce("again", [b"old", b"older"], at=1)

@@ -214,6 +214,12 @@ class _Fetch:
                 return data, 0
         if self._may_diverge(fetched) and _diverges(log, fetched, data):
             return data, 0
+        if offset > log.log_end_offset and not partition.is_leader and self._replica_id != DEBUGGING:
+            # This replica is behind, and the leader may have it. Out of range would mean that nobody does: a
+            # client that still takes this node for the leader, and names no epoch, would begin anew.
+            raise NotLeaderOrFollower(
+                f"This replica of {partition.topic}-{partition.index} has no {offset} yet."
+            )
         read_committed = self._request.isolation_level == READ_COMMITTED
         limit_offset = data.last_stable_offset if read_committed else data.high_watermark
         if self._replica_id == DEBUGGING:

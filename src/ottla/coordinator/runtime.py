@@ -299,7 +299,9 @@ class Coordinator(Generic[S]):
         self._load_later(seat)
 
     def _on_broken(self, seat: _Seat[S], error: KafkaError) -> None:
-        logger.error("%s-%d could not be written: %s", self.topic, seat.partition.index, error)
+        # Too few replicas in sync is a state of the cluster, which ends by itself.
+        level = logging.WARNING if isinstance(error, NotEnoughReplicas) else logging.ERROR
+        logger.log(level, "%s-%d could not be written: %s", self.topic, seat.partition.index, error)
         seat.active = None
         self._load_later(seat)
 

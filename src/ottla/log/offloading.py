@@ -22,4 +22,6 @@ async def outlast(disk: Disk, work: Callable[..., _T], *arguments: Any) -> _T:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         await asyncio.wait([future])
+        if not future.cancelled():
+            future.exception()  # nobody is left to hear of it
         raise

@@ -280,8 +280,10 @@ class Fetcher:
         if isinstance(step, Append):
             self._append(position, replica, log, data, step)
             if log.is_flush_due:
-                # A flush that has begun must end, also where nobody follows any more.
-                await asyncio.shield(self._storage.flush(log))
+                # A flush that has begun must end, also where nobody follows any more, or hears how it ended.
+                flushing = asyncio.ensure_future(self._storage.flush(log))
+                flushing.add_done_callback(lambda done: done.cancelled() or done.exception())
+                await asyncio.shield(flushing)
         elif isinstance(step, Truncate):
             logger.info(
                 "%s: truncating to %d: epoch %d of the leader ends at %d",

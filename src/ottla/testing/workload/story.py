@@ -281,7 +281,8 @@ def tell(
         chosen = list(scenario.faults)
     # Hosts lose power one after the other, and what was not flushed with it: as in Kafka, a record survives
     # that on all its replicas where it is flushed before it is acknowledged.
-    flushed = {"log.flush.interval.messages": "1"} if {"power", "crash within change"} & {*chosen} else {}
+    loses_power = not {"power", "crash within change", "failing disk"}.isdisjoint(chosen)
+    flushed = {"log.flush.interval.messages": "1"} if loses_power else {}
     if scenario is None:
         world.add_nodes(chance.choice((3, 3, 4, 5)), combined=chance.random() < 0.8, settings=flushed)
         kills = bool(chosen) and chance.random() < 0.7

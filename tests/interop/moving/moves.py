@@ -85,7 +85,7 @@ class Reassigning:
         said = [""]
 
         def is_done() -> bool:
-            # The tool asks the controller what is moving, and a broker, which may be behind, where replicas are.
+            # The tool asks the controller what moves, and a broker, which may be behind, where replicas are.
             said[0] = self.verify(plan)
             return "in progress" not in said[0] and "rather than" not in said[0]
 

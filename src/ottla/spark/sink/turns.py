@@ -58,7 +58,7 @@ class Turns:
             sequence = _read(file)
             if sequence == _TAKEN:
                 raise TurnBroken(
-                    f"Another task failed while it wrote to {topic}-{partition}: the batch is not committed."
+                    f"A task failed while it wrote to {topic}-{partition}: the batch is not committed."
                 )
             os.pwrite(file, _NUMBER.pack(_TAKEN), 0)
         except BlockingIOError:

@@ -321,7 +321,7 @@ class ActiveShard(Generic[S]):
                 memoryview(batch), acks=-1, now_ms=self._clock.now_ms(), origin=Origin.COORDINATOR, **options
             )
         except OSError as error:
-            raise KafkaStorageError(f"{self._name} could not be written: {error}") from error
+            raise KafkaStorageError(str(error)) from error
 
     # Commitment
 

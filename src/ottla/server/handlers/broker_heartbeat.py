@@ -2,6 +2,8 @@
 
 A broker says that it lives, how far it has read the metadata log, and whether it wants to be fenced or to
 stop; the answer says whether it is fenced and may stop. v1 directories that went offline; v2 cordoned ones.
+It counts from the moment it is decided on, and the answer waits for the commit however long that takes: a
+beat that was taken is never refused, and a controller that cannot commit resigns.
 """
 
 from __future__ import annotations
@@ -23,9 +25,8 @@ KEY = 63
 async def handle(
     broker: Broker, request: BrokerHeartbeatRequest, context: RequestContext
 ) -> BrokerHeartbeatResponse:
-    timeout_ms = broker.config.int_of("broker.heartbeat.interval.ms") // 2
     try:
-        return await decide(broker, lambda state: broker_heartbeat(state, request), timeout_ms=timeout_ms)
+        return await decide(broker, lambda state: broker_heartbeat(state, request))
     except KafkaError as error:
         return BrokerHeartbeatResponse(error_code=error.code)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from tests.unit.server.handlers.support import CONTROLLER_LISTENER, RunningNode
 
@@ -184,6 +188,25 @@ def test_a_broker_of_another_cluster_is_refused(node: RunningNode) -> None:
 def test_a_heartbeat_of_a_broker_that_is_not_registered_is_refused(node: RunningNode) -> None:
     response = node.ask(BrokerHeartbeatRequest(broker_id=77, broker_epoch=1), listener=CONTROLLER_LISTENER)
     assert (response.error_code, response.is_fenced) == (ErrorCode.STALE_BROKER_EPOCH, True)
+
+
+def test_a_heartbeat_waits_for_a_commit_that_takes_longer_than_beats_are_apart(
+    start_node: Callable[..., RunningNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has been taken by then: to refuse it would tell the broker what is not so."""
+    node = start_node({"broker.heartbeat.interval.ms": "10"})
+    epoch = node.broker.image.brokers[1].epoch
+    submit = node.broker.quorum.submit
+
+    async def submit_slowly(decision: Callable[[Any], Any], **options: Any) -> Any:
+        answer = await submit(decision, **options)
+        await asyncio.sleep(0.1)
+        return answer
+
+    monkeypatch.setattr(node.broker.quorum, "submit", submit_slowly)
+    beat = BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=10_000)
+    answer = node.ask(beat, listener=CONTROLLER_LISTENER)
+    assert (answer.error_code, answer.is_fenced) == (0, False)
 
 
 def test_a_broker_that_is_not_there_cannot_be_unregistered(node: RunningNode) -> None:

@@ -1,15 +1,18 @@
 """`python -m tests.chaos MINUTES [--seed N]`: a cluster of real processes under faults by chance, and load.
 
-A line every ten seconds, a table at the end. Where anything was broken it ends with 1, says seed, commit and
-the command that draws the same faults again, and keeps the data with the timeline as text and as a picture.
+A line every ten seconds, a table at the end, also when it is interrupted. Where anything was broken it ends
+with 1, says seed, commit and the command that draws the same faults again, and keeps the data with the
+timeline as text and as a picture. What clients log is in the timeline.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,13 +20,26 @@ from pathlib import Path
 
 from tests.chaos.faults import KINDS
 from tests.chaos.mix import ROUND_S, Mix
+from tests.chaos.timeline import Timeline
 
 LINES = 80
+INTERRUPTED = 130  # as a shell says it of one that Ctrl-C ended
+
+
+class Notes(logging.Handler):
+    """Has the warnings of clients in the timeline, not between the lines of progress."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        super().__init__(logging.WARNING)
+        self._timeline = timeline
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._timeline.note(record.name, f"{record.levelname} {record.getMessage()}"[:300])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("minutes", type=float)
+    parser.add_argument("minutes", type=float, help="how long; the round that runs then is finished")
     parser.add_argument("--seed", type=int, help="what draws the faults; else a new one")
     parser.add_argument(
         "--share", type=float, default=1.0, help="how much is written: 1 is about 200 records/s"
@@ -38,21 +54,28 @@ def main() -> int:
         parser.error(f"no such fault: {', '.join(sorted(unknown))}. There are: {', '.join(KINDS)}")
     seed = random.randrange(1, 1 << 31) if options.seed is None else options.seed
     directory = options.directory or Path(tempfile.mkdtemp(prefix="ottla-chaos-"))
-    print(f"seed {seed}", flush=True)
+    print(
+        f"seed {seed}: four nodes under faults for {options.minutes:g} minutes, mended and judged every "
+        f"{options.round:g} s; data in {directory}",
+        flush=True,
+    )
     mix = Mix(directory / "nodes", seed, share=options.share, only=only)
+    logging.getLogger().addHandler(Notes(mix.timeline))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nodes end, and file systems are unmounted
     report = mix.run(options.minutes * 60, options.round)
     print(report.table())
-    if not report.anomalies:
-        if options.directory is None:
-            shutil.rmtree(directory, ignore_errors=True)
-        return 0
-    _explain(mix, directory, options)
-    return 1
+    if report.anomalies or options.directory is not None:
+        (directory / "timeline.txt").write_text(mix.timeline.text() + "\n")
+        (directory / "timeline.svg").write_text(mix.timeline.picture(f"chaos, seed {mix.seed}"))
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+    if report.anomalies:
+        _explain(mix, directory, options)
+        return 1
+    return INTERRUPTED if report.is_cut_short else 0
 
 
 def _explain(mix: Mix, directory: Path, options: argparse.Namespace) -> None:
-    (directory / "timeline.txt").write_text(mix.timeline.text() + "\n")
-    (directory / "timeline.svg").write_text(mix.timeline.picture(f"chaos, seed {mix.seed}"))
     print("\nThe end of the timeline:\n" + mix.timeline.text(LINES))
     found = mix.report.anomalies
     print("\n" + "\n".join(str(one) for one in found[:50]))

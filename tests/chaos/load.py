@@ -141,6 +141,7 @@ class Load:
         self.watch = Watch(ground, self.topics)
         self.workers: list[Tended | Worker] = []
         self.late: list[Anomaly] = []
+        self.healed_s = 0.0  # how long all took to finish and to be whole after the healing
 
     def _of(self, *kinds: str) -> list[Partition]:
         return [one for one in self.partitions if one[0] in self._topics(*kinds)]
@@ -325,7 +326,7 @@ class Load:
         return [*found, *check(self.recorder.history)]
 
     def _look_at_time(self, healed: float, what: str) -> None:
-        took = time.monotonic() - healed
+        took = self.healed_s = time.monotonic() - healed
         self.ground.note(f"{what} {took:.0f} s after the healing")
         if took > HEALED_S_MAX * peers.patience():
             self.late.append(Anomaly("not alive", f"{took:.0f} s passed from the healing until {what}"))

@@ -31,6 +31,15 @@ SMALL_DISK_NODE = 3
 RESIDENT_MB_MAX = 600
 PROGRESS_S = 10.0
 _TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\)", re.MULTILINE)
+_FIGURES = {
+    "records": "records acknowledged",
+    "unknown": "records of unknown outcome",
+    "records read": "records read",
+    "transactions": "transactions committed",
+    "aborted": "transactions aborted",
+    "client kills": "clients killed",
+    "zombies": "clients that stood still",
+}
 
 
 @dataclass
@@ -45,20 +54,24 @@ class Report:
     skipped: dict[str, str] = field(default_factory=dict)
     anomalies: list[Anomaly] = field(default_factory=list)
     resident_mb: int = 0
+    healed_s: float = 0.0  # the longest that it took from a healing until all had finished and was whole
+    is_cut_short: bool = False  # by whoever runs it; what the last round wrote was not judged then
 
     def table(self) -> str:
         rows = [("seed", self.seed), ("minutes", f"{self.minutes:.1f}"), ("rounds", self.rounds)]
-        rows += sorted(self.figures.items())
+        rows += [(text, self.figures[name]) for name, text in _FIGURES.items()]
         rows += [(f"fault: {name}", count) for name, count in sorted(self.faults.items())]
         rows += [(f"fault: {name}", f"left out: {why}") for name, why in self.skipped.items()]
         rows += [("faults", self.faults.total()), ("largest node, MB", self.resident_mb)]
+        rows += [("slowest healing, s", f"{self.healed_s:.0f}")]
+        rows += [("ended early", "the last round was not judged")] if self.is_cut_short else []
         rows += [("anomalies", len(self.anomalies))]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
 class Mix:
-    """The run. `is_over` may be set from outside to end it early."""
+    """The run. Whoever interrupts it (KeyboardInterrupt) gets the report of what there was until then."""
 
     def __init__(self, directory: Path, seed: int, *, share: float, only: list[str] | None = None) -> None:
         self.directory, self.seed, self._share = directory, seed, share
@@ -73,7 +86,7 @@ class Mix:
         """For so long, in rounds. With a `plan` there is one round, of these faults."""
         began = time.monotonic()
         telling = threading.Event()
-        teller = threading.Thread(target=self._tell, args=(telling,), daemon=True)
+        teller = threading.Thread(target=self._tell, args=(telling, seconds), daemon=True)
         teller.start()
         try:
             with contextlib.ExitStack() as stack:
@@ -89,11 +102,20 @@ class Mix:
                     self.report.minutes = (time.monotonic() - began) / 60
         except Exception as error:  # noqa: BLE001 - a run that cannot go on is broken
             self.report.anomalies.append(Anomaly("not alive", f"{self._state}: {error!r}"))
+        except KeyboardInterrupt:
+            self._cut_short()
         finally:
             telling.set()
             teller.join()
         self.report.minutes = (time.monotonic() - began) / 60
         return self.report
+
+    def _cut_short(self) -> None:
+        self.report.is_cut_short = True
+        if self._load is not None and self._faults is not None:
+            self.report.figures += self._load.figures()
+            self.report.faults += self._faults.counts
+            self._load = self._faults = None
 
     def _mount(self, ground: Ground, stack: contextlib.ExitStack) -> dict[int, SmallDisk]:
         reason = why_no_small_disk()
@@ -117,7 +139,7 @@ class Mix:
         try:
             strace()
         except peers.PeerMissing as error:
-            self.report.skipped["failing fsync"] = str(error)
+            self.report.skipped |= dict.fromkeys(("failing fsync", "slow disk"), str(error))
             return False
         return True
 
@@ -160,6 +182,7 @@ class Mix:
         self.report.figures += load.figures()
         self.report.faults += faults.counts
         self.report.anomalies += found
+        self.report.healed_s = max(self.report.healed_s, load.healed_s)
         self.report.anomalies += self._unhandled(ground)
         self.report.resident_mb = max(self.report.resident_mb, *_resident_mb(ground))
         if self.report.resident_mb > RESIDENT_MB_MAX:
@@ -179,13 +202,14 @@ class Mix:
                 found.append(Anomaly("unhandled", f"node {node_id}: {text[match.start() :][:2000]}"))
         return found
 
-    def _tell(self, is_over: threading.Event) -> None:
+    def _tell(self, is_over: threading.Event, seconds: float) -> None:
         began = time.monotonic()
         while not is_over.wait(PROGRESS_S):
             now = self.report.figures + (self._load.figures() if self._load is not None else Counter())
             broken = self.report.faults + (self._faults.counts if self._faults is not None else Counter())
             print(
-                f"{time.monotonic() - began:6.0f} s  round {self.report.rounds}  {now['records']} records  "
+                f"{time.monotonic() - began:5.0f} of {seconds:.0f} s  round {self.report.rounds}  "
+                f"{now['records']} records  "
                 f"{now['transactions']} transactions  {now['records read']} read  {broken.total()} faults  "
                 f"{len(self.report.anomalies)} anomalies  now: {self._state}",
                 flush=True,

@@ -58,3 +58,5 @@ def test_a_report_has_a_row_for_each_kind_of_fault() -> None:
     assert any(line.split() == ["fault:", "kill", "2"] for line in lines)
     assert any("left out: only root may mount" in line for line in lines)
     assert lines[-1].split() == ["anomalies", "0"]
+    report.is_cut_short = True
+    assert "ended early" in report.table()

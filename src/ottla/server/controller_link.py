@@ -95,7 +95,7 @@ class ControllerLink:
                     problem = f"{where} is silent"
                     self._drop()
                 except OSError as error:
-                    problem = f"{where} cannot be reached: {error}"
+                    problem = f"{where} cannot be reached: {str(error).rstrip('.')}"
                     self._drop()
                 else:
                     if not mentions_error(response, ErrorCode.NOT_CONTROLLER):

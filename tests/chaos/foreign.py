@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import aiokafka
@@ -279,10 +281,18 @@ async def aio_write(
             await _aio_send(ending, recorder, producer, process, partitions, chance, rate)
         except AIO_FAILURES as error:
             recorder.complain(process, error)
+            if isinstance(error, asyncio.CancelledError):
+                recorder.world.note(process, f"cancelled in {_way_of(error)}")
             await asyncio.sleep(0.5)
         finally:
             with contextlib.suppress(*AIO_FAILURES):
                 await producer.stop()
+
+
+def _way_of(error: BaseException) -> str:
+    """The calls through which an error without words came."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return " > ".join(f"{Path(one.filename).name}:{one.lineno} {one.name}" for one in frames)
 
 
 async def _aio_send(
@@ -381,6 +391,8 @@ async def _aio_member(
             await _aio_read(ending, recorder, consumer, windows, group, process)
         except AIO_FAILURES as error:
             recorder.complain(process, error)
+            if isinstance(error, asyncio.CancelledError):
+                recorder.world.note(process, f"cancelled in {_way_of(error)}")
             await asyncio.sleep(0.5)
         finally:
             with contextlib.suppress(*AIO_FAILURES):

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import weakref
 
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition
+from ottla.log.directories import LogDirectories
 from ottla.log.loading import survey
 from ottla.log.properties import CLEAN_SHUTDOWN
 from ottla.server.broker import Broker
+from ottla.server.coordination import flush_soon
+from ottla.server.handlers.auto_create import create_in_background
 from ottla.server.partitions import Partition
 from ottla.testing.world import World
 from ottla.testing.world.disk import SimulatedDisk, crash_states
+from ottla.testing.world.loop import WorldLoop
 
 
 def test_a_mark_of_a_clean_stop_that_was_taken_stays_away_after_a_power_loss() -> None:
@@ -191,6 +197,46 @@ def test_a_node_that_starts_again_coordinates_nothing_before_it_is_registered() 
 
         world.run(story(), limit_s=300)
         assert world.unhandled == []
+
+
+def test_a_broker_that_is_killed_with_work_under_way_keeps_nothing_in_memory() -> None:
+    loop, directories = _killed_with_work_under_way()
+    gc.collect()
+    assert loop() is None, "a task of it keeps the loop, and what was ready to run there"
+    assert directories() is None
+
+
+def _killed_with_work_under_way() -> tuple[weakref.ref[WorldLoop], weakref.ref[LogDirectories]]:
+    """The world's loop and the broker's directories: they go when nobody has them any more."""
+    with World(1) as world:
+        nodes = world.add_nodes(3)
+        client = world.client("client")
+
+        async def create() -> None:
+            async with client.admin() as admin:
+                await admin.create_topics([NewTopic("kept", assignments={0: [1, 2, 3]})])
+
+        async def begin(broker: Broker) -> None:
+            (partition,) = [one for one in broker.partitions if one.topic == "kept"]
+            flush_soon(broker, partition)
+            create_in_background(broker, ["another"])
+
+        async def story() -> tuple[weakref.ref[WorldLoop], weakref.ref[LogDirectories]]:
+            await world.start()
+            await client.spawn(create())
+            await asyncio.sleep(5)
+            node = next(node for node in nodes if node.active_epoch is None)
+            assert node.node is not None
+            assert node.process is not None
+            broker = node.node.broker
+            await node.process.spawn(begin(broker))
+            assert len(broker._under_way) == 2
+            node.crash()
+            return weakref.ref(world.loop), weakref.ref(broker.directories)
+
+        found = world.run(story(), limit_s=300)
+        assert world.unhandled == []
+        return found
 
 
 def _coordinated(broker: Broker) -> list[Partition]:

@@ -30,6 +30,7 @@ from ottla.client.errors import ClientError, ConfigError, Disconnected
 from ottla.client.group_member import GroupMember
 from ottla.client.offset_lookup import OffsetLookup
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.outliving import looked_at
 from ottla.rare import rarely
 from ottla.wire.errors import KafkaError
 from ottla.wire.uuid import to_text
@@ -158,7 +159,7 @@ class Engine:
             if request is not None and node not in self._fetches and node in self.cluster.view.brokers:
                 with contextlib.suppress(ClientError, KafkaError):
                     future = self.cluster.send(node, request, lane=_FETCH_LANE, timeout_ms=1000)
-                    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+                    looked_at(future)
 
     def alert(self) -> None:
         """Something waits for the user's next poll."""

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ottla.outliving import looked_at
 from ottla.ports import Disk
 
 _T = TypeVar("_T")
@@ -17,11 +18,9 @@ _T = TypeVar("_T")
 
 async def outlast(disk: Disk, work: Callable[..., _T], *arguments: Any) -> _T:
     """Run blocking work off the loop and wait for its end, even if the waiting task is cancelled."""
-    future = asyncio.ensure_future(disk.offload(work, *arguments))
+    future = looked_at(asyncio.ensure_future(disk.offload(work, *arguments)))
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         await asyncio.wait([future])
-        if not future.cancelled():
-            future.exception()  # nobody is left to hear of it
         raise

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from zlib import crc32
 
 from ottla.log.log import Log, OffsetsOutOfOrder, UnexpectedAppendOffset
+from ottla.outliving import outliving
 from ottla.ports import Clock
 from ottla.rare import rarely
 from ottla.records.batch import iterate_headers
@@ -281,9 +282,7 @@ class Fetcher:
             self._append(position, replica, log, data, step)
             if log.is_flush_due:
                 # A flush that has begun must end, also where nobody follows any more, or hears how it ended.
-                flushing = asyncio.ensure_future(self._storage.flush(log))
-                flushing.add_done_callback(lambda done: done.cancelled() or done.exception())
-                await asyncio.shield(flushing)
+                await outliving(self._storage.flush(log))
         elif isinstance(step, Truncate):
             logger.info(
                 "%s: truncating to %d: epoch %d of the leader ends at %d",

@@ -62,11 +62,12 @@ class Broker:
     _transactions: Transactions | None = None
     _under_way: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
 
-    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have work done that nobody waits for."""
+    def in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Have work done that nobody needs to wait for."""
         task = asyncio.ensure_future(work)
         self._under_way.add(task)  # a task that nobody has may be collected before it is done
         task.add_done_callback(self._under_way.discard)
+        return task
 
     @property
     def slices(self) -> Slices:

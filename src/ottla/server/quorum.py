@@ -42,6 +42,7 @@ from ottla.controller.registrations import InvalidMetadata
 from ottla.controller.result import Result
 from ottla.controller.rules import BrokerConfigRules
 from ottla.controller.state import ControllerSettings, ControllerState
+from ottla.outliving import outliving
 from ottla.ports import Clock, Disk, Network, Random
 from ottla.raft.driver import CommittedBatch
 from ottla.raft.effects import Ask
@@ -51,7 +52,6 @@ from ottla.server.committed import CommittedMetadata
 from ottla.server.controller_link import ControllerIsHere, RemoteController
 from ottla.server.log_follower import LogFollower
 from ottla.server.voter_changes import VoterChanges
-from ottla.server.waiting import outliving
 from ottla.wire import uuid
 from ottla.wire.errors import (
     InvalidUpdateVersion,

@@ -7,10 +7,8 @@ of its connection. Whoever settles it runs `release`, which takes it off every l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
-
-_T = TypeVar("_T")
+from collections.abc import Callable
+from typing import Any
 
 
 class Answer:
@@ -102,10 +100,3 @@ def answer_of(work: asyncio.Future[Any]) -> Answer:
 
     work.add_done_callback(on_done)
     return answer
-
-
-def outliving(work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
-    """Work that goes on when whoever waits for it goes away; what it raises then is nobody's business."""
-    task = asyncio.ensure_future(work)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return asyncio.shield(task)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +37,9 @@ from ottla.wire.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     KafkaError,
+    KafkaStorageError,
     NotCoordinator,
+    NotEnoughReplicas,
     UnknownMemberId,
     UnknownServerError,
 )
@@ -424,6 +427,38 @@ def test_what_the_log_did_not_take_is_forgotten(tmp_path: Path, monkeypatch: pyt
         assert world.numbers == {"a": 1}
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (NotEnoughReplicas("Too few are in sync."), "WARNING"),
+        (KafkaStorageError("The disk failed."), "ERROR"),
+    ],
+)
+def test_too_few_replicas_are_a_warning_and_a_log_that_fails_is_an_error(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: KafkaError,
+    level: str,
+) -> None:
+    def refuse(*_arguments: Any, **_options: Any) -> Any:
+        raise error
+
+    async def main() -> None:
+        monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0)
+        world = open_world(tmp_path)
+        world.add("a")
+        with monkeypatch.context() as patch:
+            patch.setattr(Partition, "append", refuse)
+            await asyncio.sleep(0)
+        assert world.answers == [error]
+        await world.until(lambda: bool(world.coordinator.loaded()))
+
+    with caplog.at_level(logging.WARNING, logger="ottla.coordinator"):
+        run(main())
+    assert [one.levelname for one in caplog.records if "could not be written" in one.message] == [level]
 
 
 def _no_space(*_arguments: Any, **_options: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.unit.log.node_support import (
     run,
 )
 from tests.unit.log.support import append, batch, read_all
+from tests.unit.reports import reported
 
 from ottla.log import checkpoints
 from ottla.log.properties import (
@@ -163,6 +166,34 @@ def test_a_checkpoint_that_cannot_be_written_ends_the_directory(node: Node) -> N
         await node.stop(directories)
 
     run(test)
+
+
+def test_a_checkpoint_that_fails_when_its_writer_was_stopped_is_not_reported(node: Node) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def fail_when_told(operation: str, path: str) -> int:
+        if operation != "replace" or checkpoints.HIGH_WATERMARKS not in path:
+            return 0
+        begun.set()
+        assert go_on.wait(60)
+        return errno.EIO
+
+    async def story() -> None:
+        directories = await node.start()
+        append(directories.create("orders", 0, TOPIC_ID), batch(1))
+        node.disk.fault = fail_when_told
+        writing = asyncio.ensure_future(directories.checkpoint_high_watermarks())
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        writing.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        node.disk.heal()
+        await node.stop(directories)
+
+    assert reported(story()) == []
 
 
 def test_a_directory_that_fails_while_it_is_loaded_is_offline(node: Node) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.reports import reported
 
 from ottla.host import HostClock, HostDisk
 from ottla.log.config import LogConfig
@@ -249,6 +250,36 @@ def test_a_disk_error_is_told_and_tried_again(follower: Follower, monkeypatch: p
     follower.run(answer(bytes(batch(b"d", 3))), answer(bytes(batch(b"d", 3))))
     assert follower.storage.errors == [full]
     assert follower.values[-1] == b"d"
+
+
+def test_a_flush_that_fails_after_the_replica_was_given_up_ends_and_is_not_reported(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = []
+
+    async def story() -> None:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def flush(_log: Log) -> None:
+            begun.set()
+            await go_on.wait()
+            ended.append("flush")
+            raise KafkaStorageError("The disk has failed.")
+
+        monkeypatch.setattr(Log, "is_flush_due", True)
+        monkeypatch.setattr(follower.storage, "flush", flush)
+        follower.answers = [answer(bytes(batch(b"d", 3)))]
+        fetchers = Fetchers(follower.make, lambda: 1)
+        fetchers.follow(follower.replica)
+        await begun.wait()
+        await fetchers.close()
+        assert ended == []
+        go_on.set()
+        while not ended:
+            await asyncio.sleep(0)
+
+    assert reported(story()) == []
+    assert ended == ["flush"]
 
 
 def test_nothing_is_fetched_before_the_broker_is_registered(follower: Follower) -> None:

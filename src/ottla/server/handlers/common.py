@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.outliving import outliving
 from ottla.server.controller_link import ControllerIsHere
 from ottla.server.partitions import Partition, why_not_hosted
-from ottla.server.waiting import outliving
 from ottla.wire.errors import RequestTimedOut
 from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 

@@ -248,7 +248,7 @@ def _wait(
 ) -> Answer | None:
     """Flush what must be flushed, and wait until the high watermark has passed everything."""
     flushes = [
-        asyncio.ensure_future(flush_partition(broker.directories, written.partition))
+        broker.in_background(flush_partition(broker.directories, written.partition))
         for written in waiting
         if _is_flush_due(written)
     ]

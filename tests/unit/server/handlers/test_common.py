@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from tests.unit.reports import reported
 from tests.unit.server.handlers.support import LISTENER, add_topic, broker_of, image_of, register
 
 from ottla.controller.result import Result
 from ottla.server.broker import Broker
 from ottla.server.handlers.common import decide, leader_endpoints, leader_hint
-from ottla.wire.errors import InvalidRequest, RequestTimedOut
+from ottla.wire.errors import InvalidRequest, NotController, RequestTimedOut
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.metadata_records import FenceBrokerRecord
 
@@ -107,6 +108,29 @@ def test_what_is_decided_is_committed_though_the_client_went_away() -> None:
         return quorum.committed
 
     assert asyncio.run(scenario()) == ["done"]
+
+
+@pytest.mark.parametrize("timeout_ms", [None, 60_000])
+def test_a_decision_that_fails_after_the_client_went_away_is_not_reported(timeout_ms: int | None) -> None:
+    class FailingQuorum(SlowQuorum):
+        async def submit(self, decision: Callable[[Any], Result[Any]]) -> Any:
+            await super().submit(decision)
+            raise NotController("Another controller has been elected.")
+
+    async def story() -> None:
+        quorum = FailingQuorum()
+        deciding = decide(with_quorum(quorum), lambda state: Result("done"), timeout_ms=timeout_ms)
+        work = asyncio.ensure_future(deciding)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        assert quorum.committed == []
+        quorum.may_commit.set()
+        while not quorum.committed:
+            await asyncio.sleep(0)
+
+    assert reported(story()) == []
 
 
 def test_a_refusal_of_the_controller_comes_through() -> None:

@@ -1,0 +1,30 @@
+"""Work that goes on when whoever waits for it goes away.
+
+asyncio reports what a task raised where nobody asked for it, and so finds what was forgotten. But work that
+has to end may do so when its client is gone, or its replica was given up, and then nobody is left to ask. The
+rule: such work is begun here, and looked at when it ends; whoever still waits gets its outcome all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+def outliving(work: Awaitable[_T]) -> asyncio.Future[_T]:
+    """Begin work that is not cancelled with whoever waits for it; how it ends then is nobody's business."""
+    return asyncio.shield(looked_at(asyncio.ensure_future(work)))
+
+
+def looked_at(work: asyncio.Future[_T]) -> asyncio.Future[_T]:
+    """The same, and nothing is reported if it fails when nobody waits."""
+    work.add_done_callback(_look)
+    return work
+
+
+def _look(done: asyncio.Future[Any]) -> None:
+    if not done.cancelled():
+        done.exception()

@@ -124,7 +124,7 @@ class Replica:
 
     @property
     def leader_id(self) -> int:
-        return self.role.election.leader_id
+        return self.role.leader_id
 
     @property
     def high_watermark(self) -> int:
@@ -150,14 +150,14 @@ class Replica:
         """When `tick` has something to do; None: never, unless something else happens."""
         role = self.role
         if isinstance(role, Leader):
-            if set(role.progress) <= {self.local.key.id}:
+            if role.progress.keys() <= {self.local.key.id}:
                 return None
             return min(role.check_ms, role.begin_ms)
         if isinstance(role, Resigned):
             return min(role.deadline_ms, role.resend_ms) if role.untold else role.deadline_ms
         if not self.is_voter:
-            return role.deadline_ms if isinstance(role, Prospective | Candidate) else None
-        if isinstance(role, Prospective | Candidate):
+            return role.deadline_ms if isinstance(role, (Prospective, Candidate)) else None
+        if isinstance(role, (Prospective, Candidate)):
             return min(role.deadline_ms, role.resend_ms)
         return min(role.deadline_ms, role.update_ms) if isinstance(role, Follower) else role.deadline_ms
 
@@ -169,7 +169,7 @@ class Replica:
         effects: list[Effect] = []
         self._become(self._first_role(election, end_epoch, now_ms), effects)
         role = self.role
-        if self.is_only_voter and isinstance(role, Unattached | Follower | Resigned):
+        if self.is_only_voter and isinstance(role, (Unattached, Follower, Resigned)):
             self._become_prospective(now_ms, effects)
         elif isinstance(role, Candidate):
             self._count_own_vote(role, now_ms, effects)
@@ -187,7 +187,7 @@ class Replica:
         role = self.role
         if isinstance(role, Leader):
             self._tick_leader(role, now_ms, effects)
-        elif isinstance(role, Prospective | Candidate):
+        elif isinstance(role, (Prospective, Candidate)):
             self._tick_election(role, now_ms, effects)
         elif isinstance(role, Resigned):
             if now_ms >= role.deadline_ms:
@@ -327,7 +327,7 @@ class Replica:
         if leader_id == NOBODY:
             if epoch > role.epoch:
                 self._become(Unattached(epoch, self._unattached_deadline(now_ms)), effects)
-        elif epoch > role.epoch or role.election.leader_id == NOBODY or isinstance(role, Unattached):
+        elif epoch > role.epoch or role.leader_id == NOBODY or isinstance(role, Unattached):
             voted = role.election.voted if epoch == role.epoch else None
             self._become(self._follower(epoch, leader_id, voted, now_ms), effects)
 
@@ -396,7 +396,7 @@ class Replica:
             return False
         if vote.is_pre_vote:
             return is_up_to_date and not (isinstance(role, Follower) and role.has_fetched)
-        if not isinstance(role, Unattached | Prospective):
+        if not isinstance(role, (Unattached, Prospective)):
             return False
         if role.voted is not None:
             return role.voted.id == vote.candidate.id and (
@@ -476,7 +476,7 @@ class Replica:
         role = self.role
         if not isinstance(role, Prospective if request.is_pre_vote else Candidate):
             return
-        assert isinstance(role, Prospective | Candidate)
+        assert isinstance(role, (Prospective, Candidate))
         votes = role.votes
         if votes.voters.get(voter_id) is None:
             return
@@ -698,11 +698,11 @@ class Replica:
 
     def _announce(self, effects: list[Effect]) -> None:
         role = self.role
-        leader_id = NOBODY if isinstance(role, Resigned) else role.election.leader_id
-        changed = LeaderChanged(leader_id, role.epoch)
-        if changed != self._announced:
-            self._announced = changed
-            effects.append(changed)
+        leader_id = NOBODY if isinstance(role, Resigned) else role.leader_id
+        known = self._announced
+        if known is None or known.leader_id != leader_id or known.epoch != role.epoch:
+            self._announced = LeaderChanged(leader_id, role.epoch)
+            effects.append(self._announced)
 
     # Times
 
@@ -713,6 +713,6 @@ class Replica:
     def _unattached_deadline(self, now_ms: int) -> int:
         """A higher epoch alone does not put an election off that is due."""
         role = self.role
-        if isinstance(role, Leader | Follower) or (isinstance(role, Prospective) and role.votes.is_lost):
+        if isinstance(role, (Leader, Follower)) or (isinstance(role, Prospective) and role.votes.is_lost):
             return self._election_deadline(now_ms)
         return max(role.deadline_ms, now_ms)

@@ -35,7 +35,7 @@ back.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from ottla.raft.election import NOBODY, ElectionState
 from ottla.raft.voters import ReplicaKey, Voter, VoterSet
@@ -96,6 +96,7 @@ class Candidate:
     votes: Votes
     voted: ReplicaKey
     resend_ms: int = 0
+    leader_id: ClassVar[int] = NOBODY
 
     @property
     def election(self) -> ElectionState:

@@ -109,7 +109,7 @@ class LogFollower:
 
     def on_leader(self) -> None:
         """Another leader is known, or none: what waits for the old one is not worth waiting for."""
-        if isinstance(self._driver.replica.role, Follower | Unattached):
+        if isinstance(self._driver.replica.role, (Follower, Unattached)):
             self._may_follow.set()
         else:
             self._may_follow.clear()
@@ -133,7 +133,7 @@ class LogFollower:
 
     async def run(self) -> None:
         while not self._driver.failure.done():
-            if not isinstance(self._driver.replica.role, Follower | Unattached):
+            if not isinstance(self._driver.replica.role, (Follower, Unattached)):
                 self._close_channel()
                 self._may_follow.clear()
                 await self._may_follow.wait()

@@ -43,7 +43,7 @@ class Broken(AssertionError):
     """Something happened that must never happen."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A record; `voters` for one that changes them, with the level of the quorum at first."""
 
@@ -102,12 +102,9 @@ class Log:
         return self.entries[offset - self.start_offset]
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        found, end = -1, 0
-        for index, entry in enumerate(self.entries):
-            if entry.epoch <= epoch:
-                found, end = entry.epoch, self.start_offset + index + 1
-        if found >= 0:
-            return EpochEnd(found, end)
+        for index in range(len(self.entries) - 1, -1, -1):  # most ask for the last epoch
+            if (found := self.entries[index].epoch) <= epoch:
+                return EpochEnd(found, self.start_offset + index + 1)
         if self.snapshot is not None:
             return EpochEnd(self.snapshot.id.epoch, self.start_offset)
         return EpochEnd(self.end_epoch, self.end_offset) if not self.entries else EpochEnd(0, 0)
@@ -120,7 +117,7 @@ class Log:
         del self.entries[max(offset - self.start_offset, 0) :]
 
 
-@dataclass
+@dataclass(slots=True)
 class Fetched:
     error: ErrorCode
     leader_id: int
@@ -195,6 +192,8 @@ class Node:
     # Effects, in their order
 
     def act(self, effects: list[Effect]) -> None:
+        if not effects:
+            return
         for effect in effects:
             if isinstance(effect, LeadershipLost):
                 self.world.note(f"{self.id} leads epoch {effect.epoch} no more")
@@ -356,7 +355,9 @@ class Node:
     def live(self) -> None:
         """One turn of the clock: what is due, and the next fetch."""
         self.act(self.replica.tick(self.now))
-        if isinstance(self.replica.role, Follower | Unattached) and not self.is_following and self.is_flushed:
+        if self.is_following or not isinstance(self.replica.role, (Follower, Unattached)):
+            return
+        if self.is_flushed:
             self._fetch()
 
     def _fetch(self) -> None:

@@ -307,9 +307,9 @@ class _Fetch:
         data = _PartitionData(
             partition_index=fetched.index, error_code=code, high_watermark=-1, records=_NO_RECORDS
         )
-        if not isinstance(error, UnknownTopicId | UnknownTopicOrPartition):
+        if not isinstance(error, (UnknownTopicId, UnknownTopicOrPartition)):
             data.aborted_transactions = None
-        if self._context.version >= 16 and isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
+        if self._context.version >= 16 and isinstance(error, (NotLeaderOrFollower, FencedLeaderEpoch)):
             topic_id, name = (fetched.topic, "") if isinstance(fetched.topic, bytes) else (b"", fetched.topic)
             leader_id, leader_epoch = leader_hint(self._broker, topic_id, name, fetched.index)
             data.current_leader = FetchResponse.LeaderIdAndEpoch(

@@ -42,6 +42,10 @@ class FarLinks(Links):
         peers.end_process(self._process)
         self._process.stdout.close()
 
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
     def _call(self, name: str, *arguments: object, **named: object) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -85,6 +85,12 @@ class Ground(Five):
         finally:
             self._closing.close()
 
+    def process_ids(self) -> dict[str, int]:
+        """Of all that runs: nodes, proxies, and this process with the clients."""
+        nodes = {f"nodes/{one.node_id}": one.process for one in self.nodes.values()}
+        found = {name: process.pid for name, process in nodes.items() if process is not None}
+        return {**found, "proxies": self.net.process_id, "clients": os.getpid()}
+
     def others(self, *node_ids: int) -> list[int]:
         return [node_id for node_id in self.nodes if node_id not in node_ids]
 

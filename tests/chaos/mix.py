@@ -22,6 +22,7 @@ from tests.chaos.disks import SmallDisk, small_disk, strace, why_no_small_disk
 from tests.chaos.faults import Faults
 from tests.chaos.ground import FourNodes, Ground
 from tests.chaos.load import Load
+from tests.chaos.machine import STARVED, Machine
 from tests.chaos.timeline import Timeline
 from tests.interop import peers
 
@@ -55,6 +56,7 @@ class Report:
     anomalies: list[Anomaly] = field(default_factory=list)
     resident_mb: int = 0
     healed_s: float = 0.0  # the longest that it took from a healing until all had finished and was whole
+    machine: Machine = field(default_factory=Machine)
     is_cut_short: bool = False  # by whoever runs it; what the last round wrote was not judged then
 
     def table(self) -> str:
@@ -64,6 +66,7 @@ class Report:
         rows += [(f"fault: {name}", f"left out: {why}") for name, why in self.skipped.items()]
         rows += [("faults", self.faults.total()), ("largest node, MB", self.resident_mb)]
         rows += [("slowest healing, s", f"{self.healed_s:.0f}")]
+        rows += self.machine.rows()
         rows += [("ended early", "the last round was not judged")] if self.is_cut_short else []
         rows += [("anomalies", len(self.anomalies))]
         width = max(len(name) for name, _ in rows)
@@ -79,6 +82,7 @@ class Mix:
         self.timeline = Timeline()
         self.report = Report(seed)
         self._state = "starting"
+        self._ground: Ground | None = None
         self._load: Load | None = None
         self._faults: Faults | None = None
 
@@ -94,6 +98,7 @@ class Mix:
                 stack.enter_context(contextlib.closing(ground))
                 disks = self._mount(ground, stack)
                 stack.enter_context(ground)
+                self._ground = ground
                 stack.callback(self._keep, disks)
                 if plan is not None:
                     self._round(ground, disks, inf, plan)
@@ -205,6 +210,7 @@ class Mix:
     def _tell(self, is_over: threading.Event, seconds: float) -> None:
         began = time.monotonic()
         while not is_over.wait(PROGRESS_S):
+            self._look_at_machine()
             now = self.report.figures + (self._load.figures() if self._load is not None else Counter())
             broken = self.report.faults + (self._faults.counts if self._faults is not None else Counter())
             print(
@@ -214,6 +220,13 @@ class Mix:
                 f"{len(self.report.anomalies)} anomalies  now: {self._state}",
                 flush=True,
             )
+
+    def _look_at_machine(self) -> None:
+        if self._ground is None:
+            return
+        for name, share in self.report.machine.look(self._ground.process_ids()).items():
+            if share > STARVED:
+                self.timeline.note("machine", f"{name} waited for a CPU, {share:.0%} of {PROGRESS_S:.0f} s")
 
 
 def _resident_mb(ground: Ground) -> list[int]:

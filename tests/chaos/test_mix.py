@@ -6,10 +6,13 @@ OTTLA_TEST_CHAOS_MINUTES=10 runs faults by chance for so long instead; OTTLA_TES
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from ottla.testing.world.world import Event
 from tests.chaos.faults import KINDS
+from tests.chaos.machine import Machine
 from tests.chaos.mix import Mix, Report
 from tests.chaos.timeline import Timeline
 
@@ -48,6 +51,21 @@ def test_a_timeline_is_drawn_with_a_lane_for_each_node() -> None:
     assert drawn.startswith("<svg")
     assert [event.what for event in timeline.events if isinstance(event, Event)][-1] == "begin: kill"
     assert timeline.text(1).endswith("begin: kill")
+
+
+def test_it_is_known_how_long_processes_waited_for_a_cpu() -> None:
+    machine = Machine()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    processes = {"clients": os.getpid(), "nodes/1": ended.pid}
+    assert machine.look(processes) == {}, "nobody was there before"
+    found = machine.look(processes)
+    if not Path("/proc/self/schedstat").exists():
+        assert not found, "it is known on Linux alone"
+        return
+    assert list(found) == ["clients"]
+    assert 0.0 <= found["clients"] <= 1.0
+    assert [name for name, _ in machine.rows()] == ["clients waited for a CPU"]
 
 
 def test_a_report_has_a_row_for_each_kind_of_fault() -> None:

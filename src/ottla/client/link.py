@@ -306,6 +306,11 @@ class Link(asyncio.BufferedProtocol):
         conversation = await self._manner.conversation(host)
         mechanism = self._manner.sasl_mechanism or "?"
         handshake = await self._send_first(SaslHandshakeRequest(mechanism=mechanism))
+        if handshake.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            plain = "PLAINTEXT" if self._manner.tls is None else "SSL"
+            raise AuthenticationFailed(
+                f"{self.name} asks for no login on that listener: set security.protocol to {plain}."
+            )
         if handshake.error_code:
             raise AuthenticationFailed(
                 f"{self.name} does not take the SASL mechanism {mechanism}: it takes "

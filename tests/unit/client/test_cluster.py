@@ -9,9 +9,11 @@ from collections.abc import Iterator
 import pytest
 from tests.unit.client.support import Script, cluster_of, every_version, run
 
+from ottla import Admin
 from ottla.client.cluster import GROUP, Cluster
 from ottla.client.core.metadata import Node
 from ottla.client.errors import (
+    AuthenticationFailed,
     Closed,
     ConnectionRefused,
     Disconnected,
@@ -509,3 +511,13 @@ def test_who_asks_for_other_topics_while_some_are_asked_for_gets_them_in_the_nex
             await cluster.close()
 
     run(main())
+
+
+def test_a_login_that_the_listener_does_not_ask_for_ends_with_the_cure(broker: Broker) -> None:
+    settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    logging_in = settings | {"sasl_username": "alice", "sasl_password": "secret"}
+    with (
+        pytest.raises(AuthenticationFailed, match=r"asks for no login .* security\.protocol to PLAINTEXT\."),
+        Admin(bootstrap_servers=broker.bootstrap_servers, **logging_in) as admin,
+    ):
+        admin.describe_cluster()

@@ -25,6 +25,8 @@ from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.wire.primitives import unsigned_varint
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024
@@ -250,3 +252,15 @@ def _idempotent(producer_id: int, epoch: int, sequence: int) -> ProduceRequest:
     )
     request.topic_data[0].partition_data[0].records = memoryview(batch)
     return request
+
+
+def test_a_login_that_nobody_asked_for_is_refused_and_the_connection_goes_on(broker: Broker) -> None:
+    with Asking(broker.port) as asking:
+        assert (
+            asking.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        )
+        token = SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret")
+        assert asking.ask(token, 2).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert len(asking.ask(MetadataRequest(topics=None), 12).brokers) == 1
+    assert sent(broker, pack(">i", 13) + b"\0alice\0secret") == b"", "a bare token is no request"
+    assert "secret" not in broker.log_text

@@ -27,6 +27,20 @@ def features_and_errors(session: Session, version: int) -> None:
         session.note(f"software {name!r} {release!r}", session._plain(response, version))
 
 
+@asks("SaslHandshake")
+def a_mechanism_where_no_login_is_needed(session: Session, version: int) -> None:
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "unheard of", ""):
+        session.ask("SaslHandshake", version, mechanism=mechanism)
+    session.ask("DescribeCluster", 0)  # the connection goes on
+
+
+@asks("SaslAuthenticate")
+def a_token_where_no_login_is_needed(session: Session, version: int) -> None:
+    for token in (b"", b"\0alice\0secret", b"x" * 1000):
+        session.ask("SaslAuthenticate", version, auth_bytes=token)
+    session.ask("DescribeCluster", 0)
+
+
 @asks("DescribeCluster")
 def the_cluster(session: Session, version: int) -> None:
     session.ask("DescribeCluster", version)

@@ -15,7 +15,7 @@ SERVED = (
     *("InitProducerId", "OffsetForLeaderEpoch", "DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs"),
     *("AlterReplicaLogDirs", "DescribeLogDirs", "CreatePartitions", "DescribeCluster", "DescribeProducers"),
     *("DescribeTopicPartitions", "ListConfigResources", "UpdateFeatures", "DescribeQuorum"),
-    *("UnregisterBroker", "ApiVersions"),
+    *("UnregisterBroker", "SaslHandshake", "SaslAuthenticate", "ApiVersions"),
 )
 
 

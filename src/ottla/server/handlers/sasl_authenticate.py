@@ -1,0 +1,30 @@
+"""SaslAuthenticate (36), versions 0 to 2.
+
+A token of a login, which no listener of a node asks for: ILLEGAL_SASL_STATE, as for SaslHandshake. What was
+sent is a secret, and neither kept nor told. v1 tells the lifetime of a session, v2 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.error_codes import ErrorCode
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 36
+
+
+def handle(
+    broker: Broker, request: SaslAuthenticateRequest, context: RequestContext
+) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE,
+        error_message="This listener asks for no login: connect to it without SASL.",
+    )
+
+
+API = Api(KEY, handle)

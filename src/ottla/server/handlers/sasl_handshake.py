@@ -1,0 +1,26 @@
+"""SaslHandshake (17), versions 0 and 1.
+
+Names the mechanism of a login. No listener of a node asks for one, so whoever sends it has settings for
+another listener: ILLEGAL_SASL_STATE and no mechanisms, as Kafka answers where a listener has no SASL. The
+connection stays usable. v1 says that the tokens to follow are SaslAuthenticate requests, and no bare bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.error_codes import ErrorCode
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 17
+
+
+def handle(broker: Broker, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+
+
+API = Api(KEY, handle)

@@ -21,7 +21,17 @@ from typing import Any
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition
 from ottla.records.batch import iterate_headers, whole_batches_end
-from ottla.testing.checker import Anomaly, Committed, FinalLog, Leads, MetadataLog, Outcome, Watermark, check
+from ottla.testing.checker import (
+    Anomaly,
+    Committed,
+    FinalLog,
+    History,
+    Leads,
+    MetadataLog,
+    Outcome,
+    Watermark,
+    check,
+)
 from ottla.testing.checker.history import Partition
 from ottla.testing.workload.readers import (
     isolation,
@@ -435,9 +445,16 @@ class Load:
                 )
         return found
 
-    def forget_topics(self) -> None:
-        """Delete what was judged: the next round has topics of its own."""
+    def forget(self) -> None:
+        """What was judged is not needed any more: the next round has topics and a history of its own.
 
+        Clients that were killed are kept for ever, and with them the recorder, but not what it wrote down.
+        """
+        self.recorder.history = History()
+        self.recorder.beginnings.clear()
+        self._delete_topics()
+
+    def _delete_topics(self) -> None:
         async def delete() -> None:
             async with RealClient("maker", self.bootstrap, self.seed).admin() as admin:
                 (await admin.delete_topics(list(self.topics))).all()

@@ -196,7 +196,7 @@ class Mix:
             self.timeline.note("judge", f"ERROR {anomaly}"[:300])
         self._load = self._faults = None
         if not self.report.anomalies:
-            load.forget_topics()
+            load.forget()
 
     def _unhandled(self, ground: Ground) -> list[Anomaly]:
         """Exceptions that nobody in a node foresaw."""

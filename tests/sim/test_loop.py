@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.testing.world import Deadlock, Livelock, ProcessDied, Refused, TookTooLong, World
+from ottla.testing.world import Deadlock, Livelock, ProcessDied, Refused, SimulatedClient, TookTooLong, World
 from ottla.testing.world import loop as loop_module
 
 
@@ -223,3 +223,29 @@ def test_what_nobody_caught_is_collected() -> None:
             ("one", "KeyError('forgotten')"),
             ("one", "ValueError('unforeseen')"),
         ]
+
+
+def test_what_is_begun_while_a_world_ends_goes_with_it() -> None:
+    begun: list[asyncio.Task[None]] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            begun.append(asyncio.ensure_future(work()))
+
+    async def story(client: SimulatedClient) -> None:
+        client.spawn(work())
+        await asyncio.sleep(1)
+
+    outside = asyncio.new_event_loop()
+    asyncio.set_event_loop(outside)  # where code that runs in no loop would begin it, and it would stay
+    try:
+        with World(1) as world:
+            world.run(story(world.client("one")))
+            assert begun == []
+        assert [one.get_loop() for one in begun] == [world.loop]
+        assert asyncio.all_tasks(outside) == set()
+    finally:
+        asyncio.set_event_loop(None)
+        outside.close()

@@ -323,14 +323,20 @@ class WorldLoop(asyncio.BaseEventLoop):
         self._is_ending = True
         self.root.is_dead = True
         left = [*asyncio.all_tasks(self), *(task for _, tasks in self._graves for task in tasks)]
-        for task in left:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that are never begun with now
-            for task in left:
-                _close(task)
-            left.clear()
-            self._graves.clear()
+        outside = asyncio._get_running_loop()
+        # Else what coroutines begin as they are closed goes to the loop of the real thread, and stays there.
+        asyncio._set_running_loop(self)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that are never begun with now
+                for task in left:
+                    _close(task)
+                for task in asyncio.all_tasks(self):  # with those that were begun by that, and never run
+                    _close(task)
+                left.clear()
+                self._graves.clear()
+        finally:
+            asyncio._set_running_loop(outside)
         self._timers.clear()
         self._runnable.clear()
         self.close()
@@ -363,6 +369,7 @@ class WorldLoop(asyncio.BaseEventLoop):
 
 
 def _close(task: asyncio.Task[Any]) -> None:
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
     coroutine = task.get_coro()
     try:
         if coroutine is not None:

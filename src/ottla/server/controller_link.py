@@ -85,14 +85,17 @@ class ControllerLink:
             address = self._find_controller()
             if address is not None:
                 where = f"{address[0]}:{address[1]}"
+                limit = min(remaining, self._socket_timeout_s)
                 try:
                     talk = self._ask_while_it_leads(address, request)
-                    async with asyncio.timeout(min(remaining, self._socket_timeout_s)):
+                    async with asyncio.timeout(limit):
                         response = await talk
                 except _LeadsNoMore:
                     continue
                 except TimeoutError:
-                    problem = f"{where} is silent"
+                    # The end of our own time says nothing of a node that has refused us until then.
+                    if where not in problem or limit * 2000 >= timeout_ms:
+                        problem = f"{where} is silent"
                     self._drop()
                 except OSError as error:
                     problem = f"{where} cannot be reached: {str(error).rstrip('.')}"

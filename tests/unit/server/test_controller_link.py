@@ -108,6 +108,32 @@ def test_when_the_time_is_over_the_error_says_what_was_wrong() -> None:
     run(work())
 
 
+def test_a_controller_that_refused_all_the_time_is_not_called_silent_at_the_end() -> None:
+    """The last of many tries is cut short by the end of the time, and not by the controller."""
+
+    class Clock(HostClock):
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    class LateLink(ScriptedLink):
+        async def _ask_once(self, address: Address, request: Message) -> Any:
+            clock.now += 0.99  # of the second that there is
+            return await super()._ask_once(address, request)
+
+    clock = Clock()
+
+    async def work() -> None:
+        link = LateLink(ConnectionRefusedError("refused."), asyncio.get_running_loop().create_future())
+        link._clock = clock
+        with pytest.raises(RequestTimedOut, match=r"old:1 cannot be reached: refused\.$"):
+            await link.ask(BEAT, timeout_ms=1000)
+        assert len(link.asked) == 2
+
+    run(work())
+
+
 def test_an_answer_that_comes_with_a_cancellation_does_not_undo_it() -> None:
     """asyncio.wait_for of Python 3.11 does that: a loop that is told to stop would go on for ever."""
 

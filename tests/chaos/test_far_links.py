@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.chaos.far_links import FarLinks
 from tests.chaos.ground import CLIENTS
+from tests.interop.cluster.links import _inode_of, _listed_inode_of
 
 NODE = 1
 WAIT_S = 60.0
@@ -85,6 +87,27 @@ def test_a_reset_ends_connections_and_new_ones_come_about(links: FarLinks, echo:
     with connect(links, echo) as again:
         again.sendall(b"late")
         assert again.recv(10) == b"late"
+
+
+def test_a_node_is_known_by_its_process(links: FarLinks, echo: int) -> None:
+    other = 2
+    links.know(other, os.getpid())
+    with socket.create_connection(("127.0.0.1", links.listen(NODE, echo))) as client:
+        client.settimeout(WAIT_S)
+        client.sendall(b"one")
+        assert client.recv(10) == b"one"
+        links.reset([other], [NODE])
+        assert _all_of(client) == b""
+
+
+@pytest.mark.parametrize("find", [_inode_of, _listed_inode_of])
+def test_the_other_end_of_a_connection_is_found(find: Callable[[int, int], str | None]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            inode = find(client.getsockname()[1], port)
+            assert os.readlink(f"/proc/self/fd/{client.fileno()}") == f"socket:[{inode}]"
+        assert find(port, port) is None, "nobody is connected to itself"
 
 
 def _all_of(client: socket.socket) -> bytes:

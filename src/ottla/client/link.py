@@ -40,6 +40,8 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 ANSWER_BYTES_MAX = 512 * 1024 * 1024
 RECEIVE_BYTES = 64 * 1024
+_NO_ROOM = memoryview(b"")
+"""Nothing is received before a connection is made, or after: tries that fail leave little behind."""
 _TLS_ALERT = b"\x15\x03"
 _API_VERSIONS_FIRST = 3
 
@@ -101,7 +103,7 @@ class Link(asyncio.BufferedProtocol):
         self._unanswered: deque[_Asked] = deque()
         self._held: deque[tuple[_Asked, list[Any], float | None, bool]] | None = None
         self._correlation_id = 0
-        self._small = memoryview(bytearray(RECEIVE_BYTES))
+        self._small = _NO_ROOM
         self._small_filled = 0
         self._large: memoryview | None = None
         self._large_filled = 0
@@ -366,6 +368,7 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
+        self._small = memoryview(bytearray(RECEIVE_BYTES))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._large is not None:
@@ -435,6 +438,7 @@ class Link(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._small = _NO_ROOM
         if isinstance(error, ssl.SSLError):
             self._end(TlsFailed(f"TLS with {self.name} failed: {error}"))
         else:

@@ -107,6 +107,7 @@ class World:
         self._logger.propagate = False
         self._logger.setLevel(min(self._handler.level, logging.WARNING))
         gc.disable()
+        gc.freeze()  # what is there already is not looked through at the end of each run
         return self
 
     def __exit__(
@@ -128,6 +129,7 @@ class World:
             self._logger.removeHandler(self._handler)
             self._logger.propagate = self._logger_before[0]
             self._logger.setLevel(self._logger_before[1])
+            gc.unfreeze()
             if self._collects:
                 gc.enable()
 

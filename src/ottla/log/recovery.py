@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
+from ottla.log.aborted_check import contradiction
 from ottla.log.config import LogConfig
 from ottla.log.epochs import CHECKPOINT_NAME, EpochCache
 from ottla.log.index import RELATIVE_OFFSET_MAX
@@ -144,6 +145,7 @@ class Loader:
         self._are_epochs_new = False
         self._doomed: list[Segment] = []
         self._without_indexes: set[int] = set()
+        self._aborting: list[Segment] = []  # those with a .txnindex
         self._is_replayed = False  # whether the producers are as the segment scanned last left them
         self._bytes_done = 0
         self._bytes_total = 0
@@ -152,6 +154,7 @@ class Loader:
         self._disk.make_directory(self._directory)
         self._finish_swaps()
         damaged = self._open_segments()
+        damaged |= self._contradicted(damaged)
         self._load_epochs()
         is_untouched = self._clean and not damaged
         end_offset = self._scan(damaged)
@@ -253,6 +256,7 @@ class Loader:
             )
             self._segments.add(segment)
             if ABORTED_INDEX_SUFFIX in present:
+                self._aborting.append(segment)
                 problem = aborted_problem(bytes(segment.aborted_index.data), offset)
                 if problem:
                     logger.warning("%s: %s; rebuilding it", segment.aborted_index.path, problem)
@@ -268,6 +272,20 @@ class Loader:
             if LOG_SUFFIX in present and not present.issuperset((INDEX_SUFFIX, TIME_INDEX_SUFFIX))
         }
         return damaged
+
+    def _contradicted(self, damaged: set[int]) -> set[int]:
+        """Of the other segments that nobody scans: those whose `.txnindex` the log does not bear out."""
+        found = set()
+        is_compacted = self._config.is_compacted or self._cleaned_offset > 0
+        scanned = self._unflushed()
+        for segment in self._aborting:
+            if segment.base_offset in damaged or segment in scanned:
+                continue
+            problem = contradiction(self._segments, segment, is_compacted=is_compacted)
+            if problem:
+                logger.warning("%s: %s; rebuilding it", segment.aborted_index.path, problem)
+                found.add(segment.base_offset)
+        return found
 
     def _create_first(self) -> None:
         segment = Segment.create(
@@ -355,7 +373,7 @@ class Loader:
         if not self._is_replayed:
             self._rebuild_producers(segment.base_offset)
             self._is_replayed = True
-        segment.aborted_index.truncate_to(segment.base_offset)
+        segment.aborted_index.clear()
         segment.reset_indexes()
         size = segment.size_bytes
         position, next_offset = 0, segment.base_offset

@@ -125,16 +125,21 @@ def decode_aborted(data: Buffer) -> Iterator[AbortedTransaction]:
 
 
 def aborted_problem(data: Buffer, base_offset: int) -> str | None:
-    """Why a `.txnindex` cannot be right, or None. Entries follow each other by the offset of their marker."""
+    """Why a `.txnindex` cannot be right, or None. Entries follow each other by the offset of their marker.
+
+    So do the last stable offsets that they left: none is beyond its marker, and none goes back.
+    """
     if len(data) % ENTRY_BYTES:
         return f"its {len(data)} bytes are not a multiple of {ENTRY_BYTES}"
-    previous = base_offset - 1
-    for version, _producer_id, first_offset, last_offset, _stable in _ENTRY.iter_unpack(data):
+    previous, previous_stable = base_offset - 1, 0
+    for version, _producer_id, first_offset, last_offset, stable_offset in _ENTRY.iter_unpack(data):
         if version != _VERSION:
             return f"an entry has version {version}"
-        if last_offset <= previous or first_offset > last_offset:
+        if last_offset <= previous or not 0 <= first_offset <= last_offset:
             return f"the entry of offsets {first_offset} to {last_offset} does not follow offset {previous}"
-        previous = last_offset
+        if not previous_stable <= stable_offset <= last_offset + 1:
+            return f"the stable offset {stable_offset} is not between {previous_stable} and {last_offset + 1}"
+        previous, previous_stable = last_offset, stable_offset
     return None
 
 
@@ -165,6 +170,12 @@ class AbortedIndex:
         encoded = encode_aborted(entry)
         self._write(encoded, len(self.data))
         self.data.extend(encoded)
+
+    def clear(self) -> None:
+        """Keep nothing, whatever it is."""
+        if self.data:
+            self._write(b"", 0)
+            self._data = bytearray()
 
     def truncate_to(self, offset: int) -> None:
         """Keep the transactions whose markers are below `offset`."""

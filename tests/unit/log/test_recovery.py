@@ -366,6 +366,62 @@ def test_a_damaged_transaction_index_is_made_anew(bench: Bench, clean: bool) -> 
     assert path.stat().st_size == 34
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_no_bit_flips_unseen_in_a_transaction_index(bench: Bench, policy: str) -> None:
+    """Its entries have no checksum, but the batches that they name must be there."""
+    bench.config = LogConfig(cleanup_policy=policy, segment_bytes=700, index_interval_bytes=100)
+    log = bench.open()
+    append(log, produced(0x70, 0, 2, transactional=True))
+    append(log, batch(3))
+    append(log, produced(0x80, 0, 3, transactional=True))
+    end_transaction(log, 0x70, commit=False)  # the other one is open
+    append(log, produced(0x70, 2, 2, transactional=True))
+    end_transaction(log, 0x80, commit=False)
+    end_transaction(log, 0x70, commit=True)
+    while len(log.segments) == 1:
+        append(log, batch())
+    ends = range(log.log_end_offset + 1)
+    before = [log.aborted_transactions(first, end) for end in ends for first in range(end)]
+    log.flush()
+    log.close()
+    (name,) = bench.names(".txnindex")
+    path = bench.path(name)
+    good = path.read_bytes()
+    assert len(good) == 2 * 34
+    for bit in range(len(good) * 8):
+        changed = bytearray(good)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        log = bench.open(clean=True, recovery_point=log.log_end_offset)
+        found = [log.aborted_transactions(first, end) for end in ends for first in range(end)]
+        assert found == before, f"bit {bit % 8} of byte {bit // 8} of an entry's {len(good)}"
+        log.close()
+        assert path.read_bytes() == good
+
+
+def test_a_transaction_that_began_before_the_log_does_now_is_no_contradiction(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.config = LogConfig(segment_bytes=3 * SIZE, index_interval_bytes=0)
+    log = bench.open()
+    append(log, produced(7, 0, transactional=True))
+    append(log, produced(8, 0, transactional=True))
+    for _ in range(4):
+        append(log, batch())
+    end_transaction(log, 7, commit=False)
+    end_transaction(log, 8, commit=False)
+    aborted = log.aborted_transactions(0, log.log_end_offset)
+    assert [entry.last_stable_offset for entry in aborted] == [1, 8], (
+        "the second was open when the first ended"
+    )
+    log.increase_log_start_offset(5, "test")
+    log.delete_old_segments(START_MS)
+    assert log.segments[0].base_offset > 1
+    log = bench.reopen(log)
+    assert log.aborted_transactions(5, log.log_end_offset) == aborted
+    assert "rebuilding" not in caplog.text
+
+
 def test_leftovers_of_a_stop_are_cleared_away(bench: Bench) -> None:
     log = small_segments(bench)
     log.flush()

@@ -19,14 +19,14 @@ class SimulatedClock:
         self.offset_ms = offset_ms
 
     def now_ns(self) -> int:
-        elapsed = self._process.local_time(self._process.loop.now) - self._start
-        return (EPOCH_MS + self.offset_ms) * 1_000_000 + int(elapsed * 1e9)
+        return (EPOCH_MS + self.offset_ms) * 1_000_000 + int((self.monotonic() - self._start) * 1e9)
 
     def now_ms(self) -> int:
         return self.now_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        return self._process.local_time(self._process.loop.now)
+        process = self._process
+        return process.local_time(process.loop.now) if process.drifts else process.loop.now
 
     def jump(self, milliseconds: int) -> None:
         """Set the time of day forward, or back."""

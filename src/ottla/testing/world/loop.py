@@ -70,6 +70,8 @@ class _Handle(asyncio.Handle):
     """asyncio's, less what it does for debugging: a story makes half a million of them."""
 
     __slots__ = ()
+    _repr = None
+    _source_traceback = None
 
     def __init__(
         self,
@@ -83,14 +85,14 @@ class _Handle(asyncio.Handle):
         self._callback = callback
         self._args = args
         self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
 
 
 class _Timer(asyncio.TimerHandle):
     """A timer by the world's time."""
 
     __slots__ = ()
+    _repr = None
+    _source_traceback = None
 
     def __init__(
         self,
@@ -105,10 +107,15 @@ class _Timer(asyncio.TimerHandle):
         self._callback = callback
         self._args = args
         self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
         self._when = when
-        self._scheduled = True  # until it is due: asyncio tells the loop when it is cancelled before
+        self._scheduled = True  # until it is due: the loop is told when it is cancelled before
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._cancelled = True
+            self._callback = self._args = None  # type: ignore[assignment]
+            if self._scheduled:
+                self._loop._timer_handle_cancelled(self)
 
 
 class _LocalTimer(_Timer):
@@ -142,9 +149,7 @@ class WorldLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Seconds, as the process that asks sees them."""
         process = self.current
-        if process.rate == 1.0 and process.local_start == process.world_start:
-            return self.now
-        return process.local_time(self.now)
+        return process.local_time(self.now) if process.drifts else self.now
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -172,9 +177,10 @@ class WorldLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         handle = _LocalTimer(when, callback, args, self, context)
         process = self.current if context is None else context.get(PROCESS, self.root)
-        if process.rate != 1.0 or process.local_start != process.world_start:
+        if process.drifts:
             when = process.world_time(when) + _NOT_BEFORE_S
-        self._push(when, handle, process)
+        self._timer_number += 1
+        heappush(self._timers, (when, self._chance(), self._timer_number, handle, process))
         return handle
 
     def _push(self, when: float, handle: asyncio.TimerHandle | None, process: Process) -> None:
@@ -189,6 +195,8 @@ class WorldLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    get_debug = staticmethod(bool)  # False, and asked for by every future
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         self._timers_cancelled += 1
@@ -256,7 +264,13 @@ class WorldLoop(asyncio.BaseEventLoop):
                 for _ in range(len(ready)):
                     handle = ready.popleft()
                     if not handle._cancelled:
-                        handle._run()
+                        try:
+                            handle._context.run(handle._callback, *handle._args)
+                        except (SystemExit, KeyboardInterrupt):
+                            raise
+                        except BaseException as error:  # noqa: BLE001 - told, as asyncio does
+                            message = f"Exception in callback {handle._callback}"
+                            self.call_exception_handler({"message": message, "exception": error})
                         if process.is_dead or process.is_paused:
                             break
                 handle = None  # an exception that is kept keeps this frame, and so the last task
@@ -295,18 +309,15 @@ class WorldLoop(asyncio.BaseEventLoop):
                 if process.is_dead:
                     handle._scheduled = False
                     continue
-                if (
-                    type(handle) is _LocalTimer
-                    and (process.rate != 1.0 or process.local_start != process.world_start)
-                    and process.local_time(now) < handle.when()
-                ):
+                if process.drifts and type(handle) is _LocalTimer and process.local_time(now) < handle.when():
                     # Its clock has become slower since: a timer is late, and never early.
                     self._push(process.world_time(handle.when()) + _NOT_BEFORE_S, handle, process)
                     continue
                 handle._scheduled = False
                 process.ready.append(handle)
-            if not process.is_queued and process.may_run:
-                self.enqueue(process)
+            if not process.is_queued and process.ready and process.may_run:
+                process.is_queued = True
+                self._runnable.append(process)
 
     def describe_waiting(self) -> str:
         """Which tasks wait, for people who wonder why nothing happens."""

@@ -32,6 +32,7 @@ class Process:
     __slots__ = (
         "_awaited",
         "context",
+        "drifts",
         "host",
         "is_dead",
         "is_paused",
@@ -57,6 +58,7 @@ class Process:
         self.is_dead = False
         self.stalled_until = 0.0
         self.rate = 1.0
+        self.drifts = False  # whether its time is another one than the world's
         self.world_start = 0.0  # where the rate began to hold, in the world's time and in its own
         self.local_start = 0.0
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
@@ -84,6 +86,7 @@ class Process:
         now = self.loop.now
         self.local_start, self.world_start = self.local_time(now), now
         self.rate = rate
+        self.drifts = rate != 1.0 or self.local_start != self.world_start
 
     # Work
 

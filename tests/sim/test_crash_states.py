@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from ottla.testing.world.disk import Model, crash_states
+from ottla.testing.world.disk import Model, power_losses
 from tests.sim.crash_life import Life
 
 STATES = int(os.environ.get("OTTLA_TEST_STATES", "4000"))
@@ -27,13 +27,13 @@ async def live(seed: int, model: Model, limit: int) -> int:
     judged = 0
     for step in range(STEPS_MAX):
         await life.step()
-        states = list(crash_states(life.disk.storage))
-        if len(states) > STATES_OF_A_STEP_MAX:
-            chosen = sorted(life.chance.sample(range(len(states)), STATES_OF_A_STEP_MAX))
+        losses = list(power_losses(life.disk.storage))
+        if len(losses) > STATES_OF_A_STEP_MAX:
+            chosen = sorted(life.chance.sample(range(len(losses)), STATES_OF_A_STEP_MAX))
         else:
-            chosen = list(range(len(states)))
+            chosen = list(range(len(losses)))
         for number in chosen:
-            wrong = await life.judge(states[number])
+            wrong = await life.judge(losses[number].state())
             assert wrong is None, (
                 f"seed {seed}, {model}, step {step} ({', '.join(life.steps)}), state {number}: {wrong}"
             )

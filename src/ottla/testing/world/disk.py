@@ -24,9 +24,18 @@ from typing import Any, TypeVar
 
 from ottla.ports import Buffer
 from ottla.testing.world.loop import Crashed
-from ottla.testing.world.storage import Change, Directory, Inode, Model, Naming, Storage, crash_states
+from ottla.testing.world.storage import (
+    Change,
+    Directory,
+    Inode,
+    Model,
+    Naming,
+    Storage,
+    crash_states,
+    power_losses,
+)
 
-__all__ = ["Change", "Fault", "Model", "Naming", "SimulatedDisk", "Storage", "crash_states"]
+__all__ = ["Change", "Fault", "Model", "Naming", "SimulatedDisk", "Storage", "crash_states", "power_losses"]
 
 _T = TypeVar("_T")
 _FREE_BYTES = 1 << 40

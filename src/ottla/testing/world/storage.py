@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 SECTOR_BYTES = 512
@@ -339,31 +340,46 @@ def _apply_sector(content: bytearray, change: Change, sector: int) -> None:
         _apply(content, start, change.data[start - change.position : end - change.position])
 
 
+@dataclass(frozen=True, slots=True)
+class PowerLoss:
+    """A way to lose power: with these pending changes kept, and of torn ones these sectors."""
+
+    storage: Storage
+    kept: Collection[int]
+    torn: Mapping[int, Collection[int]]
+
+    def state(self) -> Storage:
+        """What is left then, as a copy of its own."""
+        left = self.storage.copy()
+        left.lose_power(self.kept, self.torn)
+        return left
+
+
 def crash_states(storage: Storage) -> Iterator[Storage]:
     """What may be left after a loss of power now: every prefix of the pending changes, every prefix with one
     earlier change lost, and every prefix whose last write is torn after each of its sectors, or before it.
 
     All of them are legal in the storage's model. Each is a copy of its own.
     """
+    return (loss.state() for loss in power_losses(storage))
+
+
+def power_losses(storage: Storage) -> Iterator[PowerLoss]:
+    """The ways to the `crash_states`, for those who want to see some of them: copies take long."""
+    return (loss for loss in _thinkable_losses(storage) if storage.is_legal(loss.kept))
+
+
+def _thinkable_losses(storage: Storage) -> Iterator[PowerLoss]:
     pending = storage.pending
     numbers = [one.number for one in pending]
     for count in range(len(pending) + 1):
         kept = set(numbers[:count])
-        yield from _state(storage, kept)
+        yield PowerLoss(storage, kept, {})
         for missing in numbers[: max(count - 1, 0)]:
-            yield from _state(storage, kept - {missing})
+            yield PowerLoss(storage, kept - {missing}, {})
         last = pending[count - 1] if count else None
         if isinstance(last, Change) and last.data is not None and len(last.sectors) > 1:
             sectors = list(last.sectors)
             for cut in range(1, len(sectors)):
-                yield from _state(storage, kept, {last.number: sectors[:cut]})
-                yield from _state(storage, kept, {last.number: sectors[cut:]})
-
-
-def _state(
-    storage: Storage, kept: set[int], torn: Mapping[int, Collection[int]] | None = None
-) -> Iterator[Storage]:
-    if storage.is_legal(kept):
-        state = storage.copy()
-        state.lose_power(kept, torn)
-        yield state
+                yield PowerLoss(storage, kept, {last.number: sectors[:cut]})
+                yield PowerLoss(storage, kept, {last.number: sectors[cut:]})

@@ -36,6 +36,7 @@ from ottla.wire.messages.metadata_records import (
 )
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
+_CURE = "Restore it from a backup; where the cluster has started before, it may be removed."
 
 _SCRAM_MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 _SCRAM_ITERATIONS_MIN = 4096
@@ -82,9 +83,13 @@ def read_bootstrap(content: bytes, path: str) -> list[Message]:
     try:
         records = [decode_record(value) for value in snapshots.read(content, path).values]
     except MalformedMessage as error:
-        raise snapshots.SnapshotDamaged(f"{path} holds a record that cannot be read: {error}") from error
+        raise snapshots.SnapshotDamaged(
+            f"{path} holds a record that cannot be read: {error} {_CURE}"
+        ) from error
+    except snapshots.SnapshotDamaged as error:
+        raise snapshots.SnapshotDamaged(f"{error} {_CURE}") from error
     if not any(isinstance(r, FeatureLevelRecord) and r.name == METADATA_VERSION for r in records):
-        raise snapshots.SnapshotDamaged(f"{path} names no metadata.version: format the directory anew.")
+        raise snapshots.SnapshotDamaged(f"{path} names no metadata.version. {_CURE}")
     return records
 
 

@@ -53,7 +53,7 @@ def parse(text: str, path: str) -> dict[Partition, int]:
         partition = (words[0], _number(words[1], path, number, "the partition", 0, _PARTITION_MAX))
         if partition in offsets:
             _refuse(path, number, f"partition {words[0]}-{words[1]} comes twice")
-        offsets[partition] = _number(words[2], path, number, "the offset", -_OFFSET_MAX - 1, _OFFSET_MAX)
+        offsets[partition] = _number(words[2], path, number, "the offset", 0, _OFFSET_MAX)
     if len(offsets) != count:
         _refuse(path, 2, f"{count} entries are announced and {len(offsets)} follow")
     return offsets
@@ -67,10 +67,13 @@ def format(offsets: Mapping[Partition, int]) -> str:
 
 def read(disk: Disk, path: str) -> dict[Partition, int]:
     """The offsets in the file at `path`; none if it is not there. Blocks."""
-    if not disk.exists(path):
-        return {}
+    return decode(disk.read(path), path) if disk.exists(path) else {}
+
+
+def decode(content: bytes, path: str) -> dict[Partition, int]:
+    """The offsets in the bytes of a file."""
     try:
-        text = disk.read(path).decode("utf-8")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is damaged: byte {error.start} is not text in UTF-8.") from error
     return parse(text, path)

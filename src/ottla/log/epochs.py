@@ -10,6 +10,8 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 CHECKPOINT_NAME = "leader-epoch-checkpoint"
+_EPOCH_MAX = 2**31 - 1
+_OFFSET_MAX = 2**63 - 1
 UNDEFINED = (-1, -1)
 """Epoch and end offset where nothing is known."""
 
@@ -107,18 +109,26 @@ class EpochCache:
     def from_text(cls, text: str) -> EpochCache:
         """Read a checkpoint; ValueError says what is wrong with it."""
         lines = text.split("\n")
-        if lines and lines[-1] == "":
-            lines.pop()
+        if lines.pop():
+            raise ValueError("its last line is cut off")
         if len(lines) < 2:
             raise ValueError("it ends before the count of entries")
         if lines[0].strip() != "0":
-            raise ValueError(f"its version is {lines[0]!r}, not 0")
+            raise ValueError(f"its version is {lines[0][:40]!r}, not 0")
+        count = _number(lines[1].strip(), _EPOCH_MAX)
         entries = []
         for line in lines[2:]:
             words = line.split()
             if len(words) != 2:
-                raise ValueError(f"line {line!r} is not an epoch and an offset")
-            entries.append(EpochEntry(int(words[0]), int(words[1])))
-        if int(lines[1]) != len(entries):
-            raise ValueError(f"it promises {lines[1]} entries and holds {len(entries)}")
+                raise ValueError(f"line {line[:40]!r} is not an epoch and an offset")
+            entries.append(EpochEntry(_number(words[0], _EPOCH_MAX), _number(words[1], _OFFSET_MAX)))
+        if count != len(entries):
+            raise ValueError(f"it promises {count} entries and holds {len(entries)}")
         return cls(entries)
+
+
+def _number(text: str, highest: int) -> int:
+    # No digits but ASCII ones, and a bound on their count: int() would take far more than Kafka does.
+    if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= highest):
+        raise ValueError(f"{text[:40]!r} is not a number from 0 to {highest}")
+    return int(text)

@@ -21,7 +21,9 @@ PARTITION_METADATA = "partition.metadata"
 
 NO_BROKER_EPOCH = -1
 _NODE_ID_MAX = 2**31 - 1
+_EPOCH_MAX = 2**63 - 1
 _VERSIONS = ("0", "1")
+_CURE = "restore the file or format the directory"
 
 
 class DirectoryError(Exception):
@@ -43,11 +45,14 @@ def parse_meta(text: str, path: str) -> MetaProperties:
     try:
         entries = properties.as_dict(text)
     except properties.PropertiesError as error:
-        raise DirectoryError(f"{path} is damaged, {error}.") from error
+        raise DirectoryError(f"{path} is damaged, {error}: {_CURE}.") from error
+    if entries.keys().isdisjoint(("version", "broker.id")):
+        # Kafka takes such a file for one of version 0 without a node: one that was cut off would pass for it.
+        raise DirectoryError(f"{path} does not give its version: {_CURE}.")
     version = entries.get("version", "0").strip()
     if version not in _VERSIONS:
         raise DirectoryError(
-            f"{path} has version {version}, and only 0 and 1 are known: use a newer release."
+            f"{path} has version {version[:40]}, and only 0 and 1 are known: use a newer release."
         )
     node_key = "broker.id" if version == "0" else "node.id"
     cluster_id = entries.get("cluster.id")
@@ -55,17 +60,20 @@ def parse_meta(text: str, path: str) -> MetaProperties:
     if version != "0":
         for key, value in (("cluster.id", cluster_id), (node_key, node_id)):
             if not value:
-                raise DirectoryError(f"{path} does not give {key}: restore the file or format the directory.")
+                raise DirectoryError(f"{path} does not give {key}: {_CURE}.")
     if node_id is not None and not _is_node_id(node_id):
         raise DirectoryError(
-            f"{path} gives {node_key}={node_id[:40]}, which is not a whole number from 0 on."
+            f"{path} gives {node_key}={node_id[:40]}, which is not a whole number from 0 on: {_CURE}."
         )
     directory_id = None
     if "directory.id" in entries:
         try:
             directory_id = uuid.from_text(entries["directory.id"])
         except ValueError as error:
-            raise DirectoryError(f"{path} gives a directory.id that is none: {error}") from error
+            raise DirectoryError(
+                f"{path} gives a directory.id that is none: {error} "
+                "Remove that line, and the directory gets a fresh id."
+            ) from error
     return MetaProperties(
         cluster_id=cluster_id,
         node_id=None if node_id is None else int(node_id),
@@ -169,7 +177,7 @@ def parse_clean_shutdown(data: bytes) -> int:
     except (ValueError, RecursionError):
         return NO_BROKER_EPOCH
     epoch = content.get("brokerEpoch") if isinstance(content, dict) else None
-    return epoch if type(epoch) is int and epoch >= 0 else NO_BROKER_EPOCH
+    return epoch if type(epoch) is int and 0 <= epoch <= _EPOCH_MAX else NO_BROKER_EPOCH
 
 
 def format_partition_metadata(topic_id: bytes) -> str:

@@ -453,7 +453,7 @@ class Loader:
             self._are_epochs_new |= self._epochs.assign(epoch, header.base_offset)
         try:
             completed = replay_batch(self._producers, header, data, at)
-        except InvalidRecord as error:
+        except (CorruptMessage, InvalidRecord) as error:
             raise segment.damaged(position, str(error), header.base_offset) from None
         if completed is None:
             return
@@ -559,7 +559,10 @@ def rebuild_producers(
                 if header.base_offset >= end_offset:
                     break
                 body = segment.read_at(at, header.length_bytes) if header.is_control else b""
-                completed = replay_batch(states, header, body, 0)
+                try:
+                    completed = replay_batch(states, header, body, 0)
+                except (CorruptMessage, InvalidRecord) as error:  # of a marker: no other batch is looked into
+                    raise segment.damaged(at, str(error), header.base_offset) from None
                 if completed is not None:
                     states.transactions.complete(completed)
     states.end_offset = end_offset

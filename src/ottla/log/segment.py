@@ -464,6 +464,9 @@ class Segment:
                 raise self.damaged(position, str(error)) from None
             if position + header.length_bytes > self.size_bytes:
                 raise self.damaged(position, "The batch ends beyond the file.", header.base_offset)
+            if not 0 <= header.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX:
+                cause = f"A batch of offset {header.last_offset} does not belong into this segment."
+                raise self.damaged(position, cause, header.base_offset)
             yield position, header
             position += header.length_bytes
 

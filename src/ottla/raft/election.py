@@ -15,6 +15,7 @@ from ottla.wire import uuid
 
 FILE_NAME = "quorum-state"
 NOBODY = -1
+_INT32_MAX = 2**31 - 1
 
 
 class ElectionFileDamaged(ValueError):
@@ -55,20 +56,33 @@ def to_json(election: ElectionState, kraft_version: int, voter_ids: Sequence[int
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
+def _number(fields: dict[str, object], name: str, lowest: int) -> int:
+    number = fields.get(name)
+    if type(number) is not int or not lowest <= number <= _INT32_MAX:
+        raise ValueError(f"{name} is not a number from {lowest} to {_INT32_MAX}")
+    return number
+
+
 def from_json(content: bytes, path: str) -> ElectionState:
     """The state that a file holds."""
     try:
         fields = json.loads(content)
-        version = fields["data_version"]
-        if version not in (0, 1):
-            raise ElectionFileDamaged(f"{path} has data_version {version}; this version reads 0 and 1.")
-        epoch, leader_id, voted_id = (fields[name] for name in ("leaderEpoch", "leaderId", "votedId"))
-        if not all(isinstance(number, int) for number in (epoch, leader_id, voted_id)):
-            raise TypeError("a number is expected")
-        directory_id = uuid.from_text(fields["votedDirectoryId"]) if version == 1 else uuid.ZERO
+        if not isinstance(fields, dict):
+            raise ValueError("it is no object of JSON")
+        version = _number(fields, "data_version", 0)
+        if version > 1:
+            raise ElectionFileDamaged(
+                f"{path} has data_version {version}, and only 0 and 1 are known: use a newer release."
+            )
+        epoch = _number(fields, "leaderEpoch", 0)
+        leader_id = _number(fields, "leaderId", NOBODY)
+        voted_id = _number(fields, "votedId", NOBODY)
+        directory_id = uuid.ZERO
+        if version == 1:
+            directory_id = uuid.from_text(str(fields.get("votedDirectoryId")))
     except ElectionFileDamaged:
         raise
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ElectionFileDamaged(
             f"{path} is not a quorum-state file ({error}). Restore it from a backup; if this node has never "
             "voted with another one, it may be removed."

@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class MissingSnapshot(RuntimeError):
-    """The metadata log begins where a snapshot should be, and there is none."""
+    """The metadata log begins where a snapshot should be, and there is none, or has a hole."""
 
 
 class EpochEnd(NamedTuple):
@@ -81,6 +81,8 @@ class Journal:
         store.load()
         self._snapshot, damaged = store.newest_sound()
         base = store.kept[-1 - len(damaged)].id.offset if self._snapshot is not None else 0
+        # What a snapshot stood for was committed, also where the snapshot itself cannot be read any more.
+        committed = base if may_start_over or not damaged else damaged[-1].id.offset
         log = Log.open(
             self._disk,
             self._clock,
@@ -89,7 +91,7 @@ class Journal:
             topic=TOPIC,
             partition=0,
             topic_id=uuid.METADATA_TOPIC_ID,
-            recovery_point=base,
+            recovery_point=committed,
         )
         if damaged:
             self._mend(log, base, damaged, may_start_over=may_start_over)
@@ -112,11 +114,12 @@ class Journal:
         """Go back to the last snapshot that is sound, if the log goes on from there: nothing is lost then."""
         store = self.store
         is_first = damaged[0].id.offset == 0  # what the cluster began with is nowhere else
-        if is_first or log.log_start_offset > base:
+        has_gap = log.log_start_offset > base or log.log_end_offset < damaged[-1].id.offset
+        if is_first or has_gap:
             if not may_start_over:
                 raise SnapshotDamaged(
-                    f"{damaged[-1].error} The log does not reach back to the snapshot before it: restore the "
-                    "file from a backup, or let this node join the quorum anew with an empty directory."
+                    f"{damaged[-1].error} The log does not have all that it had: restore the file from a "
+                    "backup, or let this node join the quorum anew with an empty directory."
                 )
             logger.error("%s All metadata is fetched from the quorum again.", damaged[-1].error)
             log.truncate_fully_and_start_at(0)
@@ -182,13 +185,21 @@ class Journal:
         """The log's batches from the one with `offset` on, in pieces. Blocks."""
         while offset < end_offset:
             read = self.log.read(offset, _READ_BYTES, limit_offset=end_offset)
-            last = -1
+            expected = offset
             for _, header in iterate_headers(read.records):
-                last = header.last_offset
-            if last < offset:
-                raise MissingSnapshot(f"Nothing can be read from the metadata log at offset {offset}.")
+                if header.base_offset > expected:
+                    raise self._lacks(expected)
+                expected = header.next_offset
+            if expected == offset:
+                raise self._lacks(offset)
             yield read.records
-            offset = last + 1
+            offset = expected
+
+    def _lacks(self, offset: int) -> MissingSnapshot:
+        return MissingSnapshot(
+            f"The metadata log in {self.store.directory} lacks what was at offset {offset}: restore its "
+            "files from a backup, or let this node join the quorum anew with an empty directory."
+        )
 
     def newest_snapshot(self) -> Snapshot | None:
         """Blocking: what the newest snapshot holds."""

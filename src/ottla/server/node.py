@@ -25,6 +25,7 @@ from ottla.log.directories import DirectoriesConfig, LogDirectories
 from ottla.log.log import Log
 from ottla.log.opening import LogDirectory
 from ottla.log.properties import DirectoryError
+from ottla.log.segment import LogDamaged
 from ottla.ports import Clock, Disk, Network, Random
 from ottla.raft.driver import MissingSnapshot, UnsupportedQuorum
 from ottla.raft.election import ElectionFileDamaged
@@ -61,6 +62,7 @@ STARTING_ERRORS = (
     MissingSnapshot,
     SnapshotDamaged,
     ElectionFileDamaged,
+    LogDamaged,
     KafkaStorageError,
 )
 """Why a node may not start that its owner can mend: the message says how, and nobody needs a traceback."""

@@ -39,6 +39,7 @@ def test_what_is_written_is_read_back(offsets: dict[checkpoints.Partition, int])
         ("0\n1\na b 5\n", 3, "the partition is 'b'"),
         ("0\n1\na 2147483648 5\n", 3, "the partition"),
         ("0\n1\na 0 9223372036854775808\n", 3, "the offset"),
+        ("0\n1\na 0 -1\n", 3, "the offset"),
         ("0\n1\na 0 \u0665\n", 3, "the offset"),
         ("0\n1\na 0 " + "9" * 10000 + "\n", 3, "the offset"),
         ("0\n2\na 0 5\na 0 6\n", 4, "comes twice"),

@@ -107,3 +107,17 @@ def test_the_text_is_kafkas() -> None:
 def test_a_damaged_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         EpochCache.from_text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "0", "0\n", "0\n1\n", "0\n1\n5 100", "1\n0\n", "0\n2\n5 100\n", "0\n1\n5\n"),
+        *("0\n1\n5 -1\n", "0\n1\n2147483648 1\n", "0\n1\n5 9223372036854775808\n"),
+        *("0\n1\n5 1_0\n", "0\n1\n+5 1\n", f"0\n1\n5 {'9' * 5000}\n", "0\n1\n\u0663 1\n", "0\n-1\n"),
+    ],
+)
+def test_a_text_that_is_cut_off_or_out_of_range_is_refused_shortly(text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        EpochCache.from_text(text)
+    assert len(str(caught.value)) < 200

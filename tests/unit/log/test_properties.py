@@ -81,7 +81,15 @@ def test_a_missing_file_means_not_formatted(tmp_path: Path) -> None:
     write_meta(disk, str(tmp_path), meta(directory_id=ONE), 0)
     assert read_meta(disk, str(tmp_path)) == meta(directory_id=ONE)
     (tmp_path / META_PROPERTIES).write_bytes(b"")
-    assert read_meta(disk, str(tmp_path)) == MetaProperties(cluster_id=None, node_id=None, version=0)
+    with pytest.raises(DirectoryError, match="does not give its version: restore the file"):
+        read_meta(disk, str(tmp_path))
+
+
+def test_a_file_that_was_cut_off_anywhere_is_refused() -> None:
+    text = format_meta(meta(directory_id=ONE), 0)
+    for end in range(len(text) - 1):
+        with pytest.raises(DirectoryError, match=r"/data/meta\.properties"):
+            parse_meta(text[:end], "/data/meta.properties")
 
 
 def test_directories_of_one_node_with_ids_of_their_own_pass() -> None:

@@ -575,3 +575,35 @@ def test_an_unflushed_segment_that_a_crash_emptied_takes_what_follows_with_it(be
     assert log.log_end_offset == bases[1]
     assert [record.offset for record in read_all(log)] == list(range(bases[1]))
     log.close(clean=False)
+
+
+def test_a_damaged_marker_among_flushed_batches_is_told_as_damage(bench: Bench) -> None:
+    log = bench.open()
+    append(log, produced(7, 0, transactional=True))
+    end_transaction(log, 7, commit=False)
+    log.flush()
+    log.close(clean=True)
+    path = bench.path(f"{FIRST}.log")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    for snapshot in bench.names(".snapshot"):
+        bench.path(snapshot).write_bytes(b"")  # so that the batches are looked into
+    with pytest.raises(LogDamaged, match="crc"):
+        bench.open(clean=True, recovery_point=2)
+
+
+def test_a_batch_of_an_offset_far_away_is_told_as_damage_when_indexes_are_made_anew(bench: Bench) -> None:
+    log = bench.open(config=LogConfig(index_interval_bytes=1))
+    for _ in range(4):
+        append(log, batch())
+    log.flush()
+    log.close(clean=True)
+    path = bench.path(f"{FIRST}.log")
+    content = bytearray(path.read_bytes())
+    content[0] ^= 1  # of the base offset, which no checksum covers
+    path.write_bytes(content)
+    for suffix in (".index", ".timeindex"):
+        bench.path(f"{FIRST}{suffix}").unlink()
+    with pytest.raises(LogDamaged, match="does not belong into this segment"):
+        bench.open(clean=True, recovery_point=4)

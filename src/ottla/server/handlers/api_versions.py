@@ -14,6 +14,7 @@ A request that is newer than 4 gets version 0 with UNSUPPORTED_VERSION and this 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.controller.feature_levels import SUPPORTED_FEATURES
@@ -56,12 +57,14 @@ def _served(broker: Broker, *, for_controllers: bool) -> list[ApiVersionsRespons
     return [_range(key, unstable) for key in keys]
 
 
-def _controller_keys() -> list[int]:
+@cache
+def _controller_keys() -> tuple[int, ...]:
     from ottla.server.handlers import HANDLERS
 
-    return sorted(api.key for api in HANDLERS if "controller" in apis.API_BY_KEY[api.key].listeners)
+    return tuple(sorted(api.key for api in HANDLERS if "controller" in apis.API_BY_KEY[api.key].listeners))
 
 
+@cache  # every connection asks, and what is answered is only read
 def _range(key: int, unstable: bool) -> ApiVersionsResponse.ApiVersion:
     versions = apis.API_BY_KEY[key].advertised_versions(unstable=unstable)
     return ApiVersionsResponse.ApiVersion(

@@ -240,7 +240,7 @@ class SimulatedTransport(asyncio.Transport):
         outgoing.sender = self
         self.is_gone = False
         self.system_buffer_bytes = 128 * 1024
-        self._protocol: asyncio.BaseProtocol = cast(asyncio.BaseProtocol, None)
+        self._protocol: Any = None  # of either kind, once it is started
         self._high, self._low = 64 * 1024, 16 * 1024
         self._is_reading = True
         self._is_paused = False  # its protocol was told to write no more
@@ -276,8 +276,9 @@ class SimulatedTransport(asyncio.Transport):
     def _give(self, data: bytes) -> None:
         stream, protocol = self.incoming, self._protocol
         wires = stream.wires
-        if isinstance(protocol, asyncio.BufferedProtocol):
-            room = cast(memoryview, protocol.get_buffer(len(data)))
+        is_buffered = isinstance(protocol, asyncio.BufferedProtocol)
+        if is_buffered:
+            room = protocol.get_buffer(len(data))
             count = min(len(room), len(data))
             if not count:
                 raise RuntimeError(f"{protocol!r} gave an empty buffer")
@@ -294,10 +295,10 @@ class SimulatedTransport(asyncio.Transport):
             if self.process.is_dead:
                 return  # whoever watches has ended it
         try:
-            if isinstance(protocol, asyncio.BufferedProtocol):
+            if is_buffered:
                 protocol.buffer_updated(len(data))
             else:
-                cast(asyncio.Protocol, protocol).data_received(data)
+                protocol.data_received(data)
         except (Exception, asyncio.CancelledError) as error:
             if self.process.is_dead:
                 raise
@@ -310,7 +311,7 @@ class SimulatedTransport(asyncio.Transport):
         if end.is_reset:
             self.lose(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
             return
-        keeps_open = cast(asyncio.Protocol, self._protocol).eof_received()
+        keeps_open = self._protocol.eof_received()
         if not keeps_open:
             self.close()
 
@@ -380,7 +381,8 @@ class SimulatedTransport(asyncio.Transport):
     # Ends
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        return self._protocol
+        protocol: asyncio.BaseProtocol = self._protocol
+        return protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol

@@ -239,6 +239,9 @@ class Coordinator(Generic[S]):
             seat.teller = None
         if not self._is_committed(seat):
             seat.ticket = seat.partition.growth.add(lambda: self._on_growth(seat, shard))
+            log = seat.partition.log
+            if log is not None and log.is_flush_due:
+                self._flush(seat.partition)  # who wrote it may not have come to that, and nobody else does
             return
         self._activate(seat, shard)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ottla.coordinator.active import HostedPartition
 from ottla.coordinator.records import encode, kinds_of
 from ottla.coordinator.result import (
     HELD,
@@ -122,10 +123,14 @@ class World:
             clock=CLOCK,
             slices=Slices(CLOCK),
             write_timeout_ms=60_000,
-            flush=lambda _partition: None,
+            flush=self._flush,
             run_effect=lambda _index, effect: self.effects.append(effect),
         )
         self.coordinator.take_seats()
+
+    def _flush(self, _partition: HostedPartition) -> None:
+        self.log.flush()
+        self.partition.advance(self.log.log_end_offset)
 
     def _new_shard(self, _index: int) -> Counters:
         self.shards.append(Counters())
@@ -156,12 +161,17 @@ class World:
             await asyncio.sleep(0.001)
 
 
-def open_world(directory: Path, *, isr: int = 1, limit: int = 1_000_000) -> World:
+def open_world(directory: Path, *, isr: int = 1, limit: int = 1_000_000, **settings: str) -> World:
     log = Log.open(
         HostDisk(),
         CLOCK,
         str(directory / f"{TOPIC}-0"),
-        LogConfig.from_texts({"max.message.bytes": str(limit)}),
+        LogConfig.from_texts(
+            {
+                "max.message.bytes": str(limit),
+                **{key.replace("_", "."): text for key, text in settings.items()},
+            }
+        ),
         topic=TOPIC,
         partition=0,
         topic_id=b"t" * 16,
@@ -425,6 +435,27 @@ def test_what_the_log_did_not_take_is_forgotten(tmp_path: Path, monkeypatch: pyt
         assert [type(shown(answer)) for answer in world.answers[1:]] == [NotCoordinator] * 2
         await world.until(lambda: bool(world.coordinator.loaded()))
         assert world.numbers == {"a": 1}
+
+    run(main())
+
+
+def test_what_was_written_and_not_flushed_is_flushed_when_it_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else would where nobody writes: the watermark would wait for the flush, the load for both."""
+
+    async def main() -> None:
+        monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0)
+        world = open_world(tmp_path, flush_messages="1")
+        with monkeypatch.context() as patch:
+            patch.setattr("ottla.coordinator.active.rarely", lambda name: "whether it has written" in name)
+            world.add("a")
+            await asyncio.sleep(0)
+        assert isinstance(shown(world.answers[0]), NotCoordinator)
+        assert world.log.high_watermark == 0
+        await world.until(lambda: bool(world.coordinator.loaded()))
+        assert world.numbers == {"a": 1}
+        assert world.log.high_watermark == 1
 
     run(main())
 

@@ -16,10 +16,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from tests.chaos.faults import KINDS
-from tests.chaos.mix import ROUND_S, Mix
+from tests.chaos.mix import ROUND_S, Mix, few_of_each
 from tests.chaos.timeline import Timeline
 
 LINES = 80
@@ -78,9 +79,9 @@ def main() -> int:
 def _explain(mix: Mix, directory: Path, options: argparse.Namespace) -> None:
     print("\nThe end of the timeline:\n" + mix.timeline.text(LINES))
     found = mix.report.anomalies
-    print("\n" + "\n".join(str(one) for one in found[:50]))
-    if len(found) > 50:
-        print(f"and {len(found) - 50} more")
+    print("\n" + "\n".join(map(str, few_of_each(found))))
+    counts = Counter(one.kind for one in found)
+    print("In all: " + ", ".join(f"{kind} {count}" for kind, count in counts.items()))
     only = f" --only '{options.only}'" if options.only else ""
     print(f"FAILED: seed {mix.seed}, commit {_commit()}; data, timeline.txt and timeline.svg: {directory}")
     print(

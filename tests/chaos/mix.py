@@ -13,6 +13,7 @@ import shutil
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -31,6 +32,7 @@ SMALL_DISK_BYTES = 256 << 20
 SMALL_DISK_NODE = 3
 RESIDENT_MB_MAX = 600
 PROGRESS_S = 10.0
+FEW = 5
 _TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\)", re.MULTILINE)
 _FIGURES = {
     "records": "records acknowledged",
@@ -90,7 +92,8 @@ class Mix:
         """For so long, in rounds. With a `plan` there is one round, of these faults."""
         began = time.monotonic()
         telling = threading.Event()
-        teller = threading.Thread(target=self._tell, args=(telling, seconds), daemon=True)
+        length = f" of {seconds:.0f}" if plan is None else ""
+        teller = threading.Thread(target=self._tell, args=(telling, length), daemon=True)
         teller.start()
         try:
             with contextlib.ExitStack() as stack:
@@ -192,7 +195,7 @@ class Mix:
         self.report.resident_mb = max(self.report.resident_mb, *_resident_mb(ground))
         if self.report.resident_mb > RESIDENT_MB_MAX:
             self.report.anomalies.append(Anomaly("memory", f"a node has {self.report.resident_mb} MB"))
-        for anomaly in found:
+        for anomaly in few_of_each(found):
             self.timeline.note("judge", f"ERROR {anomaly}"[:300])
         self._load = self._faults = None
         if not self.report.anomalies:
@@ -207,14 +210,14 @@ class Mix:
                 found.append(Anomaly("unhandled", f"node {node_id}: {text[match.start() :][:2000]}"))
         return found
 
-    def _tell(self, is_over: threading.Event, seconds: float) -> None:
+    def _tell(self, is_over: threading.Event, length: str) -> None:
         began = time.monotonic()
         while not is_over.wait(PROGRESS_S):
             self._look_at_machine()
             now = self.report.figures + (self._load.figures() if self._load is not None else Counter())
             broken = self.report.faults + (self._faults.counts if self._faults is not None else Counter())
             print(
-                f"{time.monotonic() - began:5.0f} of {seconds:.0f} s  round {self.report.rounds}  "
+                f"{time.monotonic() - began:5.0f}{length} s  round {self.report.rounds}  "
                 f"{now['records']} records  "
                 f"{now['transactions']} transactions  {now['records read']} read  {broken.total()} faults  "
                 f"{len(self.report.anomalies)} anomalies  now: {self._state}",
@@ -227,6 +230,17 @@ class Mix:
         for name, share in self.report.machine.look(self._ground.process_ids()).items():
             if share > STARVED:
                 self.timeline.note("machine", f"{name} waited for a CPU, {share:.0%} of {PROGRESS_S:.0f} s")
+
+
+def few_of_each(anomalies: Iterable[Anomaly]) -> list[Anomaly]:
+    """The first few of each kind: one fault may break hundreds of records."""
+    seen: Counter[str] = Counter()
+    found = []
+    for one in anomalies:
+        seen[one.kind] += 1
+        if seen[one.kind] <= FEW:
+            found.append(one)
+    return found
 
 
 def _resident_mb(ground: Ground) -> list[int]:

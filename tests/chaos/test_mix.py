@@ -10,10 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ottla.testing.checker import Anomaly
 from ottla.testing.world.world import Event
 from tests.chaos.faults import KINDS
 from tests.chaos.machine import Machine
-from tests.chaos.mix import Mix, Report
+from tests.chaos.mix import Mix, Report, few_of_each
 from tests.chaos.timeline import Timeline
 
 MINUTES = float(os.environ.get("OTTLA_TEST_CHAOS_MINUTES", "0"))
@@ -66,6 +67,12 @@ def test_it_is_known_how_long_processes_waited_for_a_cpu() -> None:
     assert list(found) == ["clients"]
     assert 0.0 <= found["clients"] <= 1.0
     assert [name for name, _ in machine.rows()] == ["clients waited for a CPU"]
+
+
+def test_few_of_each_kind_of_anomaly_are_shown() -> None:
+    found = [Anomaly("skipped", str(number)) for number in range(300)] + [Anomaly("lost write", "one")]
+    shown = few_of_each(found)
+    assert [one.kind for one in shown] == ["skipped"] * 5 + ["lost write"]
 
 
 def test_a_report_has_a_row_for_each_kind_of_fault() -> None:

@@ -31,11 +31,9 @@ from ottla.records.control import end_txn_marker
 from ottla.replication.leader import Leadership
 from ottla.server import marker_writes
 from ottla.server.handlers import fetch, produce
-from ottla.server.partitions import Partition
 from ottla.testing.scenarios import SCENARIOS
 from ottla.testing.workload import Outcome, run_story
 from ottla.testing.world import SimulatedClient
-from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.metadata_records import ConfigRecord
 
 Patch = tuple[Any, str, Any]
@@ -155,12 +153,10 @@ def _abort_is_commit() -> list[Patch]:
 
 
 def _acknowledged_before_replication() -> list[Patch]:
-    real = Partition.outcome
+    def wait(_broker: Any, response: Any, _waiting: Any, acks: int, *_rest: Any) -> Any:
+        return None if acks == 0 else response
 
-    def outcome(partition: Any, end_offset: int) -> Any:
-        return real(partition, end_offset) or ErrorCode.NONE
-
-    return [(Partition, "outcome", outcome)]
+    return [(produce, "_wait", wait)]
 
 
 def _watermark_of_the_leader_alone() -> list[Patch]:
@@ -389,8 +385,8 @@ PLANTS = (
         "records are acknowledged before they are replicated",
         _acknowledged_before_replication,
         frozenset({"lost write", "moved write", "two values"}),
-        seconds=20.0,
-        scenario="cut in halves",
+        CUT_OFF,
+        30.0,
     ),
     Plant(
         "the watermark is the leader's end",

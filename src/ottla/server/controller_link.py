@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from ottla.outliving import looked_at
 from ottla.ports import Clock, Network
 from ottla.server.channel import Channel
 from ottla.server.forwarding import mentions_error
@@ -121,8 +122,8 @@ class ControllerLink:
 
     async def _ask_while_it_leads(self, address: Address, request: Message) -> Any:
         """Ask, and do not wait any more once another node is the controller: this one may be silent."""
-        talk = asyncio.ensure_future(self._ask_once(address, request))
-        talk.add_done_callback(_look_at)
+        # It may fail in the moment in which whoever waits for it gives up, and then nobody sees why.
+        talk = looked_at(asyncio.ensure_future(self._ask_once(address, request)))
         self._talks[talk] = address
         try:
             await asyncio.wait([talk])
@@ -147,12 +148,6 @@ class ControllerLink:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-
-
-def _look_at(talk: asyncio.Future[Any]) -> None:
-    """It may fail in the moment in which whoever waits for it gives up: then nobody else sees why."""
-    if not talk.cancelled():
-        talk.exception()
 
 
 class RemoteController:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from ottla.client.admin.topics import NewTopic
+from ottla.rare import rarely
 from ottla.testing.world import World
 from ottla.testing.world.nemesis import FAULTS
+from ottla.testing.world.rare import rare_paths
 from tests.sim import smoke
 
 SEEDS = int(os.environ.get("OTTLA_TEST_SEEDS", "8"))
@@ -145,3 +149,23 @@ def test_a_node_that_ends_by_itself_says_why() -> None:
         world.run(story(), limit_s=300)
         assert node.failure is not None
         assert "cannot go on" in world.history()
+
+
+def test_what_another_thread_does_is_not_of_this_world(caplog: pytest.LogCaptureFixture) -> None:
+    """A test may have a real broker beside a world: its errors are its own, and it takes no rare paths."""
+    answers: list[bool] = []
+
+    def elsewhere() -> None:
+        logging.getLogger("ottla.server").error("a disk of another one failed")
+        answers.extend(rarely(f"point {number % 20}") for number in range(20_000))
+
+    with World(7) as world, rare_paths(7) as paths:
+        other = threading.Thread(target=elsewhere)
+        other.start()
+        other.join()
+        assert not world.logged
+        assert not paths.taken
+        assert any(rarely(f"point {number % 20}") for number in range(20_000))
+    assert answers == [False] * 20_000
+    assert "a disk of another one failed" in caplog.text
+    assert "another one" not in world.history()

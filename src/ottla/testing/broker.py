@@ -94,9 +94,10 @@ class Broker:
 
     def kill(self) -> None:
         """Kill the child process on the spot, as SIGKILL does."""
-        run, self._run = self._run, None
+        run = self._run
         if not isinstance(run, _ChildRun):
             raise BrokerFailed("Only a child process can be killed; make the broker with in_process=False.")
+        self._run = None
         run.kill()
 
     def restart(self) -> Self:

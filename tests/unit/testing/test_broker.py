@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,13 @@ def test_a_setting_that_is_wrong_says_so() -> None:
 
 
 def test_only_a_child_process_can_be_killed() -> None:
-    with Broker() as broker, pytest.raises(BrokerFailed, match="in_process=False"):
-        broker.kill()
+    with Broker() as broker:
+        with pytest.raises(BrokerFailed, match="in_process=False"):
+            broker.kill()
+        assert broker.is_running
+        port = broker.port
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port)).close()
 
 
 def test_the_fixture_gives_a_running_broker(ottla_broker: Broker) -> None:

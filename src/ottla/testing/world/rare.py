@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,16 +19,20 @@ PROBABILITIES = (0.002, 0.01, 0.05)
 
 
 class RarePaths:
-    """`taken` counts them by point. `is_on` False ends it: after the healing nothing goes wrong any more."""
+    """`taken` counts them by point. `is_on` False ends it: after the healing nothing goes wrong any more.
+
+    A real broker in another thread of the process takes none, and draws nothing from this world's seed.
+    """
 
     def __init__(self, seed: int) -> None:
         self.taken: Counter[str] = Counter()
         self.is_on = True
         self._seed = seed
+        self._thread = threading.get_ident()
         self._points: dict[str, tuple[random.Random, float]] = {}
 
     def decide(self, point: str) -> bool:
-        if not self.is_on:
+        if not self.is_on or threading.get_ident() != self._thread:
             return False
         known = self._points.get(point)
         if known is None:

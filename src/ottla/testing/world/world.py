@@ -28,6 +28,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import threading
 import zlib
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
@@ -392,14 +393,22 @@ class World:
 
 
 class _Logged(logging.Handler):
-    """What production code logs becomes part of the timeline."""
+    """What production code logs becomes part of the timeline.
+
+    All of a world runs in one thread: what comes from another one, a real broker of a test for one, is not
+    of this world, and goes where it would have gone.
+    """
 
     def __init__(self, world: World, level: int) -> None:
         super().__init__(level)
         self._world = world
+        self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
         world = self._world
+        if record.thread != self._thread:
+            logging.getLogger().handle(record)
+            return
         process = world.loop.current
         if process.is_dead:
             return

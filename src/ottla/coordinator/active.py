@@ -229,16 +229,15 @@ class ActiveShard(Generic[S]):
         log = self._writable_log()
         now_ms = self._clock.now_ms()
         stored: list[LogRecord] = []
-        size = 0
+        size, most = 0, log.config.max_message_bytes
         for record in records:
             key, value = encode(record)
             size += len(key) + (0 if value is None else len(value)) + _RECORD_OVERHEAD_BYTES
+            if size + _BATCH_OVERHEAD_BYTES > most:  # no more are made: each has the name of the group in it
+                raise MessageTooLarge(
+                    f"The records of one decision have more than {size} bytes; {self._name} takes {most}."
+                )
             stored.append(LogRecord(0, now_ms, key, value, ()))
-        most = log.config.max_message_bytes
-        if size + _BATCH_OVERHEAD_BYTES > most:
-            raise MessageTooLarge(
-                f"The records of one decision have {size} bytes; {self._name} takes {most}."
-            )
         if self._batch_bytes + size > most:
             self.flush()
         if not self._batch:

@@ -288,6 +288,28 @@ def test_a_mistake_in_a_decision_fails_its_request_and_nothing_else(tmp_path: Pa
     run(main())
 
 
+def test_of_records_that_are_too_many_no_more_are_made_than_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has the name of its group in it: a request of 200 KB could stand for gigabytes."""
+
+    async def main() -> None:
+        world = open_world(tmp_path, limit=100_000)
+        made: list[object] = []
+
+        def counted(record: Record) -> tuple[bytes, bytes | None]:
+            made.append(record)
+            return encode(record)
+
+        monkeypatch.setattr("ottla.coordinator.active.encode", counted)
+        world.ask(lambda _shard, _reply: Result("never", [put("x" * 10_000, 1)] * 5000))
+        assert isinstance(shown(world.answers[0]), UnknownServerError)
+        assert len(made) == 10
+        assert world.numbers == {}
+
+    run(main())
+
+
 def test_records_that_are_too_large_are_refused_before_the_state_changes(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path, limit=300)

@@ -148,8 +148,8 @@ def test_a_kafka_cluster_becomes_an_ottla_cluster_under_load(tmp_path: Path) -> 
                 page.file("plan.json", json.loads(proposed))
                 page.run_next("Move the partitions")
                 page.run_next("Move the partitions")
-                verified = page.run_until("Move the partitions", r"\A(?!(?s:.*)in progress)")
-                assert "rather than" not in verified, verified
+                # A broker that is asked may be behind the controller, which knows that all moves have ended.
+                page.run_until("Move the partitions", r"\A(?!(?s:.*)(?:in progress|rather than))")
                 load.wait_for_more(20)
                 transactions.wait_for_more()
 

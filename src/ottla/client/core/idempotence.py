@@ -4,6 +4,8 @@ Each partition counts its records; the broker takes a batch only if its first nu
 it has. The rules, as Kafka's clients keep them (KIP-98, 360):
 
 - A batch keeps its sequence while it is tried again, and batches of a partition are tried again in order.
+- No more batches of a partition are in doubt than a broker remembers, also where some are on their way to the
+  leader before: one that it has, and does not remember, is refused for ever.
 - A gap that cannot be filled (a batch was given up while nobody knows whether it was written) ends the
   producer's epoch: a new one starts every partition that is affected at 0.
 - Batches under an old epoch are answered before a partition sends under the new one.
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 EPOCH_MAX = 0x7FFF - 1
 """The last epoch that a client uses before it takes another producer id."""
+
+BATCHES_REMEMBERED = 5
+"""Of each producer and partition a broker knows the last so many, and finds them if they come again."""
 
 
 def _sequence_of(batch: Batch) -> int:
@@ -161,7 +166,7 @@ class Idempotence:
         if sequences.unresolved_last_sequence is not None:
             return False
         # While one is to be tried again nothing new overtakes it.
-        return all(one.is_in_flight for one in in_flight)
+        return len(in_flight) < BATCHES_REMEMBERED and all(one.is_in_flight for one in in_flight)
 
     @property
     def has_unresolved(self) -> bool:

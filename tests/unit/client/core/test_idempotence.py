@@ -59,6 +59,18 @@ def test_a_batch_to_be_tried_again_waits_until_it_is_the_first_and_nothing_new_o
     assert idempotence.may_send(sequences, second)
 
 
+def test_no_more_batches_are_in_doubt_than_a_broker_remembers() -> None:
+    """Five may be on their way to a node that leads no more. The next leader, which has them, would forget the
+    first for a sixth, and refuse it when it comes again."""
+    idempotence, sequences = started()
+    first, *_rest = sent(sequences, 1, 1, 1, 1)
+    assert idempotence.may_send(sequences, batch())
+    sent(sequences, 1)
+    assert not idempotence.may_send(sequences, batch())
+    sequences.acknowledge(first)
+    assert idempotence.may_send(sequences, batch())
+
+
 def test_out_of_order_is_retried_while_an_earlier_batch_is_still_to_come() -> None:
     idempotence, sequences = started()
     first, second = sent(sequences, 1, 1)

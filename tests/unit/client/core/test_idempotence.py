@@ -60,8 +60,8 @@ def test_a_batch_to_be_tried_again_waits_until_it_is_the_first_and_nothing_new_o
 
 
 def test_no_more_batches_are_in_doubt_than_a_broker_remembers() -> None:
-    """Five may be on their way to a node that leads no more. The next leader, which has them, would forget the
-    first for a sixth, and refuse it when it comes again."""
+    """Five may be on their way to a node that leads no more. The next leader, which has them, would forget
+    the first for a sixth, and refuse it when it comes again."""
     idempotence, sequences = started()
     first, *_rest = sent(sequences, 1, 1, 1, 1)
     assert idempotence.may_send(sequences, batch())

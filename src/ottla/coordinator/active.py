@@ -235,7 +235,7 @@ class ActiveShard(Generic[S]):
             size += len(key) + (0 if value is None else len(value)) + _RECORD_OVERHEAD_BYTES
             if size + _BATCH_OVERHEAD_BYTES > most:  # no more are made: each has the name of the group in it
                 raise MessageTooLarge(
-                    f"The records of one decision have more than {size} bytes; {self._name} takes {most}."
+                    f"The records of one decision have {size} bytes or more; {self._name} takes {most}."
                 )
             stored.append(LogRecord(0, now_ms, key, value, ()))
         if self._batch_bytes + size > most:

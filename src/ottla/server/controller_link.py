@@ -94,8 +94,8 @@ class ControllerLink:
                 except _LeadsNoMore:
                     continue
                 except TimeoutError:
-                    # The end of our own time says nothing of a node that has refused us until then.
-                    if where not in problem or limit * 2000 >= timeout_ms:
+                    # The end of our own time says nothing of a node that has refused us for most of it.
+                    if where not in problem or limit * 1000 >= timeout_ms / 2:
                         problem = f"{where} is silent"
                     self._drop()
                 except OSError as error:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Coroutine
 from typing import Any, cast
 
 import pytest
+from tests.unit.reports import reported
 
 from ottla.host import HostClock
 from ottla.server.controller_link import Address, ControllerLink
@@ -136,10 +136,7 @@ def test_a_controller_that_refused_all_the_time_is_not_called_silent_at_the_end(
 
 
 def test_a_failure_in_the_moment_in_which_the_asker_gives_up_is_not_reported_as_unforeseen() -> None:
-    reported: list[dict[str, Any]] = []
-
     async def work() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         link = ScriptedLink(answer)
         asking = asyncio.ensure_future(link.ask(BEAT, timeout_ms=5000))
@@ -151,10 +148,8 @@ def test_a_failure_in_the_moment_in_which_the_asker_gives_up_is_not_reported_as_
             await asking
         del asking, answer
         await asyncio.sleep(0)
-        gc.collect()
 
-    run(work())
-    assert reported == []
+    assert reported(work()) == []
 
 
 def test_an_answer_that_comes_with_a_cancellation_does_not_undo_it() -> None:

@@ -14,7 +14,8 @@ from ottla.wire import apis, codec
 from ottla.wire.messages.protocol_data import RequestHeader
 
 if TYPE_CHECKING:
-    from ottla.testing.world.network import SimulatedTransport, Wires
+    from ottla.testing.world.network import Wires
+    from ottla.testing.world.transport import SimulatedTransport
 
 _LENGTH_BYTES = 4
 _HEADER_BYTES = 8

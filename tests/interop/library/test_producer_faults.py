@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.client.admin import ElectionType, OffsetSpec
 from tests.interop.library.proxies import (
     ADD_OFFSETS,
     ADD_PARTITIONS,
@@ -23,7 +24,7 @@ from tests.interop.library.proxies import (
     Proxies,
     count_cuts,
 )
-from tests.interop.library.support import LibraryCluster, make_topic, unique, values_of
+from tests.interop.library.support import LibraryCluster, eventually, make_topic, unique, values_of
 
 WAIT = 180.0
 
@@ -67,6 +68,53 @@ def test_answers_that_come_after_the_request_timed_out_lose_and_double_nothing(
         send_numbered(producer, topic, 200)
         assert producer.metrics()["retries"] > 0
     assert values_of(cluster, topic) == [b"%d" % number for number in range(200)]
+
+
+@pytest.mark.parametrize("cluster", ["ottla-3"], indirect=True)
+def test_a_leader_that_moves_while_five_batches_are_in_doubt_loses_and_doubles_nothing(
+    cluster: LibraryCluster,
+) -> None:
+    """A broker remembers five: where more were written, it would not know the first when it came again."""
+    topic = make_topic(cluster, "in-doubt")
+    place = ottla.TopicPartition(topic, 0)
+    values = [b"%d " % number + bytes(400) for number in range(30)]
+    turns = itertools.count(1)
+
+    def rule(key: int, at: str) -> float:
+        """The client never hears of the first that were written."""
+        return 3600.0 if key == PRODUCE and at == "answer" and next(turns) == 1 else PASS
+
+    with (
+        ottla.Admin(cluster.bootstrap) as admin,
+        Proxies(cluster.bootstrap, rule) as proxies,
+        ottla.Producer(
+            proxies.bootstrap,
+            batch_size=300,
+            linger_ms=0,
+            metadata_max_age_ms=100,
+            request_timeout_ms=5000,
+            retry_backoff_ms=10,
+        ) as producer,
+    ):
+        deliveries = [producer.send(topic, value, partition=0) for value in values]
+        eventually(lambda: end_of(admin, place) >= 5, "five batches that are written")
+        move_leader(admin, place)
+        assert [delivery.result(WAIT).offset for delivery in deliveries] == list(range(30))
+        assert producer.metrics()["retries"] > 0
+    assert values_of(cluster, topic) == values
+
+
+def end_of(admin: ottla.Admin, place: ottla.TopicPartition) -> int:
+    return admin.list_offsets({place: OffsetSpec.LATEST}).result(place).offset
+
+
+def move_leader(admin: ottla.Admin, place: ottla.TopicPartition) -> None:
+    """To its next replica."""
+    (partition,) = admin.describe_topics([place.topic]).result(place.topic).partitions
+    first, *others = (node.id for node in partition.replicas)
+    admin.alter_partition_reassignments({place: [*others, first]}).all()
+    eventually(lambda: not admin.list_partition_reassignments([place]), "the new order of replicas")
+    admin.elect_leaders(ElectionType.PREFERRED, [place]).all()
 
 
 @pytest.mark.parametrize("protocol", [1, 2])

@@ -80,6 +80,44 @@ def test_a_node_whose_metadata_log_failed_answers_no_votes_and_says_so_once() ->
         assert world.unhandled == []
 
 
+def test_a_controller_without_a_directory_leads_no_more_and_its_fetches_are_answered() -> None:
+    with World(1) as world:
+        nodes = world.add_nodes(3)
+        client = world.client("client")
+
+        async def read(leader_id: int) -> None:
+            async with client.admin() as admin:
+                await admin.create_topics([NewTopic("lost", assignments={0: [leader_id]})])
+            async with client.producer() as producer:
+                await (await producer.send("lost", b"one"))
+            disk = world.nodes[leader_id].disk
+            assert disk is not None
+            disk.fail("pread")
+            async with client.consumer(auto_offset_reset="earliest", request_timeout_ms=1_000) as consumer:
+                await consumer.assign([TopicPartition("lost", 0)])
+                await consumer.poll(1.0)
+
+        async def story() -> float:
+            await world.start()
+            await asyncio.sleep(2)
+            leader = next(node for node in nodes if node.active_epoch is not None)
+            reading = client.spawn(read(leader.id))
+            assert leader.node is not None
+            assert leader.node.failure is not None
+            await asyncio.wait([leader.node.failure])
+            failed_at = world.now
+            while not any(node.active_epoch is not None for node in nodes if node is not leader):
+                await asyncio.sleep(0.001)
+            took = world.now - failed_at
+            while leader.is_running:
+                await asyncio.sleep(0.1)
+            await reading
+            return took
+
+        assert world.run(story(), limit_s=300) < 1.0  # others do not wait until they hear nothing more
+        assert world.unhandled == []
+
+
 def test_batches_under_way_are_known_after_a_clean_restart_and_not_written_again() -> None:
     with World(4) as world:
         nodes = world.add_nodes(3)

@@ -141,6 +141,7 @@ class Driver(Generic[_T]):
             config.local, config.static_voters, timeouts=config.timeouts, draw=random.below
         )
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.failure.add_done_callback(self._step_down)  # its node may have failed for another reason
         self.on_progress: Callable[[], None] | None = None  # the log grew, or is led no more
         self.on_ask: Callable[[Ask], None] | None = None  # a request to another replica
         self.on_leader: Callable[[], None] | None = None  # another leader, epoch or role
@@ -495,7 +496,7 @@ class Driver(Generic[_T]):
             self._outbox.end(KafkaStorageError(str(error)))
             return
         if isinstance(error, OSError):
-            text = f"The metadata log in {self._store.directory} cannot be written: {error}"
+            text = f"The metadata log in {self._store.directory} cannot be read or written: {error}"
             logger.critical("%s", text)
         elif isinstance(error, DivergedBelowCommit):
             text = str(error)
@@ -505,7 +506,17 @@ class Driver(Generic[_T]):
             logger.critical("%s", text, exc_info=error)
         self.failure.set_exception(KafkaStorageError(text))
         self.failure.exception()  # seen: whoever looks gets it again
-        self._outbox.end(KafkaStorageError(text))
+        self._step_down(self.failure)
+
+    def fail_soon(self, error: Exception) -> None:
+        """The same, for those whom the driver itself may have called."""
+        asyncio.get_running_loop().call_soon(self.fail, error)
+
+    def _step_down(self, failure: asyncio.Future[None]) -> None:
+        """Promise nothing more, and have others lead. Does nothing the second time."""
+        if failure.cancelled() or not self.replica.is_started:
+            return
+        self._outbox.end(KafkaStorageError(str(failure.exception())))
         for effect in self.replica.resign(self._monotonic_ms()):
             if isinstance(effect, LeadershipLost):
                 self._lose_leadership(effect.epoch)

@@ -158,7 +158,7 @@ def test_a_failed_flush_is_the_end_and_nothing_after_it_is_promised(tmp_path: Pa
         await node.append(b"kept")
         node.disk.is_broken = True
         node.driver.append([b"lost"], [b"lost"])
-        with pytest.raises(KafkaStorageError, match=r"cannot be written: .*the disk is broken"):
+        with pytest.raises(KafkaStorageError, match=r"cannot be read or written: .*the disk is broken"):
             await node.driver.failure
         assert node.told.records == [b"kept"]
         assert not node.driver.is_leader

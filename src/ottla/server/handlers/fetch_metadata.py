@@ -99,9 +99,13 @@ class _Fetch:
         elif isinstance(verdict, SnapshotId):
             data.snapshot_id = FetchResponse.SnapshotId(end_offset=verdict.offset, epoch=verdict.epoch)
         else:
-            read = driver.log.read(
-                wanted.fetch_offset, self._request.max_bytes, limit_offset=replica.end_offset
-            )
+            try:
+                read = driver.log.read(
+                    wanted.fetch_offset, self._request.max_bytes, limit_offset=replica.end_offset
+                )
+            except OSError as error:
+                driver.fail_soon(error)
+                return _PartitionData(error_code=ErrorCode.KAFKA_STORAGE_ERROR)
             data.records = memoryview(read.records)
             driver.fetched_by(self._replica_key(), wanted.fetch_offset)
             data.high_watermark = replica.high_watermark

@@ -82,6 +82,10 @@ async def _piece(
     except FileNotFoundError:
         piece.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
         return piece
+    except OSError as error:
+        driver.fail_soon(error)
+        piece.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return piece
     piece.size, piece.position, piece.unaligned_records = kept.size_bytes, wanted.position, data
     return piece
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -175,6 +176,22 @@ def test_a_new_high_watermark_is_told_at_once_to_those_who_ask(node: RunningNode
     assert found.high_watermark == quorum.image.offset + 1
 
 
+def test_a_log_that_cannot_be_read_is_told_and_ends_the_node(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quorum = node.broker.quorum
+    monkeypatch.setattr(type(quorum.driver.log), "read", fail_to_read)
+    found = fetch(node, offset=quorum.image.offset + 1, last_epoch=quorum.epoch, max_wait_ms=0)
+    assert (found.error_code, bytes(found.records or b"")) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
+    node.run(asyncio.wait([quorum.failure]))
+    assert "the disk is broken" in str(quorum.failure.exception())
+    assert not quorum.is_active
+
+
+def fail_to_read(*_: object, **__: object) -> Any:
+    raise OSError(errno.EIO, "the disk is broken")
+
+
 # FetchSnapshot
 
 
@@ -231,6 +248,19 @@ def test_a_snapshot_that_cannot_be_sent_is_an_error(node: RunningNode) -> None:
     assert error(offset, topic="other") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert error(offset, epoch=node.broker.quorum.epoch - 1) == ErrorCode.FENCED_LEADER_EPOCH
     assert error(offset, cluster_id="another") == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_a_snapshot_that_cannot_be_read_is_told_and_ends_the_node(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quorum = node.broker.quorum
+    node.run(quorum.snapshot_now())
+    monkeypatch.setattr(quorum.driver.journal.store, "read_piece", fail_to_read)
+    response = ask(node, snapshot_request(node, quorum.image.offset + 1))
+    assert response.topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    node.run(asyncio.wait([quorum.failure]))
+    assert "the disk is broken" in str(quorum.failure.exception())
+    assert not quorum.is_active
 
 
 # Votes and epochs

@@ -9,6 +9,7 @@ it never reaches for `time`, `random`, `os` or `socket` itself.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Sequence
 from ssl import SSLContext
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -16,6 +17,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _T = TypeVar("_T")
+
+OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+"""Errors of a `Disk` that say nothing of what lies there: the process or the system has too much open."""
 
 
 class NameNotFound(OSError):

@@ -20,13 +20,12 @@ from ottla.log.log import Log
 from ottla.log.names import Kind, name_of
 from ottla.log.opening import LogDirectory
 from ottla.log.segment import LogDamaged
-from ottla.ports import Clock, Disk, Random
+from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire.errors import KafkaError, KafkaStorageError
 
 logger = logging.getLogger("ottla.log.directories")
 
 _DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
-_OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +185,7 @@ class Hosting(ABC):
             if not directory.full:
                 logger.error("The disk of %s is full: writes are refused until there is room", directory.path)
             directory.full = True
-        elif error.errno in _OUT_OF_RESOURCES:
+        elif error.errno in OUT_OF_RESOURCES:
             logger.error("%s: %s (raise the limit of open files of this process)", directory.path, error)
         else:
             self.take_offline(directory, error)

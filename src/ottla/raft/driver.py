@@ -17,7 +17,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
-from ottla.ports import Buffer, Clock, Disk, Random
+from ottla.ports import OUT_OF_RESOURCES, Buffer, Clock, Disk, Random
 from ottla.raft import control, snapshots
 from ottla.raft.effects import (
     Ask,
@@ -508,9 +508,12 @@ class Driver(Generic[_T]):
         self.failure.exception()  # seen: whoever looks gets it again
         self._step_down(self.failure)
 
-    def fail_soon(self, error: Exception) -> None:
-        """The same, for those whom the driver itself may have called."""
-        asyncio.get_running_loop().call_soon(self.fail, error)
+    def cannot_read(self, error: OSError) -> None:
+        """What another replica asked for could not be read: the end, unless too many files are open."""
+        if error.errno in OUT_OF_RESOURCES:
+            logger.error("%s: %s (raise the limit of open files)", self._store.directory, error)
+        else:  # soon: the driver itself may have woken whoever asked
+            asyncio.get_running_loop().call_soon(self.fail, error)
 
     def _step_down(self, failure: asyncio.Future[None]) -> None:
         """Promise nothing more, and have others lead. Does nothing the second time."""

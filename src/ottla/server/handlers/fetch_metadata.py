@@ -104,7 +104,7 @@ class _Fetch:
                     wanted.fetch_offset, self._request.max_bytes, limit_offset=replica.end_offset
                 )
             except OSError as error:
-                driver.fail_soon(error)
+                driver.cannot_read(error)
                 return _PartitionData(error_code=ErrorCode.KAFKA_STORAGE_ERROR)
             data.records = memoryview(read.records)
             driver.fetched_by(self._replica_key(), wanted.fetch_offset)

@@ -83,7 +83,7 @@ async def _piece(
         piece.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
         return piece
     except OSError as error:
-        driver.fail_soon(error)
+        driver.cannot_read(error)
         piece.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return piece
     piece.size, piece.position, piece.unaligned_records = kept.size_bytes, wanted.position, data

@@ -192,6 +192,20 @@ def fail_to_read(*_: object, **__: object) -> Any:
     raise OSError(errno.EIO, "the disk is broken")
 
 
+def test_a_log_that_cannot_be_opened_for_now_is_told_and_the_node_goes_on(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_to_open(*_: object, **__: object) -> Any:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    quorum = node.broker.quorum
+    with monkeypatch.context() as patch:
+        patch.setattr(type(quorum.driver.log), "read", fail_to_open)
+        assert fetch(node).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    node.create("after")
+    assert fetch(node).records
+
+
 # FetchSnapshot
 
 

@@ -84,7 +84,7 @@ sim: setup
 sim-ci: setup
 	$(MAKE) --jobs=2 sim-others sim-clusters-0 sim-clusters-1 sim-clusters-2 sim-clusters-3
 
-# A quarter of the clusters.
+# A quarter of the clusters, whose number can be divided by 4.
 sim-clusters-%: setup
 	$(BIN)/python -m tests.sim $$(($(SEED) + $* * $(CI_CLUSTERS) / 4)) $$(($(CI_CLUSTERS) / 4))
 

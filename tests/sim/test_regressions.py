@@ -80,7 +80,7 @@ def test_a_node_whose_metadata_log_failed_answers_no_votes_and_says_so_once() ->
         assert world.unhandled == []
 
 
-def test_a_controller_without_a_directory_leads_no_more_and_its_fetches_are_answered() -> None:
+def test_a_controller_without_a_directory_leads_no_more() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3)
         client = world.client("client")

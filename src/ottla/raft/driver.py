@@ -17,6 +17,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
+from ottla.log.segment import LogDamaged
 from ottla.ports import OUT_OF_RESOURCES, Buffer, Clock, Disk, Random
 from ottla.raft import control, snapshots
 from ottla.raft.effects import (
@@ -509,8 +510,14 @@ class Driver(Generic[_T]):
         self._step_down(self.failure)
 
     def cannot_read(self, error: OSError) -> None:
-        """What another replica asked for could not be read: the end, unless too many files are open."""
-        if error.errno in OUT_OF_RESOURCES:
+        """What another replica asked for could not be read: the disk failed, which is the end.
+
+        But not where too many files are open, or where a batch is damaged that others have read long ago: one
+        replica that is behind must not end a controller.
+        """
+        if isinstance(error, LogDamaged):
+            logger.error("%s", error)
+        elif error.errno in OUT_OF_RESOURCES:
             logger.error("%s: %s (raise the limit of open files)", self._store.directory, error)
         else:  # soon: the driver itself may have woken whoever asked
             asyncio.get_running_loop().call_soon(self.fail, error)

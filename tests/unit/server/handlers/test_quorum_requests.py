@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.unit.server.handlers.support import CONTROLLER_LISTENER, RunningNode, as_sent, context_of, newest
 
+from ottla.log.segment import LogDamaged
 from ottla.raft.journal import TOPIC
 from ottla.records.record import read_records
 from ottla.server.handlers import (
@@ -192,15 +193,20 @@ def fail_to_read(*_: object, **__: object) -> Any:
     raise OSError(errno.EIO, "the disk is broken")
 
 
-def test_a_log_that_cannot_be_opened_for_now_is_told_and_the_node_goes_on(
-    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.EMFILE, "too many open files"), LogDamaged("0.log", 7, 3, "No batch has length -1.")],
+    ids=["too many open files", "damaged"],
+)
+def test_what_cannot_be_read_for_one_replica_is_told_and_the_node_goes_on(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch, error: OSError
 ) -> None:
-    def fail_to_open(*_: object, **__: object) -> Any:
-        raise OSError(errno.EMFILE, "too many open files")
+    def fail_for_now(*_: object, **__: object) -> Any:
+        raise error
 
     quorum = node.broker.quorum
     with monkeypatch.context() as patch:
-        patch.setattr(type(quorum.driver.log), "read", fail_to_open)
+        patch.setattr(type(quorum.driver.log), "read", fail_for_now)
         assert fetch(node).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     node.create("after")
     assert fetch(node).records

@@ -160,7 +160,7 @@ class RecordReader:
         """Up to `count` of the next records; none when there are no more."""
         out: list[ConsumerRecord[Any, Any]] = []
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)  # else it grows each time
         if self.allowance >= 0:
             count = min(count, self.allowance)
         try:
@@ -184,7 +184,7 @@ class RecordReader:
         `topic_index` stands for the topic in its column.
         """
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)  # else it grows each time
         if self.allowance >= 0:
             count = min(count, self.allowance)
         before = columns.rows

@@ -230,3 +230,14 @@ def test_both_forms_agree_on_broken_records(
             result.append(str(told))
         results.append(result)
     assert results[0] == results[1]
+
+
+def test_a_failure_that_is_told_again_and_again_does_not_grow(reader: ModuleType) -> None:
+    """Polls say so until the client seeks: each would add to the traceback of the one before."""
+    broken = batch(0)
+    broken[-1] ^= 1
+    found = open_reader(reader, broken)
+    for _ in range(50):
+        with pytest.raises(CorruptMessage) as told:
+            found.take(2)
+    assert len(told.traceback) < 10

@@ -135,7 +135,7 @@ async def _read_again(story: Story, client: SimulatedClient) -> None:
         await consumer.assign(named)
         reads = ReadLog(story.recorder, client.host, consumer, committed=False)
         while not story.is_ending:
-            with refusals(story.recorder, client.host):
+            async with refusals(story.recorder, client.host):
                 reads.take(await consumer.poll(POLL_S))
             again = named[client.random.below(len(named))]
             await consumer.seek(again, 0)

@@ -4,8 +4,8 @@ Each call is one life of one client."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ottla.client.values import OffsetAndMetadata, TopicPartition
@@ -21,6 +21,7 @@ from ottla.testing.workload.writers import (
     transactional,
 )
 from ottla.testing.world import SimulatedClient
+from ottla.wire.errors import CorruptMessage
 
 POLL_S = 2.0
 FETCH_WAIT_MS = 2_000
@@ -57,13 +58,15 @@ def member(group: str, protocol: str, *, committed: bool) -> dict[str, Any]:
     return settings
 
 
-@contextmanager
-def refusals(recorder: Recorder, process: str) -> Iterator[None]:
+@asynccontextmanager
+async def refusals(recorder: Recorder, process: str) -> AsyncIterator[None]:
     """What a poll or a commit may be told while things are broken; the client goes on."""
     try:
         yield
     except REFUSED as error:
         recorder.complain(process, error)
+        if isinstance(error, CorruptMessage):  # the next poll says so at once: time would stand still
+            await asyncio.sleep(POLL_S)
 
 
 async def read_freely(
@@ -80,7 +83,7 @@ async def read_freely(
         await consumer.assign(named)
         reads = ReadLog(recorder, client.host, consumer, committed=committed)
         while not story.is_ending:
-            with refusals(recorder, client.host):
+            async with refusals(recorder, client.host):
                 reads.take(await consumer.poll(POLL_S, max_records=1 + client.random.below(100)))
             if client.random.below(100) == 0:
                 again = named[client.random.below(len(named))]
@@ -114,7 +117,7 @@ async def read_in_group(
         await consumer.subscribe(topics, listener=listener)
         while not story.is_ending:
             records: list[Any] = []
-            with refusals(recorder, client.host):
+            async with refusals(recorder, client.host):
                 records = await consumer.poll(POLL_S)
                 reads.take(records)
             if client.random.below(3 if records else 20) == 0:
@@ -165,7 +168,7 @@ async def read_process_write(
         await consumer.subscribe([source], listener=_Listener(recorder, client.host, consumer, reads))
         while not story.is_ending:
             records: list[Any] = []
-            with refusals(recorder, client.host):
+            async with refusals(recorder, client.host):
                 records = await consumer.poll(POLL_S, max_records=20)
                 reads.take(records)
             if records and not await _process(recorder, client, producer, consumer, records, targets, group):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.server.coordination import Groups
     from ottla.server.dispatch import Dispatcher
     from ottla.server.fetch_sessions import FetchSessions
+    from ottla.server.lateness import LoopLateness
     from ottla.server.producer_ids import ProducerIds
     from ottla.server.replicas import Replicas
     from ottla.server.replicating import Replication
@@ -48,6 +49,7 @@ class Broker:
     directories: LogDirectories
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
+    lateness: LoopLateness
     network: Network | None = None  # the way to other brokers
     partitions: Partitions = field(default_factory=Partitions)
     api_keys: list[int] = field(

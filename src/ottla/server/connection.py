@@ -35,6 +35,7 @@ WRITE_CHUNK_BYTES = 64 * 1024
 WRITE_PAUSE_BYTES = WRITE_CHUNK_BYTES // 2  # below a chunk: the transport sends a chunk at once
 SEND_FILE_BYTES_MIN = 2 * WRITE_CHUNK_BYTES
 UNANSWERED_MAX = 64
+HELD_REPORTED_S = 0.01  # shorter holds of the loop are not worth a call
 
 _SIZE = Struct(">i")
 
@@ -245,12 +246,13 @@ class Connection(asyncio.BufferedProtocol):
         return shared[len(head) : stop]
 
     def buffer_updated(self, count: int) -> None:
-        self.last_active = self._clock.monotonic()
+        begun = self.last_active = self._clock.monotonic()
         if self._frame is not None:
             self._filled += count
             if self._filled == self._frame_bytes:
                 frame, self._frame = self._frame, None
                 self._accept_owned(frame)
+                self._listener.lateness.held(self._clock.monotonic() - begun)
             return
         end = count + len(self._head)
         self._head = b""
@@ -259,6 +261,8 @@ class Connection(asyncio.BufferedProtocol):
         corked, self._corked = self._corked, None
         if corked and not self.is_closed:
             self.transport.write(corked[0] if len(corked) == 1 else b"".join(corked))
+        if (held_s := self._clock.monotonic() - begun) > HELD_REPORTED_S:
+            self._listener.lateness.held(held_s)
 
     def _split(self, shared: memoryview, end: int) -> None:
         """Accept each whole frame of what was read, and keep the rest."""

@@ -219,6 +219,7 @@ class Dispatcher:
         forward: Forward | None = None,
     ) -> None:
         self._broker = broker
+        self._lateness = broker.lateness
         self._listener_name = listener_name
         self._forward = forward
         self._routes: dict[int, _Route] = {}
@@ -243,7 +244,8 @@ class Dispatcher:
         """Decode a request, have it handled, and see that the answer leaves in its turn."""
         try:
             key, version, correlation_id = frames.read_request_start(frame)
-            route = self._routes.get(key << 16 | version)
+            api = self._lateness.latest_api = key << 16 | version
+            route = self._routes.get(api)
             if route is None:
                 route = self._make_route(connection, key, version, correlation_id)
                 if route is None:

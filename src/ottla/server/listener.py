@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.ports import Clock, Network
 from ottla.server.connection import READ_BUFFER_BYTES, Connection, RequestMemory
+from ottla.server.lateness import LoopLateness
 
 if TYPE_CHECKING:
     from ottla.server.dispatch import Dispatcher
@@ -78,10 +79,12 @@ class Listener:
         clock: Clock,
         memory: RequestMemory,
         counts: ConnectionCounts,
+        lateness: LoopLateness,
     ) -> None:
         self.name = settings.name
         self.clock = clock
         self.memory = memory
+        self.lateness = lateness
         self.frame_bytes_max = settings.frame_bytes_max
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
         self.connections: dict[Connection, None] = {}

@@ -37,6 +37,7 @@ from ottla.server.dispatch import Dispatcher
 from ottla.server.fetch_sessions import FetchSessions
 from ottla.server.formatting import format_if_new
 from ottla.server.handlers import HANDLERS
+from ottla.server.lateness import LoopLateness
 from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
 from ottla.server.placements import Placements
 from ottla.server.producer_ids import ProducerIds
@@ -92,6 +93,7 @@ class Node:
         self.config = config
         self.listeners: list[Listener] = []
         self.failure: asyncio.Future[None] | None = None
+        self.lateness = LoopLateness(clock)
         self._clock = clock
         self._random = random
         self._disk = disk
@@ -136,6 +138,7 @@ class Node:
 
     async def _start(self) -> None:
         config = self.config
+        self.lateness.start()
         for warning in config.warnings:
             logger.warning("%s", warning)
         format_if_new(self._disk, self._clock, self._random, config, logger.debug)
@@ -159,6 +162,7 @@ class Node:
                 self._clock, self._random, config.int_of("max.incremental.fetch.session.cache.slots")
             ),
             producer_ids=ProducerIds(quorum, config.node_id),
+            lateness=self.lateness,
             network=self._network,
         )
         await self._serve_listeners("controller")  # without which no leader could be elected
@@ -276,6 +280,7 @@ class Node:
                 clock=self._clock,
                 memory=self._memory,
                 counts=self._counts,
+                lateness=self.lateness,
             )
             try:
                 await listener.bind(self._network)
@@ -472,6 +477,7 @@ class Node:
             duty.cancel()
         await asyncio.gather(*self._duties, return_exceptions=True)
         self._duties = []
+        self.lateness.stop()
         for listener in self.listeners:
             await listener.close()
         if self._replicas is not None:

@@ -16,6 +16,7 @@ import pytest
 
 from ottla.host import HostClock, HostDisk, HostNetwork
 from ottla.server.connection import WRITE_CHUNK_BYTES, Connection, FileSlice, RequestMemory
+from ottla.server.lateness import LoopLateness
 from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
 from ottla.server.waiting import Answer
 
@@ -42,6 +43,7 @@ async def _listening(
         clock=HostClock(),
         memory=memory or RequestMemory(1 << 26),
         counts=ConnectionCounts(1000, host_max),
+        lateness=LoopLateness(HostClock()),
     )
     await listener.bind(HostNetwork())
     await listener.serve(_Dispatcher(dispatch))  # type: ignore[arg-type]

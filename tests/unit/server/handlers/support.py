@@ -21,6 +21,7 @@ from ottla.server.connection import Connection, RequestMemory
 from ottla.server.dispatch import Dispatcher, RequestContext
 from ottla.server.fetch_sessions import FetchSessions
 from ottla.server.handlers import HANDLERS
+from ottla.server.lateness import LoopLateness
 from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
 from ottla.server.partitions import Partition
 from ottla.server.waiting import Answer
@@ -74,6 +75,7 @@ def broker_of(image: ClusterImage, overrides: dict[str, str] | None = None) -> B
         directories=cast(Any, None),
         fetch_sessions=FetchSessions(HostClock(), HostRandom(), 10),
         producer_ids=cast(Any, None),
+        lateness=LoopLateness(HostClock()),
     )
     broker.api_keys = Dispatcher(broker, HANDLERS, LISTENER, "broker").api_keys
     return broker
@@ -87,6 +89,7 @@ def connection_of(broker: Broker, listener: str = LISTENER) -> Connection:
             clock=broker.clock,
             memory=RequestMemory(1 << 20),
             counts=ConnectionCounts(10, 10),
+            lateness=broker.lateness,
         )
     )
 

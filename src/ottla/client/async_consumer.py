@@ -145,7 +145,7 @@ class AsyncConsumer(ConsumerBase[K, V]):
                 engine.commit_soon(engine.positions.consumed(), self._interceptors.committed)
 
     async def _tell(self, call: Call) -> None:
-        change = self._engine.change_of(call)
+        change = self._engine.begin_call(call)
         self._telling = call.partitions
         try:
             if change is Change.REVOKED:

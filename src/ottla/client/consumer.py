@@ -183,7 +183,7 @@ class Consumer(ConsumerBase[K, V]):
                 self._background.soon(engine.commit_soon, offsets, self._interceptors.committed)
 
     def _tell(self, call: Call) -> None:
-        change = self._engine.change_of(call)
+        change = self._engine.begin_call(call)
         self._telling = call.partitions
         try:
             if change is Change.REVOKED:

@@ -423,6 +423,8 @@ class Engine:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, by hand. What is assigned already goes on where it is."""
         wanted = frozenset(partitions)
+        if self.group is not None:
+            self.group.forget_identity()
         self.positions.remove([p for p in self.positions.states if p not in wanted])
         self.buffer.drop_stale()
         self.positions.add(sorted(wanted))
@@ -438,9 +440,11 @@ class Engine:
         self.cluster.follow_all(False)
         self._follow(())
 
-    def change_of(self, call: Call) -> Change:
+    def begin_call(self, call: Call) -> Change:
         """What to tell the user: partitions to be given back may have been lost before there was a poll."""
         membership = None if self.group is None else self.group.membership
+        if self.group is not None:
+            self.group.calling(call)
         if call.change is Change.REVOKED and membership is not None and membership.is_outside:
             return Change.LOST
         return call.change

@@ -74,6 +74,7 @@ class GroupMember:
         self._commits = asyncio.Lock()
         self._learned_at = -_LEARN_STREAK_SECONDS
         self._learn_streak = 0
+        self._identity = (-1, "")  # of memberships that have ended
         self._unannounced: Callable[[frozenset[TopicPartition]], None] = lambda partitions: None
 
     @property
@@ -82,10 +83,17 @@ class GroupMember:
 
     @property
     def metadata(self) -> GroupMetadata:
-        membership = self.membership
-        if membership is None:
-            return GroupMetadata(self.group_id, group_instance_id=self.instance_id)
-        return GroupMetadata(self.group_id, membership.generation, membership.member_id, self.instance_id)
+        """Who the consumer is for a transaction: see `Membership.identity`."""
+        self._keep_identity()
+        return GroupMetadata(self.group_id, *self._identity, self.instance_id)
+
+    def _keep_identity(self) -> None:
+        if self.membership is not None and self.membership.identity[0] >= 0:
+            self._identity = self.membership.identity
+
+    def forget_identity(self) -> None:
+        """Partitions are assigned by hand from now on: its offsets are those of no member."""
+        self._identity = (-1, "")
 
     # Driving the membership.
 
@@ -93,6 +101,7 @@ class GroupMember:
         """Be a member. `announce` hears of new partitions before the user does."""
         if self._runner is not None:
             self._runner.cancel()  # of a membership that has come to an end
+        self._keep_identity()
         self.membership = membership
         self._unannounced = announce
         self._runner = self._spawn(self._run(membership))
@@ -213,6 +222,11 @@ class GroupMember:
             self._carry_out(membership, effect)
         self.kick()
 
+    def calling(self, call: Call) -> None:
+        """The user is told of a change now."""
+        if self.membership is not None:
+            self.membership.calling(call)
+
     def called(self, call: Call) -> None:
         """The user has been told of a change."""
         if self.membership is not None:
@@ -227,6 +241,7 @@ class GroupMember:
     async def leave(self, send: Send | None) -> None:
         """Drive the membership no more, and tell the coordinator: without an answer the session will end."""
         self._runner = None
+        self._keep_identity()
         self.membership = None
         tasks = list(self._tasks)
         for task in tasks:
@@ -273,8 +288,8 @@ class GroupMember:
     async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> KafkaError | None:
         """None, or an error after which it may be tried again; others are raised."""
         node = await self._cluster.coordinator(GROUP, self.group_id)
-        member = self.metadata
-        if self.membership is not None and self.membership.is_outside:
+        member = self.membership
+        if member is not None and member.is_outside:
             raise CommitFailed("The consumer is not in its group now: poll, so that it joins, and go on.")
         topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
         for partition, offset in offsets.items():
@@ -291,8 +306,8 @@ class GroupMember:
             )
         request = OffsetCommitRequest(
             group_id=self.group_id,
-            generation_id_or_member_epoch=member.generation_id,
-            member_id=member.member_id,
+            generation_id_or_member_epoch=-1 if member is None else member.generation,
+            member_id="" if member is None else member.member_id,
             group_instance_id=self.instance_id,
             topics=list(topics.values()),
         )

@@ -67,11 +67,14 @@ class ClassicMembership:
         self._cooperative = all(assignor.protocol == "cooperative" for assignor in assignors)
         self.member_id = ""
         self.generation = -1
+        self._identity = (-1, "")
+        self._is_identity_live = False  # nothing was taken from the user since it was told of an assignment
         self.owned: frozenset[TopicPartition] = frozenset()
         self._topics: frozenset[str] | None = None
         self._state = _State.OUT
         self._prepared = False  # the user has given back what must be given back before a join
         self._rejoin = False
+        self._gave_back = False  # what the sync of this generation took from it
         self._reason = ""
         self._calls: list[Call] = []
         self._calling: Call | None = None
@@ -102,6 +105,10 @@ class ClassicMembership:
     @property
     def is_outside(self) -> bool:
         return self.generation < 0
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        return self._identity
 
     @property
     def group_topics(self) -> frozenset[str]:
@@ -194,12 +201,27 @@ class ClassicMembership:
         self._calling = call
         effects.append(call)
 
+    def calling(self, call: Call) -> None:
+        if call is self._calling and call.change is Change.ASSIGNED:
+            self._is_identity_live = True
+            self._renew_identity()
+            # After a cooperative member gave something back, the generation that it joins next gives that to
+            # others: a transaction over it must not pass for one of that generation.
+            self._is_identity_live = not self._gave_back
+
     def called(self, call: Call) -> None:
         if call is not self._calling:
             return
         self._calling = None
         if call.change is not Change.ASSIGNED:
             self.owned -= call.partitions
+            # What the user still processes is of the generation that ends here: the next one is not its own
+            # before it hears of its new partitions.
+            self._is_identity_live = False
+
+    def _renew_identity(self) -> None:
+        if self._is_identity_live and self.generation >= 0:
+            self._identity = (self.generation, self.member_id)
 
     def untold(self, call: Call) -> None:
         if call is self._calling:
@@ -285,6 +307,7 @@ class ClassicMembership:
             self._fail(for_code(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)(f"unknown: {answer.protocol_name}"))
             return
         self.member_id, self.generation = answer.member_id, answer.generation_id
+        self._renew_identity()
         self._protocol = answer.protocol_name
         self._beat_at_ms = now_ms + self._settings.heartbeat_interval_ms
         self._learning = False
@@ -347,6 +370,7 @@ class ClassicMembership:
         assignor.on_assignment(assigned, user_data, self.generation)
         self._calls = []
         revoked = self.owned - wanted
+        self._gave_back = bool(revoked)
         if revoked:
             self._calls.append(Call(Change.REVOKED, revoked))
             self.rejoin("partitions were given back")

@@ -39,6 +39,8 @@ class ConsumerMembership:
         self._settings = settings
         self.member_id = member_id
         self.generation = JOIN_EPOCH
+        self._identity = (-1, "")
+        self._is_identity_live = False  # nothing was lost since the user was told of an assignment
         self.owned: frozenset[TopicPartition] = frozenset()
         self._topics: frozenset[str] | None = None
         self._pattern: str | None = None
@@ -74,6 +76,10 @@ class ConsumerMembership:
     @property
     def is_outside(self) -> bool:
         return self.generation <= 0 or self._stale
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        return self._identity
 
     def subscribe(self, topics: Collection[str], pattern: str | None = None) -> None:
         self._topics = frozenset(topics)
@@ -137,6 +143,15 @@ class ConsumerMembership:
         self._calling = Call(change, partitions)
         effects.append(self._calling)
 
+    def calling(self, call: Call) -> None:
+        if call is self._calling and call.change is Change.ASSIGNED:
+            self._is_identity_live = True
+            self._renew_identity()
+
+    def _renew_identity(self) -> None:
+        if self._is_identity_live and self.generation > 0:
+            self._identity = (self.generation, self.member_id)
+
     def called(self, call: Call) -> None:
         if call is not self._calling:
             return
@@ -145,6 +160,7 @@ class ConsumerMembership:
             self.owned -= call.partitions
         if call.change is Change.LOST:
             self._fenced = False
+            self._is_identity_live = False
         self._next_at_ms = 0  # the coordinator waits to hear of it
 
     def untold(self, call: Call) -> None:
@@ -217,6 +233,7 @@ class ConsumerMembership:
         if answer.member_id:
             self.member_id = answer.member_id
         self.generation = answer.member_epoch
+        self._renew_identity()
         self._interval_ms = answer.heartbeat_interval_ms or self._interval_ms
         if sent.request.topic_partitions is not None:  # type: ignore[attr-defined]
             self._acknowledged = self._named(sent.request.topic_partitions)  # type: ignore[attr-defined]

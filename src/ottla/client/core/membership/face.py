@@ -91,6 +91,15 @@ class Membership(Protocol):
     def is_over(self) -> bool:
         """Whether it has left, or failed: it does nothing more."""
 
+    @property
+    def identity(self) -> tuple[int, str]:
+        """(generation, member id) for the user's transactions.
+
+        They are the last ones under which the user owned its partitions, also after the group went on
+        without this member: the coordinator fences them then (KIP-447), where it would take (-1, "") for a
+        consumer without a group. (-1, "") before the first assignment.
+        """
+
     def subscribe(self, topics: Collection[str], pattern: str | None = None) -> None: ...
 
     def effects(self, now_ms: int) -> list[Effect]:
@@ -103,6 +112,9 @@ class Membership(Protocol):
 
     def unanswered(self, sent: Send, now_ms: int) -> None:
         """The connection was lost, the time was over, or another node is the coordinator."""
+
+    def calling(self, call: Call) -> None:
+        """The user is told now."""
 
     def called(self, call: Call) -> None:
         """The user has been told."""

@@ -8,7 +8,9 @@ fetches count. The rules that keep them right:
 - A follower joins once it has reached the high watermark and the offset at which the leader's epoch began:
   below that offset there may be records that are committed and that the leader does not know to be.
 - One change of the in-sync replicas is under way at a time. What becomes of it is told by the controller's
-  answer or by newer metadata, whichever comes first; an answer to an older proposal changes nothing.
+  answer or by newer metadata, whichever comes first; an answer to an older proposal changes nothing. Metadata
+  of the partition epoch that is known already says nothing about it: an answer brought that epoch first, and
+  the next proposal may have reached the controller since.
 """
 
 from __future__ import annotations
@@ -198,7 +200,8 @@ class Leadership:
         followers = self.followers
         others = [replica for replica in replicas if replica != self._around.node_id]
         self.followers = {replica: followers.get(replica) or Progress() for replica in others}
-        self._commit(frozenset(isr), partition_epoch)
+        if partition_epoch > self.partition_epoch:
+            self._commit(frozenset(isr), partition_epoch)
         if leader_epoch > self.leader_epoch:
             now_ms = self._around.now_ms()
             for replica, progress in self.followers.items():

@@ -19,6 +19,7 @@ from ottla.raft.election import NOBODY
 from ottla.raft.journal import TOPIC, EpochEnd
 from ottla.raft.roles import Follower, Unattached
 from ottla.raft.snapshots import SnapshotDamaged, SnapshotId
+from ottla.rare import rarely
 from ottla.server.channel import Channel
 from ottla.server.controller_link import Address
 from ottla.wire import uuid
@@ -29,6 +30,8 @@ from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapsh
 
 FETCH_KEY = 1
 FETCH_WAIT_MS = 500
+LATE_SECONDS = 0.5
+"""How long a simulation delays metadata: longer than a proposal takes, shorter than the fetch timeout."""
 BACKOFF_SECONDS_MAX = 0.25
 
 logger = logging.getLogger("ottla.server.log_follower")
@@ -164,6 +167,8 @@ class LogFollower:
     async def _fetch_once(self) -> None:
         """One fetch from the leader, or from whoever may know it."""
         channel = await self._open_channel()
+        if rarely("metadata arrives late"):  # after answers of the controller that tell the same
+            await asyncio.sleep(LATE_SECONDS)
         await self._driver.flushed()
         request, version = self._fetch_request(channel)
         asked_epoch = request.topics[0].partitions[0].current_leader_epoch

@@ -206,6 +206,23 @@ def test_an_answer_that_metadata_has_overtaken_changes_nothing() -> None:
     assert led.leadership.isr == {1}
 
 
+def test_metadata_that_repeats_an_answer_leaves_the_next_proposal_pending() -> None:
+    led = Led(isr=(1,), end_offset=10)
+    led.fetch(2, 10)
+    first = led.leadership.expansion(2, high_watermark=10)
+    assert first is not None
+    assert led.leadership.agreed(first, Agreed(4, 8, (1, 2)))
+    led.end_offset = 20
+    led.fetch(3, 10)  # at the watermark, and never where the log ends
+    second = led.leadership.expansion(3, high_watermark=10)
+    assert second is not None
+    led.take((1, 2), partition_epoch=8)  # the controller may have taken the second proposal by now
+    assert led.leadership.pending is second
+    led.fetch(2, 20)
+    assert led.watermark() == 10
+    assert led.leadership.agreed(second, Agreed(4, 9, (1, 2, 3)))
+
+
 def test_the_low_watermark_is_that_of_the_replicas_that_are_alive() -> None:
     led = Led()
     led.fetch(2, 0, log_start=3)

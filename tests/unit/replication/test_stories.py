@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.replication.world import Broker, ModelLog, World
+from tests.unit.replication.world import LAG_MAX_MS, Broker, ModelLog, World
 
 from ottla.replication.follower import Truncation, truncation
 from ottla.replication.leader import Agreed
@@ -104,6 +104,32 @@ def test_an_old_leader_cuts_off_what_only_it_had() -> None:
     fetch(world, 1, rounds=3)
     assert values(world.brokers[1]) == [1, 2, 5]
     assert world.brokers[1].log.epochs.entries == world.brokers[2].log.epochs.entries
+
+
+def test_late_metadata_does_not_let_the_watermark_pass_a_replica_that_has_just_joined() -> None:
+    """The leader's second proposal is with the controller when metadata repeats the answer to the first."""
+    world = World(count=3)
+    leader = world.brokers[1]
+    leadership = leader.partition.leadership
+    assert leadership is not None
+    write(leader, 1, 2)
+    fetch(world, 2, rounds=2)
+    fetch(world, 3, rounds=2)
+    write(leader, 3, 4, 5, 6)
+    world.now_ms += LAG_MAX_MS + 1
+    fetch(world, 2, rounds=2)
+    assert leadership.shrinkage(leader.log.log_end_offset) is not None
+    settle_isr(world, 1)
+    assert leader.log.high_watermark == 6
+    write(leader, 7, 8)
+    fetch(world, 3, count=4)
+    fetch(world, 3, count=0)  # it has what is committed, and joins
+    assert leadership.pending is not None
+    assert isinstance(world.alter(leader, leadership.pending), Agreed)  # the answer is on its way
+    world.deliver(leader)  # and so was what the first one changed
+    fetch(world, 2, rounds=2)
+    world.check()
+    assert leader.log.high_watermark == 6
 
 
 def log_of(*epochs: int) -> ModelLog:

@@ -326,14 +326,23 @@ class _Fetch:
     # Waiting
 
     def wait(self) -> Answer:
-        """Answer when a partition has grown enough, or at the deadline."""
+        """Answer when a partition has grown enough, or at the deadline.
+
+        A follower's fetch may itself have made a partition grow, before it watched: it moves high watermarks,
+        and whoever waited for one may append here. So it looks again where there is more than it asked from.
+        """
         is_follower = self._replica_id >= 0
+        has_grown = False
         for fetched in self._session.partitions.values():
             partition = fetched.hosted or self._find(fetched)
             watched = partition.appends if is_follower else partition.growth
             self._tickets.append((watched, watched.add(self._on_growth)))
+            if is_follower and (log := partition.log) is not None:
+                has_grown |= log.log_end_offset > fetched.fetch_offset
         wait_ms = 0 if rarely("a fetch waits for nothing") else self._request.max_wait_ms
         self._answer.timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._on_deadline)
+        if has_grown:
+            self._on_growth()
         return self._answer
 
     def _on_growth(self) -> bool:

@@ -130,6 +130,7 @@ class _Fetch:
         loop = asyncio.get_running_loop()
         self._ticket = self._broker.quorum.progress.add(self._try_again)
         self._answer.timer = loop.call_later(self._request.max_wait_ms / 1000, self._at_deadline)
+        self._try_again()  # the fetch itself may have committed something, such as the end of this leader
         return self._answer
 
     def _try_again(self) -> bool:

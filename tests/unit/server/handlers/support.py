@@ -244,9 +244,9 @@ def host_log(
     return log
 
 
-def append(broker: Broker, topic: str, *timestamps: int, **producer: Any) -> None:
+def append(broker: Broker, topic: str, *timestamps: int, index: int = 0, **producer: Any) -> None:
     """One batch with a record for each timestamp."""
-    partition = broker.partitions.get(topic, 0)
+    partition = broker.partitions.get(topic, index)
     assert partition is not None
     batch = build_batch([Record(0, timestamp, b"key", b"value") for timestamp in timestamps], **producer)
     partition.append(memoryview(batch), acks=1, now_ms=broker.clock.now_ms())

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.handlers.support import add_topic, append, ask, broker_of, host_log, image_of
+from tests.unit.server.handlers.support import (
+    add_topic,
+    append,
+    as_sent,
+    ask,
+    broker_of,
+    context_of,
+    host_log,
+    image_of,
+)
 
 from ottla.host import HostDisk
 from ottla.replication.leader import Leadership
 from ottla.server.handlers import fetch
 from ottla.server.replicating import Replication
+from ottla.server.waiting import Answer
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.metadata_records import RegisterBrokerRecord
 
 TOPIC, PARTITIONS, FOLLOWER, EPOCH = "many", 20, 2, 20
+VERSION = 18
 
 
 class World:
@@ -59,20 +71,22 @@ class World:
     def fetch(self, *indexes: int, broker_epoch: int = EPOCH) -> dict[int, Any]:
         """What a fetch in the session answers, which names these partitions; by partition."""
         self.looked_at.clear()
-        request = FetchRequest(
+        response: FetchResponse = ask(self.broker, self.request(*indexes, broker_epoch=broker_epoch))
+        assert response.error_code == 0
+        self.session_id = response.session_id
+        self.session_epoch += 1
+        return {one.partition_index: one for topic in response.responses for one in topic.partitions}
+
+    def request(self, *indexes: int, broker_epoch: int = EPOCH, max_wait_ms: int = 0) -> FetchRequest:
+        return FetchRequest(
             replica_state=FetchRequest.ReplicaState(replica_id=FOLLOWER, replica_epoch=broker_epoch),
-            max_wait_ms=0,
+            max_wait_ms=max_wait_ms,
             min_bytes=1,
             max_bytes=1 << 20,
             session_id=self.session_id,
             session_epoch=self.session_epoch,
             topics=[FetchRequest.FetchTopic(topic_id=self.topic_id, partitions=self.asked(indexes))],
         )
-        response: FetchResponse = ask(self.broker, request)
-        assert response.error_code == 0
-        self.session_id = response.session_id
-        self.session_epoch += 1
-        return {one.partition_index: one for topic in response.responses for one in topic.partitions}
 
     def asked(self, indexes: tuple[int, ...]) -> list[FetchRequest.FetchPartition]:
         return [
@@ -172,3 +186,31 @@ def test_a_follower_that_was_replaced_is_refused_for_all_its_partitions(world: W
     answers = world.fetch()
     assert {one.error_code for one in answers.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
     assert len(answers) == PARTITIONS
+
+
+def test_records_that_a_followers_own_fetch_brought_about_do_not_wait_for_its_deadline(world: World) -> None:
+    """Whoever waits for a watermark may append once the fetch has moved it, such as a transaction's first
+    write: the follower has looked at that partition already and does not watch it yet.
+    """
+    append(world.broker, TOPIC, 1)
+    world.fetch()
+    world.offsets[0] = 1
+
+    def write_to_another() -> bool:
+        append(world.broker, TOPIC, 2, index=1)
+        return True
+
+    world.partition(0).growth.add(write_to_another)
+
+    async def fetch_and_wait() -> Any:
+        request = world.request(0, max_wait_ms=10_000_000)
+        answer = fetch.handle(world.broker, as_sent(request, VERSION), context_of(world.broker, VERSION))
+        assert isinstance(answer, Answer)
+        for _ in range(3):  # turns of the loop
+            await asyncio.sleep(0)
+        assert answer.is_settled, "it waits for its deadline"
+        return answer.response
+
+    response = asyncio.run(fetch_and_wait())
+    (told,) = response.responses
+    assert [one.partition_index for one in told.partitions if one.records] == [1]

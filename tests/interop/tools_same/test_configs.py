@@ -150,8 +150,11 @@ def test_settings_are_shown_and_changed_alike(broker: tuple[str, str], tools: To
 
 def test_quotas_are_shown_and_changed_alike(broker: tuple[str, str], tools: Tools) -> None:
     kind, servers = broker
-    # A broker that knows no credentials cannot be asked for a user's: that is an error after the quotas.
     check_same(tools, CONFIGS, lines(servers, QUOTAS))
+    described = tools.run(
+        CONFIGS.main_class, "--bootstrap-server", servers, "--describe", "--entity-type", "users"
+    )
+    assert described.exit == 0, described.err
     if kind == "kafka":
         check_same(tools, CONFIGS, lines(servers, CREDENTIALS))
 

@@ -53,6 +53,7 @@ LATER: dict[int, str] = {
     47: "offset_delete",
     48: "describe_client_quotas",
     49: "alter_client_quotas",
+    50: "describe_user_scram_credentials",
     52: "vote",
     53: "begin_quorum_epoch",
     54: "end_quorum_epoch",

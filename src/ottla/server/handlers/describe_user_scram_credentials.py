@@ -1,0 +1,30 @@
+"""DescribeUserScramCredentials (50), version 0.
+
+Answers which SCRAM mechanisms users have credentials for, and with how many iterations; all users where the
+request names none. A user without credentials is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.controller.scram import describe_scram_credentials
+from ottla.server.dispatch import Api, RequestContext
+from ottla.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+KEY = 50
+
+
+def handle(
+    broker: Broker, request: DescribeUserScramCredentialsRequest, context: RequestContext
+) -> DescribeUserScramCredentialsResponse:
+    return describe_scram_credentials(broker.image, request)
+
+
+API = Api(KEY, handle)

@@ -268,6 +268,9 @@ class LogDirectories(Duties):
                 if directory.id == directory_id:
                     return [directory]
         usable = [directory for directory in online if not directory.cordoned]
+        if not usable:
+            # The controller assigned the replica before it learned that every directory is cordoned.
+            return online[:1]
         if len(usable) == 1:
             return usable
         counts = {directory.path: 0 for directory in self.directories}

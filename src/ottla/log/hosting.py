@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -87,9 +87,7 @@ class Hosting(ABC):
         by_path = {directory.path: directory for directory in self.directories}
         metadata_path = (config.metadata_path or config.paths[0]).rstrip("/")
         self.metadata_directory = by_path.get(metadata_path) or LogDirectory(metadata_path)
-        for path in config.cordoned:
-            if path in by_path:
-                by_path[path].cordoned = True
+        self.cordon(config.cordoned)
         self.logs: dict[Partition, Log] = {}
         self.futures: dict[Partition, Log] = {}
         """Copies on their way from another directory."""
@@ -112,6 +110,12 @@ class Hosting(ABC):
         A cleaning waits for this: what it drops must not be superseded by records that a power loss takes,
         and the gaps that it leaves lie below the recovery point, so that one above it is known for a loss.
         """
+
+    def cordon(self, paths: Collection[str]) -> None:
+        """Let the directories of `paths`, and no others, refuse new replicas."""
+        cordoned = {path.rstrip("/") for path in paths}
+        for directory in self.directories:
+            directory.cordoned = directory.path in cordoned
 
     # ---- look-ups
 

@@ -345,6 +345,9 @@ class Node:
             logger.warning("%s", warning)
         broker.directories.cleaner.reconfigure(_cleaner_config(broker.config))
         broker.directories.limit_moves(broker.config.int_of("replica.alter.log.dirs.io.max.bytes.per.second"))
+        broker.directories.cordon(broker.config.cordoned_directories)
+        if self._registration is not None:
+            self._registration.tell_soon()  # the controller places replicas by what heartbeats say
         self._counts.total_max = broker.config.int_of("max.connections")
         self._counts.host_max = broker.config.int_of("max.connections.per.ip")
 

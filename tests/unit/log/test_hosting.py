@@ -62,6 +62,9 @@ def test_cordoned_directories_get_no_new_logs(node: Node) -> None:
         assert [report.is_cordoned for report in directories.describe()] == [True, False]
         with pytest.raises(InvalidReplicaAssignment):
             directories.move("orders", 0, node.paths[0])
+        directories.cordon(node.paths)
+        directories.create("orders", 3, TOPIC_ID)  # assigned before the controller learned of it
+        assert [len(node.names(number)) for number in range(2)] == [1, 3]
         await node.stop(directories)
 
     run(test)

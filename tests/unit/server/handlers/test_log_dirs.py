@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from tests.unit.server.handlers.support import RunningNode
 
+from ottla.config import Operation, ResourceType
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
 Described = dict[str, dict[tuple[str, int], DescribeLogDirsResponse.DescribeLogDirsPartition]]
 
@@ -82,6 +84,39 @@ def test_the_room_on_the_disk_is_told(node: RunningNode) -> None:
     for result in node.ask(DescribeLogDirsRequest(topics=None)).results:
         assert result.total_bytes >= result.usable_bytes > 0
         assert not result.is_cordoned
+
+
+def cordon(node: RunningNode, paths: str) -> int:
+    """Set cordoned.log.dirs while the node runs."""
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=ResourceType.BROKER,
+        resource_name="1",
+        configs=[
+            IncrementalAlterConfigsRequest.AlterableConfig(
+                name="cordoned.log.dirs", config_operation=Operation.SET, value=paths
+            )
+        ],
+    )
+    (result,) = node.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses
+    code: int = result.error_code
+    return code
+
+
+def test_a_directory_is_cordoned_while_the_node_runs(node: RunningNode, tmp_path: Path) -> None:
+    def cordoned() -> list[str]:
+        results = node.ask(DescribeLogDirsRequest(topics=None)).results
+        return [result.log_dir for result in results if result.is_cordoned]
+
+    assert cordon(node, f"{tmp_path}/three") == ErrorCode.INVALID_REQUEST
+    assert cordon(node, f"{tmp_path}/one") == 0
+    assert cordoned() == [f"{tmp_path}/one"]
+    node.create("a", partitions=3)
+    assert [len(one) for one in describe(node).values()] == [0, 3]
+    assert move(node, f"{tmp_path}/one", "a") == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert cordon(node, "") == 0
+    assert cordoned() == []
+    node.create("b")
+    assert [len(one) for one in describe(node).values()] == [1, 3]
 
 
 def test_a_replica_is_moved_to_another_directory(node: RunningNode, tmp_path: Path) -> None:

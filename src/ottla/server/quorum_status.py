@@ -19,11 +19,12 @@ def describe(
     if wanted != [(TOPIC, [0])]:
         return _unknown_partitions(request)
     role = replica.role
-    partition = DescribeQuorumResponse.PartitionData(partition_index=0, error_message=None)
-    response = DescribeQuorumResponse(error_message=None)
+    partition = DescribeQuorumResponse.PartitionData(partition_index=0)
+    response = DescribeQuorumResponse()
     response.topics.append(DescribeQuorumResponse.TopicData(topic_name=TOPIC, partitions=[partition]))
     if not isinstance(role, Leader) or not is_active:
         partition.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition.error_message = "This node is not the leader of the metadata log."
         return response
     voters = replica.voters.last
     partition.leader_id, partition.leader_epoch = role.leader_id, role.epoch
@@ -59,7 +60,6 @@ def _replica_state(key: ReplicaKey, progress: Progress, ahead_ms: int) -> Descri
 
 def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
-        error_message=None,
         topics=[
             DescribeQuorumResponse.TopicData(
                 topic_name=topic.topic_name,
@@ -67,7 +67,7 @@ def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumRespons
                     DescribeQuorumResponse.PartitionData(
                         partition_index=partition.partition_index,
                         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        error_message=None,
+                        error_message=f"Only {TOPIC}-0 has a quorum.",
                     )
                     for partition in topic.partitions
                 ],

@@ -141,13 +141,16 @@ def test_the_quorum_is_described_by_its_leader(node: RunningNode, version: int) 
     if version >= 2:
         assert found.current_voters[0].replica_directory_id != uuid.ZERO
         assert [one.node_id for one in response.nodes] == [1]
+        assert (response.error_message, found.error_message) == ("", "")
 
 
 def test_another_topic_has_no_quorum(node: RunningNode) -> None:
     partition = DescribeQuorumRequest.PartitionData(partition_index=0)
     topic = DescribeQuorumRequest.TopicData(topic_name="a", partitions=[partition])
     response = node.ask(DescribeQuorumRequest(topics=[topic]))
-    assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    (found,) = response.topics[0].partitions
+    assert (found.error_code, response.error_message) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    assert found.error_message
 
 
 # Brokers

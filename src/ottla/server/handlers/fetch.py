@@ -53,6 +53,7 @@ READ_NOW_BYTES_MAX = (
 _PartitionData = FetchResponse.PartitionData
 _TopicResponse = FetchResponse.FetchableTopicResponse
 _NO_RECORDS = b""
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Answer:
@@ -109,7 +110,7 @@ class _Fetch:
         total = 0
         must_answer = at_deadline
         found: list[tuple[FetchedPartition, _PartitionData]] = []
-        at_end: list[FetchedPartition] = []
+        at_end: list[tuple[int, FetchedPartition]] = []  # with the place of each among those found
         data: _PartitionData | None
         for fetched in self._awake(is_first=is_first):
             try:
@@ -123,7 +124,7 @@ class _Fetch:
                 data, count = self._failed(fetched, error), 0
                 must_answer = True
             if data is None:
-                at_end.append(fetched)
+                at_end.append((len(found), fetched))
                 continue
             if count:
                 at_least_one = False
@@ -134,11 +135,7 @@ class _Fetch:
             found.append((fetched, data))
         if not must_answer and total < request.min_bytes:
             return None
-        for fetched in at_end:
-            log = None if fetched.hosted is None else fetched.hosted.log
-            if log is not None:
-                found.append((fetched, _data_of(log, fetched)))
-        return found
+        return _merge(found, at_end) if at_end else found
 
     def _awake(self, *, is_first: bool) -> Iterable[FetchedPartition]:
         """The partitions to look at. A follower may have thousands, most of them as it was told: those are
@@ -377,9 +374,9 @@ class _Fetch:
         if found is None:
             found = self.collect(at_deadline=True) or []
         session = self._session
-        by_id = session.by_id
-        topics: dict[bytes | str, _TopicResponse] = {}
-        for fetched, data in found:
+        topics: list[_TopicResponse] = []
+        topic_key: bytes | str | None = None
+        for fetched, data in _in_order(found):
             records = data.records
             count = len(records) if records is not None else 0
             if 0 < count <= READ_NOW_BYTES_MAX:
@@ -389,19 +386,15 @@ class _Fetch:
                     data, count = self._failed(fetched, self._unreadable(fetched, error)), 0
             if session.id and not is_news(fetched, data, count, session.is_incremental):
                 continue
-            topic = topics.get(fetched.topic)
-            if topic is None:
-                topic = topics[fetched.topic] = _TopicResponse()
-                if by_id:
-                    topic.topic_id = fetched.topic  # type: ignore[assignment]
-                else:
-                    topic.topic = fetched.topic  # type: ignore[assignment]
-            topic.partitions.append(data)
+            if fetched.topic != topic_key:
+                topic_key = fetched.topic
+                topics.append(_topic_response(topic_key))
+            topics[-1].partitions.append(data)
             if count:
                 session.serve_last(fetched)
                 if self._replica_id >= 0:
                     self._note_sent(fetched, count)
-        response = FetchResponse(session_id=session.id, responses=list(topics.values()))
+        response = FetchResponse(session_id=session.id, responses=topics)
         if self._context.version >= 16:
             leaders = {
                 data.current_leader.leader_id for _, data in found if data.current_leader.leader_id >= 0
@@ -416,6 +409,35 @@ class _Fetch:
         replication = self._broker.replication
         if replication is not None and replication.leader_throttle.has_topics:
             replication.sent(self._find(fetched).topic, fetched.index, count)
+
+
+def _merge(
+    found: list[tuple[FetchedPartition, _PartitionData]], at_end: list[tuple[int, FetchedPartition]]
+) -> list[tuple[FetchedPartition, _PartitionData]]:
+    """Put the partitions that have nothing new back where the request has them."""
+    merged: list[tuple[FetchedPartition, _PartitionData]] = []
+    done = 0
+    for place, fetched in at_end:
+        log = None if fetched.hosted is None else fetched.hosted.log
+        if log is not None:
+            merged += found[done:place]
+            merged.append((fetched, _data_of(log, fetched)))
+            done = place
+    merged += found[done:]
+    return merged
+
+
+def _in_order(
+    found: list[tuple[FetchedPartition, _PartitionData]],
+) -> list[tuple[FetchedPartition, _PartitionData]]:
+    """The order of the answer: that of the request, with partitions that the cluster does not know last."""
+    if all(data.error_code not in _UNKNOWN for _, data in found):
+        return found
+    return sorted(found, key=lambda one: one[1].error_code in _UNKNOWN)
+
+
+def _topic_response(topic: bytes | str) -> _TopicResponse:
+    return _TopicResponse(topic_id=topic) if isinstance(topic, bytes) else _TopicResponse(topic=topic)
 
 
 def _data_of(log: Log, fetched: FetchedPartition) -> _PartitionData:

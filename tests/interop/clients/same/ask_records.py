@@ -353,6 +353,26 @@ def limits_over_several_partitions(session: Session, version: int) -> None:
 
 
 @asks("Fetch")
+def the_order_of_partitions(session: Session, version: int) -> None:
+    names = [session.create(name, partitions=2) for name in ("first", "second")]
+    for name in names:
+        fill(session, name, *three_batches())
+
+    def topic(name: str, partition: int) -> dict[str, Any]:
+        rows = [{"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1000}]
+        named = {"topic_id": session.topic_id(name)} if version >= BY_ID else {"topic": name}
+        return {**named, "partitions": rows}
+
+    first, second = names
+    for asked in (
+        [topic(second, 0), topic(first, 0), topic(second, 1)],
+        [topic(first, 1), topic(first, 0), topic(second, 0), topic(first, 1)],
+        [topic(first, 7), topic(second, 0), topic(first, 0)],
+    ):
+        session.ask("Fetch", version, replica_id=-1, max_wait_ms=50, min_bytes=1, topics=asked)
+
+
+@asks("Fetch")
 def fetches_of_what_is_not_there(session: Session, version: int) -> None:
     name = session.create("there")
     fetch(session, version, name, partition=1)

@@ -67,7 +67,15 @@ SUPPORTED_FEATURES: dict[str, VersionRange] = {
     METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_LATEST),
     **{name: (0, len(levels) - 1) for name, levels in _FEATURES.items()},
 }
-"""What this version of Ottla supports of each feature."""
+"""The levels with which a node can live in a cluster. A broker registers with them, so that it may join a
+cluster of Kafka's whose levels are as high."""
+
+SERVED_FEATURES: dict[str, VersionRange] = {
+    name: levels
+    for name, levels in SUPPORTED_FEATURES.items()
+    if name not in ("share.version", "streams.version")  # neither kind of group is served yet
+}
+"""The features that clients can use on a node: the only ones that it advertises to them."""
 
 
 def metadata_version(level: int) -> MetadataVersion:

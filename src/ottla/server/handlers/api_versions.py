@@ -17,7 +17,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ottla.controller.feature_levels import SUPPORTED_FEATURES
+from ottla.controller.feature_levels import SERVED_FEATURES
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import is_controller_listener
 from ottla.wire import apis
@@ -75,7 +75,7 @@ def _range(key: int, unstable: bool) -> ApiVersionsResponse.ApiVersion:
 def _add_features(broker: Broker, response: ApiVersionsResponse, *, has_level_zero: bool) -> None:
     response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-        for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+        for name, (lowest, highest) in SERVED_FEATURES.items()
         if highest > 0 and (has_level_zero or lowest > 0)
     ]
     levels = dict(broker.image.features)
@@ -84,7 +84,7 @@ def _add_features(broker: Broker, response: ApiVersionsResponse, *, has_level_ze
     response.finalized_features = [
         ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
         for name, level in levels.items()
-        if level > 0
+        if level > 0 and name in SERVED_FEATURES
     ]
     response.finalized_features_epoch = broker.image.offset
 

@@ -16,6 +16,7 @@ from ottla.server.handlers import HANDLERS, api_versions
 from ottla.wire import apis
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.metadata_records import FeatureLevelRecord
 
 ASKED = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.8.0")
 
@@ -62,6 +63,17 @@ def test_features_come_with_their_levels_and_the_offset_that_they_are_from() -> 
     assert finalized == {"metadata.version": (30, 30), "kraft.version": (1, 1)}
     assert response.finalized_features_epoch == 77
     assert response.zk_migration_ready is False
+
+
+def test_features_that_no_client_can_use_are_not_advertised() -> None:
+    image = image_of()
+    for name in ("share.version", "streams.version", "group.version"):
+        image.replay(FeatureLevelRecord(name=name, feature_level=1))
+    response = ask(broker_of(image), ASKED)
+    for features in (response.finalized_features, response.supported_features):
+        assert {one.name for one in features} & {"share.version", "streams.version", "group.version"} == {
+            "group.version"
+        }
 
 
 def test_features_with_level_0_are_kept_from_clients_that_cannot_read_them() -> None:

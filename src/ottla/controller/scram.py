@@ -14,6 +14,10 @@ from ottla.wire.messages.describe_user_scram_credentials import (
 _Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 _Info = DescribeUserScramCredentialsResponse.CredentialInfo
 
+# Kafka's words, since its tools print them.
+_DUPLICATE = "Cannot describe SCRAM credentials for the same user twice in a single request"
+_MISSING = "Attempt to describe a user credential that does not exist"
+
 
 def describe_scram_credentials(
     image: ClusterImage, request: DescribeUserScramCredentialsRequest
@@ -30,9 +34,9 @@ def describe_scram_credentials(
 
 def _result(user: str, count: int, infos: list[_Info] | None) -> _Result:
     if count > 1:
-        return _failed(user, DuplicateResource(f"The request names user {user} more than once."))
+        return _failed(user, DuplicateResource(f"{_DUPLICATE}: {user}"))
     if infos is None:
-        return _failed(user, ResourceNotFound(f"User {user} has no SCRAM credentials."))
+        return _failed(user, ResourceNotFound(f"{_MISSING}: {user}"))
     return _Result(user=user, credential_infos=infos)
 
 

@@ -9,6 +9,8 @@ from tests.interop.clients.same.batches import Entry, batch
 from tests.interop.clients.same.registry import asks
 from tests.interop.clients.same.session import Session
 
+NOT_SERVED = ("share.version", "streams.version")  # see docs/differences.md
+
 
 @asks("ApiVersions")
 def features_and_errors(session: Session, version: int) -> None:
@@ -24,6 +26,8 @@ def features_and_errors(session: Session, version: int) -> None:
             "ApiVersions", version, client_software_name=name, client_software_version=release
         )
         response.api_keys = []  # compared on its own
+        for features in (response.supported_features, response.finalized_features):
+            features[:] = [one for one in features if one.name not in NOT_SERVED]
         session.note(f"software {name!r} {release!r}", session._plain(response, version))
 
 
@@ -139,6 +143,14 @@ def features_that_cannot_change(session: Session, version: int) -> None:
         ask(update("metadata.version", 7, 2))
         ask(update("metadata.version", 7, 0))
         ask(update("metadata.version", 7, 9))
+
+
+@asks("DescribeUserScramCredentials")
+def users_without_credentials(session: Session, version: int) -> None:
+    session.ask("DescribeUserScramCredentials", version, users=None)
+    session.ask("DescribeUserScramCredentials", version, users=[])
+    session.ask("DescribeUserScramCredentials", version, users=[{"name": "alice"}])
+    session.ask("DescribeUserScramCredentials", version, users=[{"name": "alice"}, {"name": "alice"}])
 
 
 @asks("DescribeQuorum")

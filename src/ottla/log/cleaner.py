@@ -5,6 +5,9 @@ every segment up to there into `.cleaned` files and puts these in place of the o
 slices off the event loop (`compacting.py`); only the exchange of segments happens on the loop. The rule:
 before an exchange the old segments must still be the log's own and as long as they were. Otherwise (the log
 was truncated, deleted or moved) the work is thrown away.
+
+Whatever a cleaning raises concerns its own log: that log is compacted no more until a restart, as in Kafka,
+and the cleaner goes on with the others.
 """
 
 from __future__ import annotations
@@ -25,12 +28,19 @@ from ottla.log.segment import LogDamaged, Segment
 from ottla.ports import Clock, Disk, Random
 from ottla.rare import rarely
 from ottla.records.compaction import SECRET_BYTES, SLOT_BYTES, KeyMap
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import KafkaError, KafkaStorageError
 
 logger = logging.getLogger("ottla.log.cleaner")
 
 _T = TypeVar("_T")
 _CHUNK_BYTES_MIN = 4096
+_BUFFER_BYTES_MAX = 2**31 - 1
+"""Of the map of one cleaning, as in Kafka: more is ignored."""
+_LOAD_FACTORS = (0.01, 1.0)
+_UNLIMITED = 1e15
+_FOREVER_S = float("inf")
+_NAP_S = 1.0
+"""A cleaning that is throttled looks this often whether it is aborted or the rate has changed."""
 
 
 class CleaningAborted(Exception):
@@ -52,18 +62,37 @@ class CleanerConfig:
 
 
 class _Throttle:
-    """Keeps the sum of reads and writes below a rate."""
+    """Keeps the sum of reads and writes below a rate, which may change at any time. A rate of 0 is a stop."""
 
     def __init__(self, clock: Clock, bytes_per_second: float) -> None:
         self._clock = clock
-        self.bytes_per_second = bytes_per_second
-        self._free_at = 0.0
+        self._bytes_per_second = bytes_per_second
+        self._owed_bytes = 0.0
+        self._paid_at = clock.monotonic()
 
-    def delay(self, count: int) -> float:
-        """For how many seconds to wait after `count` bytes."""
+    def set_rate(self, bytes_per_second: float) -> None:
+        self._pay()
+        self._bytes_per_second = bytes_per_second
+
+    def charge(self, count: int) -> None:
+        self._pay()
+        self._owed_bytes += count
+
+    def delay_s(self) -> float:
+        """For how long to wait before the next read or write."""
+        self._pay()
+        if self._owed_bytes <= 0:
+            return 0.0
+        # Written so that a rate that is no number stops cleaning too.
+        return self._owed_bytes / self._bytes_per_second if self._bytes_per_second > 0 else _FOREVER_S
+
+    def _pay(self) -> None:
         now = self._clock.monotonic()
-        self._free_at = max(self._free_at, now) + count / self.bytes_per_second
-        return self._free_at - now
+        elapsed_s, self._paid_at = now - self._paid_at, now
+        if self._bytes_per_second >= _UNLIMITED:
+            self._owed_bytes = 0.0
+        elif self._bytes_per_second > 0:
+            self._owed_bytes = max(0.0, self._owed_bytes - elapsed_s * self._bytes_per_second)
 
 
 class _Job:
@@ -130,7 +159,7 @@ class Cleaner:
     def reconfigure(self, config: CleanerConfig) -> None:
         """New settings, for the next cleaning on."""
         self.config = config
-        self._throttle.bytes_per_second = config.io_bytes_per_second
+        self._throttle.set_rate(config.io_bytes_per_second)
 
     # ---- who may be cleaned
 
@@ -207,7 +236,7 @@ class Cleaner:
         for partition, log in self._compacted_logs():
             try:
                 dirt = measure(log, self.cleaned_offset(partition, log), now_ms)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - it concerns this log, the others are still cleaned
                 self._handle(partition, log, error)
                 continue
             if dirt.is_checkpoint_wrong:
@@ -238,13 +267,22 @@ class Cleaner:
             and partition not in self.uncleanable
         ]
 
-    def _handle(self, partition: Partition, log: Log, error: OSError | KafkaError | ValueError) -> None:
-        """A disk that fails is its directory's matter. Bytes that make no sense concern this log alone."""
+    def _handle(self, partition: Partition, log: Log, error: Exception) -> None:
+        """A disk that fails is its directory's matter. Anything else concerns this log alone."""
         if isinstance(error, OSError) and not isinstance(error, LogDamaged):
             self._on_disk_error(log, error)
             return
-        logger.warning("%s is no longer compacted until a restart, because that failed: %s", log.name, error)
-        self.uncleanable[partition] = str(error)
+        if isinstance(error, KafkaStorageError):  # its directory was told already; a later try may succeed
+            logger.warning("%s was not compacted: %s", log.name, error)
+            return
+        is_foreseen = isinstance(error, (OSError, KafkaError))
+        logger.warning(
+            "%s is no longer compacted until a restart, because that failed: %s",
+            log.name,
+            error if is_foreseen else f"{type(error).__name__}: {error}",
+            exc_info=None if is_foreseen else error,
+        )
+        self.uncleanable[partition] = str(error) or type(error).__name__
 
     # ---- cleaning
 
@@ -272,8 +310,9 @@ class Cleaner:
         except CleaningAborted:
             logger.info("the cleaning of %s is aborted", job.log.name)
             return False
-        except (OSError, KafkaError, ValueError) as error:
-            self._handle(job.partition, job.log, error)
+        except Exception as error:  # noqa: BLE001 - it concerns this log, the others are still cleaned
+            if isinstance(error, OSError) or not self._is_void(job):
+                self._handle(job.partition, job.log, error)
             return False
         finally:
             del self._jobs[job.partition]
@@ -301,11 +340,11 @@ class Cleaner:
 
     def _delete_old_segments(self) -> None:
         """Retention of compacted logs: what is below the log start, and with `compact,delete` what is old."""
-        for _, log in self._compacted_logs():
+        for partition, log in self._compacted_logs():
             try:
                 log.delete_old_segments(self._clock.now_ms())
-            except OSError as error:
-                self._on_disk_error(log, error)
+            except Exception as error:  # noqa: BLE001 - it concerns this log, the others are still cleaned
+                self._handle(partition, log, error)
 
     async def _clean(self, job: _Job) -> None:
         log, dirt = job.log, job.dirt
@@ -342,10 +381,12 @@ class Cleaner:
 
     def _new_key_map(self, dirt: Dirt) -> KeyMap:
         """Room for every key that the dirty part can have, but not more than the buffer allows."""
-        bytes_max = self.config.dedupe_buffer_bytes // max(1, self.config.threads)
+        bytes_max = min(self.config.dedupe_buffer_bytes // max(1, self.config.threads), _BUFFER_BYTES_MAX)
         keys_max = dirt.end_offset - dirt.first_dirty_offset
-        slots = min(bytes_max // SLOT_BYTES, int(keys_max / self.config.load_factor) + 2)
-        return KeyMap(slots, self._random.bytes(SECRET_BYTES), self.config.load_factor)
+        least, most = _LOAD_FACTORS  # Kafka takes any number for a load factor
+        load_factor = min(max(least, self.config.load_factor), most)
+        slots = min(bytes_max // SLOT_BYTES, int(keys_max / load_factor) + 2)
+        return KeyMap(slots, self._random.bytes(SECRET_BYTES), load_factor)
 
     async def _map_keys(self, job: _Job, compaction: Compaction) -> None:
         """Learn the last offset of each key in the dirty part, or in as much of it as the map takes."""
@@ -370,10 +411,12 @@ class Cleaner:
                 if results:
                     is_done = True
                     return results[0]
-                delay = self._throttle.delay(count)
-                if delay > 0:
-                    await asyncio.sleep(delay)
-        except (OSError, KafkaError, ValueError) as error:
+                self._throttle.charge(count)
+                while (delay_s := self._throttle.delay_s()) > 0 and not job.is_aborted:
+                    await asyncio.sleep(min(delay_s, _NAP_S))
+        except CleaningAborted:
+            raise
+        except Exception as error:
             if self._is_void(job):
                 raise CleaningAborted from error
             raise

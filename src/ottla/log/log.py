@@ -22,9 +22,15 @@ from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Mar
 from ottla.log.upkeep import LogUpkeep
 from ottla.ports import Buffer, Clock, Disk, File, Random
 from ottla.rare import rarely
-from ottla.records.batch import BatchHeader, check_crc, iterate_headers
+from ottla.records.batch import BASE_OFFSET_MAX, BatchHeader, check_crc, iterate_headers
 from ottla.records.validate import Origin, assign, validate
-from ottla.wire.errors import InvalidRecord, MessageTooLarge, OffsetOutOfRange, RecordListTooLarge
+from ottla.wire.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    MessageTooLarge,
+    OffsetOutOfRange,
+    RecordListTooLarge,
+)
 
 logger = logging.getLogger("ottla.log")
 
@@ -315,6 +321,8 @@ class Log(LogUpkeep):
                 )
                 break
             check_crc(records, position, header)
+            if header.base_offset > BASE_OFFSET_MAX:
+                raise CorruptMessage(f"A batch for {self.name} has the base offset {header.base_offset}.")
             if header.last_offset <= previous or header.base_offset <= previous:
                 raise OffsetsOutOfOrder(
                     f"Out of order offsets found in append to {self.name}: {header.base_offset} after "

@@ -48,6 +48,9 @@ NO_LEADER_EPOCH = -1
 UNKNOWN_COUNT = -1
 SEQUENCE_MAX = 0x7FFF_FFFF
 
+BASE_OFFSET_MAX = 2**63 - 1 - 2**31
+"""Up to this base offset no sum of it and a 32-bit delta passes 64 bits. No real log comes near."""
+
 HEADER = Struct(">qiibIhiqqqhii")
 OFFSET_LENGTH = Struct(">qi")
 OFFSET = Struct(">q")
@@ -292,6 +295,11 @@ def set_base_offset(buffer: bytearray | memoryview, position: int, base_offset: 
 
 def set_leader_epoch(buffer: bytearray | memoryview, position: int, leader_epoch: int) -> None:
     EPOCH.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
+
+
+def wrap_64(value: int) -> int:
+    """`value` as a signed 64-bit number: sums of timestamps wrap, as they do in Java."""
+    return (value + 0x8000_0000_0000_0000) % 0x1_0000_0000_0000_0000 - 0x8000_0000_0000_0000
 
 
 def increment_sequence(sequence: int, by: int) -> int:

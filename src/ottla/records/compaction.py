@@ -3,6 +3,7 @@
 What stays of a batch keeps its offsets, its place in the producer's sequence and its last offset, even if no
 record is left. A tombstone is given a delete horizon when compaction first sees it: from then on the batch's
 base timestamp says when the tombstone may go, and the record timestamps are stored relative to that.
+Timestamps come from clients: every sum of them wraps at 64 bits, as a reader's does.
 
 The rule: a batch is judged only if its CRC is right. A damaged one is an error, and never gets a new CRC.
 """
@@ -26,6 +27,7 @@ from ottla.records.batch import (
     Codec,
     TimestampType,
     check_crc,
+    wrap_64,
 )
 from ottla.records.compression import compress
 from ottla.records.record import assemble, build_batch, read_batch, read_content
@@ -41,6 +43,7 @@ else:
 SLOT_BYTES: int = keys.SLOT_BYTES
 SECRET_BYTES: int = keys.SECRET_BYTES
 
+_TIMESTAMP_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _EMPTIED_ATTRIBUTES = LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
@@ -96,13 +99,19 @@ class KeyMap:
         self.latest_offset = max(self.latest_offset, last_offset)
 
     def mark(
-        self, payload: Payload, keep_tombstones: bool
+        self, payload: Payload, keep_tombstones: bool, base_timestamp: int = 0
     ) -> tuple[bytearray, tuple[int, int, int, int, int]]:
         """A mark for each record that stays, and the sums of `keys.mark_kept`."""
         marks = bytearray(payload.record_count)
         try:
             return marks, keys.mark_kept(
-                *payload, self.latest_offset, self._table, self._secret, keep_tombstones, marks
+                *payload,
+                self.latest_offset,
+                self._table,
+                self._secret,
+                keep_tombstones,
+                marks,
+                base_timestamp,
             )
         except ValueError as error:
             raise _unreadable(error) from error
@@ -129,8 +138,10 @@ class Rules(NamedTuple):
     """For batches of format v0 and v1, which cannot carry a delete horizon."""
 
     @property
-    def new_horizon_ms(self) -> int:
-        return self.now_ms + self.delete_retention_ms
+    def new_horizon_ms(self) -> int | None:
+        """Until when a tombstone seen now must stay; None if that is beyond all timestamps."""
+        horizon = self.now_ms + self.delete_retention_ms
+        return horizon if horizon <= _TIMESTAMP_MAX else None
 
 
 class Kept(NamedTuple):
@@ -162,18 +173,20 @@ def _compact_data(
 ) -> Kept:
     payload = _payload(buffer, position, header)
     horizon = header.delete_horizon_ms
-    marks, sums = key_map.mark(payload, horizon is None or rules.now_ms < horizon)
-    kept, tombstones, keyless, first_delta, max_delta = sums
+    marks, sums = key_map.mark(payload, horizon is None or rules.now_ms < horizon, header.base_timestamp)
+    kept, tombstones, keyless, first_timestamp, max_timestamp = sums
     if not kept:
         return _nothing(header, verdict, payload.record_count, keyless)
-    if horizon is None and tombstones:
+    is_horizon_new = horizon is None and tombstones > 0 and rules.new_horizon_ms is not None
+    if is_horizon_new:
         horizon = rules.new_horizon_ms
     elif kept == payload.record_count:
         return Kept(_whole(buffer, position, header), kept, kept, keyless)
-    base_timestamp = header.base_timestamp + first_delta if horizon is None else horizon
-    max_timestamp = header.max_timestamp
+    base_timestamp = first_timestamp if horizon is None else horizon
     if header.timestamp_type == TimestampType.CREATE_TIME:
-        max_timestamp = max(NO_TIMESTAMP, header.base_timestamp + max_delta)
+        max_timestamp = max(NO_TIMESTAMP, max_timestamp)
+    else:
+        max_timestamp = header.max_timestamp
     records = _copy(payload, marks, header.base_timestamp - base_timestamp)
     batch = _rebuilt(header, records, kept, base_timestamp, max_timestamp, has_horizon=horizon is not None)
     return Kept(batch, payload.record_count, kept, keyless)
@@ -186,9 +199,9 @@ def _compact_control(
     count = header.record_count
     if not count:
         return _nothing(header, verdict, 0)
-    if not verdict.set_horizon or header.delete_horizon_ms is not None:
-        return Kept(_whole(buffer, position, header), count, count)
     horizon = rules.new_horizon_ms
+    if not verdict.set_horizon or header.delete_horizon_ms is not None or horizon is None:
+        return Kept(_whole(buffer, position, header), count, count)
     payload = _payload(buffer, position, header)
     records = _copy(payload, bytearray(b"\x01" * payload.record_count), header.base_timestamp - horizon)
     return Kept(
@@ -240,7 +253,7 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader) -> Payload:
 def _copy(payload: Payload, marks: bytearray, timestamp_shift: int) -> bytearray:
     try:
         return keys.copy_kept(
-            payload.data, payload.begin, payload.end, payload.record_count, marks, timestamp_shift
+            payload.data, payload.begin, payload.end, payload.record_count, marks, wrap_64(timestamp_shift)
         )
     except ValueError as error:
         raise _unreadable(error) from error

@@ -85,7 +85,7 @@ def _varint(data: Bytes, position: int, end: int) -> int:
     left = end - position
     if left <= 0:
         return 0
-    raw = data[position]
+    raw: int = data[position]
     if raw < 0x80:
         return ((raw >> 1) ^ -(raw & 1)) * 8 + 1
     if left == 1:

@@ -4,6 +4,7 @@ cimport cython
 
 cdef long long _UPPER_BIT
 cdef long long _LOWER_BITS
+cdef long long _MASK_32
 cdef unsigned long long _SIP_0, _SIP_1, _SIP_2, _SIP_3
 cdef Py_ssize_t _SLOT_WORDS
 cdef Py_ssize_t _GROWTH_MAX
@@ -69,10 +70,16 @@ cpdef tuple mark_kept(
     const unsigned char[::1] secret,
     bint keep_tombstones,
     unsigned char[::1] marks,
+    long long base_timestamp,
 )
 
 @cython.locals(
-    kept=cython.longlong, index=cython.longlong, offset=cython.longlong, is_tombstone=cython.bint, stays=cython.bint
+    kept=cython.longlong,
+    index=cython.longlong,
+    offset=cython.longlong,
+    timestamp=cython.longlong,
+    is_tombstone=cython.bint,
+    stays=cython.bint,
 )
 cdef long long _mark(
     const unsigned char *raw,
@@ -86,6 +93,7 @@ cdef long long _mark(
     const unsigned char *secret,
     bint keep_tombstones,
     unsigned char *marks,
+    long long base_timestamp,
     long long *notes,
 ) noexcept nogil
 
@@ -121,17 +129,18 @@ cdef Py_ssize_t _copy(
     long long *notes,
 ) noexcept nogil
 
-@cython.locals(after=Py_ssize_t, length=cython.longlong, stop=Py_ssize_t)
+@cython.locals(packed=cython.longlong, after=Py_ssize_t, length=cython.longlong, stop=Py_ssize_t)
 cdef Py_ssize_t _scan(
     const unsigned char *raw, Py_ssize_t position, Py_ssize_t end, long long *notes
 ) noexcept nogil
 
-cdef Py_ssize_t _varint_end(
-    const unsigned char *raw, Py_ssize_t position, Py_ssize_t end, Py_ssize_t length_max
-) noexcept nogil
+@cython.locals(left=Py_ssize_t, raw=cython.longlong, byte=cython.longlong, length=int)
+cdef long long _varint(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
 
-@cython.locals(bits=cython.ulonglong, seven=cython.ulonglong, shift=int, low=cython.longlong)
-cdef long long _varint(const unsigned char *raw, Py_ssize_t position, Py_ssize_t stop) noexcept nogil
+cdef Py_ssize_t _varlong_end(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+
+@cython.locals(raw=cython.ulonglong, shift=int, low=cython.longlong, byte=cython.ulonglong)
+cdef long long _varlong(const unsigned char *data, Py_ssize_t position, Py_ssize_t stop) noexcept nogil
 
 @cython.locals(bits=cython.longlong, size=int)
 cdef int _varint_size(long long value) noexcept nogil

@@ -8,7 +8,8 @@ Keys are remembered by a keyed 128-bit digest, never in full: memory is bounded 
 are, and who does not know the secret cannot make two keys meet. A table is an `array("Q")` of three words for
 each slot (digest, digest, offset + 1; a free slot has 0 there) and one slot more at its end, where a digest
 is put before it is looked for. No varint is trusted before it is compared with the bytes that are left: the
-compiled form has no other bounds checks.
+compiled form has no other bounds checks. The readers of varints are those of `kernel.py`, to the letter: what
+a leader accepts, compaction must be able to read.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ _SUM_2 = 9
 _SUM_3 = 10
 _NOTES = 11
 
+# Named, since Cython computes with a literal this large as with a Python object.
+_MASK_32 = 0xFFFF_FFFF
 _LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
 _UPPER_BIT = -_LOWER_BITS - 1
 _SIP_0 = 0x736F6D6570736575
@@ -152,13 +155,14 @@ def mark_kept(
     secret: bytes,
     keep_tombstones: bool,
     marks: bytearray,
+    base_timestamp: int,
 ) -> tuple[int, int, int, int, int]:
     """Put 1 into `marks` for each of the `count` records that stays and 0 for each that goes.
 
     A record stays if its offset is past `latest_offset`, the last one that the table knows of, or if no later
     record has its key. A tombstone, which has no value, also needs `keep_tombstones`. A record without a key
-    goes. Gives (how many stay, how many of them are tombstones, how many had no key, timestamp delta of the
-    first that stays, greatest timestamp delta of those that stay). ValueError if the records are not sound.
+    goes. Gives (how many stay, how many of them are tombstones, how many had no key, timestamp of the first
+    that stays, greatest timestamp of those that stay). ValueError if the records are not sound.
     """
     _check_range(len(data), position, end)
     _check_table(len(table), len(secret))
@@ -189,6 +193,7 @@ def mark_kept(
             hidden,
             keep_tombstones,
             flags,
+            base_timestamp,
             numbers,
         )
     if kept < 0:
@@ -208,6 +213,7 @@ def _mark(
     secret: Bytes,
     keep_tombstones: bool,
     marks: Bytes,
+    base_timestamp: int,
     notes: Words,
 ) -> int:
     kept = 0
@@ -231,11 +237,11 @@ def _mark(
                 stays = words[_find(words, last) + 2] <= offset + 1
         marks[index] = 1 if stays else 0
         if stays:
+            timestamp = _wrap(base_timestamp + notes[_TIMESTAMP_DELTA])
             if kept == 0:
-                notes[_SUM_2] = notes[_TIMESTAMP_DELTA]
-                notes[_SUM_3] = notes[_TIMESTAMP_DELTA]
-            if notes[_TIMESTAMP_DELTA] > notes[_SUM_3]:
-                notes[_SUM_3] = notes[_TIMESTAMP_DELTA]
+                notes[_SUM_2] = timestamp
+            if kept == 0 or timestamp > notes[_SUM_3]:
+                notes[_SUM_3] = timestamp
             if is_tombstone:
                 notes[_SUM_0] += 1
             kept += 1
@@ -307,74 +313,92 @@ def _copy(
 
 def _scan(raw: Bytes, position: int, end: int, notes: Words) -> int:
     """Where the record at `position` ends, with its fields left in `notes`; -1 if it is not sound."""
-    after = _varint_end(raw, position, end, 5)
+    packed = _varint(raw, position, end)
+    length = packed >> 3
+    position += packed & 7
+    if packed == 0 or length < 0 or length > end - position:
+        return -1
+    stop = position + length
+    notes[_BODY_START] = position
+    position += 1
+    after = _varlong_end(raw, position, stop)
     if after < 0:
         return -1
-    length = _varint(raw, position, after)
-    if length < 1 or length > end - after:
-        return -1
-    stop = after + length
-    notes[_BODY_START] = after
-    position = after + 1
-    after = _varint_end(raw, position, stop, 10)
-    if after < 0:
-        return -1
-    notes[_TIMESTAMP_DELTA] = _varint(raw, position, after)
+    notes[_TIMESTAMP_DELTA] = _varlong(raw, position, after)
     notes[_AFTER_TIMESTAMP] = after
-    position = after
-    after = _varint_end(raw, position, stop, 5)
-    if after < 0:
-        return -1
-    length = _varint(raw, position, after)
-    if length < 0 or length > 0x7FFF_FFFF:
+    packed = _varint(raw, after, stop)
+    length = packed >> 3
+    position = after + (packed & 7)
+    if packed == 0 or length < 0:
         return -1
     notes[_OFFSET_DELTA] = length
-    position = after
-    after = _varint_end(raw, position, stop, 5)
-    if after < 0:
-        return -1
-    length = _varint(raw, position, after)
-    if length > stop - after:
+    packed = _varint(raw, position, stop)
+    length = packed >> 3
+    position += packed & 7
+    if packed == 0 or length > stop - position:
         return -1
     notes[_KEY_START] = -1
     notes[_KEY_END] = -1
-    position = after
     if length >= 0:
-        position = after + length
-        notes[_KEY_START] = after
+        notes[_KEY_START] = position
+        position += length
         notes[_KEY_END] = position
-    after = _varint_end(raw, position, stop, 5)
-    if after < 0:
-        return -1
-    length = _varint(raw, position, after)
-    if length > stop - after:
+    packed = _varint(raw, position, stop)
+    length = packed >> 3
+    position += packed & 7
+    if packed == 0 or length > stop - position:
         return -1
     notes[_VALUE_LENGTH] = length
     return stop
 
 
-def _varint_end(raw: Bytes, position: int, end: int, length_max: int) -> int:
-    """Where the varint at `position` ends, or -1 if it passes `end` or has more than `length_max` bytes."""
-    if end - position > length_max:
-        end = position + length_max
+def _varint(data: Bytes, position: int, end: int) -> int:
+    """The 32-bit zigzag varint at `position`, as 8 * number + length; 0 if it passes `end` or 5 bytes."""
+    left = end - position
+    if left <= 0:
+        return 0
+    raw: int = data[position]
+    if raw < 0x80:
+        return ((raw >> 1) ^ -(raw & 1)) * 8 + 1
+    if left == 1:
+        return 0
+    byte = data[position + 1]
+    raw = (raw & 0x7F) | ((byte & 0x7F) << 7)
+    length = 2
+    if left > 5:
+        left = 5
+    while byte >= 0x80:
+        if length == left:
+            return 0
+        byte = data[position + length]
+        raw |= (byte & 0x7F) << (7 * length)
+        length += 1
+    raw &= _MASK_32
+    return ((raw >> 1) ^ -(raw & 1)) * 8 + length
+
+
+def _varlong_end(data: Bytes, position: int, end: int) -> int:
+    """Where the varint at `position` ends, or -1 if it is longer than 10 bytes or passes `end`."""
+    if end - position > 10:
+        end = position + 10
     while position < end:
-        if raw[position] < 0x80:
+        if data[position] < 0x80:
             return position + 1
         position += 1
     return -1
 
 
-def _varint(raw: Bytes, position: int, stop: int) -> int:
-    """The zigzag number in the bytes from `position` to `stop`, of up to 64 bits."""
-    bits = 0
+def _varlong(data: Bytes, position: int, stop: int) -> int:
+    """The 64-bit zigzag number in the bytes from `position` to `stop`, which `_varlong_end` gave."""
+    raw = 0
     shift = 0
     while position < stop:
-        seven = raw[position] & 0x7F
-        bits |= seven << shift
+        byte = data[position]
+        raw |= (byte & 0x7F) << shift
         shift += 7
         position += 1
-    low = bits & 1
-    return ((bits >> 1) & _LOWER_BITS) ^ -low
+    low = raw & 1
+    return ((raw >> 1) & _LOWER_BITS) ^ -low
 
 
 def _varint_size(value: int) -> int:

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from ottla.records.batch import (
+    BASE_OFFSET_MAX,
     CONTROL_BIT,
     HEADER_BYTES,
     LEGACY_LENGTH_MIN,
@@ -234,8 +235,8 @@ class RecordReader:
                 header = read_header(buffer, at)
                 if self.check_crcs:
                     check_crc(buffer, at, header)
-                if header.last_offset_delta < 0 or header.base_offset < 0:
-                    raise CorruptMessage("its offsets are negative")
+                if header.last_offset_delta < 0 or not 0 <= header.base_offset <= BASE_OFFSET_MAX:
+                    raise CorruptMessage(f"no batch has the base offset {header.base_offset}")
                 opened = self._open(at, header)
             except KafkaError as cause:
                 raise self._corrupt(str(cause)) from cause
@@ -252,7 +253,10 @@ class RecordReader:
         if header.magic < 2:
             if header.base_offset < self.next_offset:
                 return False
-            self._legacy = read_entry(self._buffer, at, header, self.decompressed_bytes_max)[::-1]
+            entries = read_entry(self._buffer, at, header, self.decompressed_bytes_max)
+            if not all(0 <= entry[0] <= BASE_OFFSET_MAX for entry in entries):
+                raise CorruptMessage("it wraps a message with an impossible offset")
+            self._legacy = entries[::-1]
             self._share(header)
             return True
         if self.aborted is not None and header.producer_id >= 0 and self._is_aborted(at, header):

@@ -29,6 +29,7 @@ from ottla.records.batch import (
     check_crc,
     iterate_headers,
     read_header,
+    wrap_64,
     write_header,
 )
 from ottla.records.compression import DECOMPRESSED_BYTES_MAX, compress, decompress
@@ -171,7 +172,7 @@ def build_batch(
         deltas = range(len(chosen))
     content: Buffer = kernel.encode(
         [
-            (delta, record.timestamp - base_timestamp, record.key, record.value, record.headers)
+            (delta, wrap_64(record.timestamp - base_timestamp), record.key, record.value, record.headers)
             for delta, record in zip(deltas, chosen, strict=True)
         ]
     )

@@ -39,6 +39,7 @@ from ottla.records.batch import (
     BatchHeader,
     Codec,
     TimestampType,
+    wrap_64,
     write_crc,
     write_header,
 )
@@ -328,7 +329,7 @@ def _check_claimed_time(
     without_key = {index for index, _kind, _timestamp in problems or ()}
     in_range = timestamp != NO_TIMESTAMP and rules.timestamp_type != LOG_APPEND_TIME
     if in_range:
-        age = (now_ms - timestamp + LONG_MAX + 1) % (2 * LONG_MAX + 2) - LONG_MAX - 1
+        age = wrap_64(now_ms - timestamp)
         if age > rules.timestamp_before_max_ms or (
             -age > rules.timestamp_after_max_ms and age != -LONG_MAX - 1
         ):

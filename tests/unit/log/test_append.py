@@ -294,6 +294,8 @@ def test_a_follower_refuses_offsets_that_go_back(bench: Bench) -> None:
         log.append_as_follower(memoryview(given_batch(2)))
     with pytest.raises(OffsetsOutOfOrder):
         log.append_as_follower(memoryview(given_batch(5) + given_batch(5)))
+    with pytest.raises(CorruptMessage, match=str(2**63 - 1)):
+        log.append_as_follower(memoryview(given_batch(2**63 - 1)))
     broken = given_batch(9)
     broken[-1] ^= 1
     with pytest.raises(CorruptMessage):

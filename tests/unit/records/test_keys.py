@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.records import is_compiled, kernel, load_kernel, plain_kernel
+from ottla.records.batch import wrap_64
 
 SECRET = bytes(range(16))
 PLAIN = plain_kernel("keys")
@@ -58,13 +59,20 @@ def test_a_digest_depends_on_every_byte_and_on_the_secret(form: ModuleType, leng
 
 
 @forms
-@given(records=RECORDS, start=st.integers(0, 30), keep_tombstones=st.booleans(), latest=st.integers(-1, 130))
+@given(
+    records=RECORDS,
+    start=st.integers(0, 30),
+    keep_tombstones=st.booleans(),
+    latest=st.integers(-1, 130),
+    base=st.sampled_from([0, 10**12, 2**63 - 1, -(2**63)]),
+)
 def test_the_last_record_of_each_key_stays(
     form: ModuleType,
     records: list[tuple[bytes | None, bytes | None, int, int]],
     start: int,
     keep_tombstones: bool,
     latest: int,
+    base: int,
 ) -> None:
     data, entries = encoded(records)
     count = len(entries)
@@ -75,7 +83,7 @@ def test_the_last_record_of_each_key_stays(
 
     marks = bytearray(count)
     kept, tombstones, keyless, first, greatest = form.mark_kept(
-        data, 0, len(data), count, 10, 10 + latest, table, SECRET, keep_tombstones, marks
+        data, 0, len(data), count, 10, 10 + latest, table, SECRET, keep_tombstones, marks, base
     )
     expected = []
     for delta, _, key, value in entries:
@@ -88,8 +96,8 @@ def test_the_last_record_of_each_key_stays(
     assert tombstones == sum(value is None for _, _, _, value in staying)
     assert keyless == sum(key is None and delta <= latest for delta, _, key, _ in entries)
     if staying:
-        assert first == staying[0][1]
-        assert greatest == max(timestamp for _, timestamp, _, _ in staying)
+        assert first == wrap_64(base + staying[0][1])
+        assert greatest == max(wrap_64(base + timestamp) for _, timestamp, _, _ in staying)
 
 
 @forms
@@ -117,7 +125,7 @@ def test_a_full_table_says_where_it_stopped(form: ModuleType) -> None:
     again, _ = encoded([(b"\0", b"v", 0, 1)])
     assert form.map_keys(again, 0, len(again), 1, 200, 0, table, SECRET, 4, 4) == (1, 4, -1)
     marks = bytearray(10)
-    assert form.mark_kept(data, 0, len(data), 10, 100, 107, table, SECRET, True, marks)[0] == 9
+    assert form.mark_kept(data, 0, len(data), 10, 100, 107, table, SECRET, True, marks, 0)[0] == 9
 
 
 @forms
@@ -129,7 +137,7 @@ def test_bytes_that_are_no_records_are_refused(form: ModuleType, data: bytes, co
         try:
             taken = module.map_keys(data, 0, len(data), count, 0, 0, module.new_table(20), SECRET, 0, 19)
             kept = module.mark_kept(
-                data, 0, len(data), count, 0, 2**62, module.new_table(20), SECRET, True, marks
+                data, 0, len(data), count, 0, 2**62, module.new_table(20), SECRET, True, marks, 0
             )
         except ValueError as error:
             outcomes.append((str(error), None))
@@ -177,4 +185,4 @@ def test_arguments_that_cannot_be_right_are_refused(
     with pytest.raises(ValueError):
         form.map_keys(b"12345678", position, end, 0, 0, 0, form.new_table(slots), secret, 0, 1)
     with pytest.raises(ValueError):
-        form.mark_kept(b"", 0, 0, 1, 0, 0, form.new_table(4), SECRET, True, bytearray(marks))
+        form.mark_kept(b"", 0, 0, 1, 0, 0, form.new_table(4), SECRET, True, bytearray(marks), 0)

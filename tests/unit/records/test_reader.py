@@ -241,3 +241,11 @@ def test_a_failure_that_is_told_again_and_again_does_not_grow(reader: ModuleType
         with pytest.raises(CorruptMessage) as told:
             found.take(2)
     assert len(told.traceback) < 10
+
+
+@pytest.mark.parametrize("base_offset", [2**63 - 1, 2**63 - 2**31, -1])
+def test_an_offset_that_no_log_can_have_is_called_corrupt(reader: ModuleType, base_offset: int) -> None:
+    found = open_reader(reader, batch(0) + batch(base_offset))
+    assert [record.offset for record in found.take(3)] == [0, 1, 2]
+    with pytest.raises(CorruptMessage, match=str(base_offset)):
+        found.take(1)

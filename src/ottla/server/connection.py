@@ -1,8 +1,11 @@
 """One client connection: bytes in, frames out to the dispatcher, answers back in the order of the requests.
 
 Rules that keep it right:
-- Reading is bounded. A frame is at most `socket.request.max.bytes`; all frames in memory share one budget;
-  a connection with too many unanswered requests, or whose peer does not read, is not read from.
+- Reading is bounded. A frame is at most `socket.request.max.bytes`; all frames in memory share one budget
+  (`request_memory.py`); a connection with too many unanswered requests, or whose peer does not read, or
+  that a handler holds, is not read from.
+- Serving is bounded. One read may bring thousands of requests: what is left of it after a slice of time is
+  kept, and served in a later turn of the event loop (`turns.py`), before anything else is read.
 - Writing is bounded. A response is held as parts; slices of files go from their file to the socket as it
   drains, so a slow reader costs one chunk and not the whole response. What goes to the socket beside the
   transport (sendfile) goes only while the transport holds nothing, so that it overtakes nothing.
@@ -16,12 +19,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ottla.ports import Buffer, Clock, File
+from ottla.rare import rarely
+from ottla.server.request_memory import BUFFER_BYTES_MIN
+from ottla.server.turns import TURN_MS
 from ottla.server.waiting import Answer
 from ottla.wire.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
 from ottla.wire.frame import read_size
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
 READ_BUFFER_BYTES = 256 * 1024
 READ_LITTLE_BYTES = 4 * 1024
+BUFFER_STEP_BYTES_MAX = 4 * 1024 * 1024
 WRITE_CHUNK_BYTES = 64 * 1024
 WRITE_PAUSE_BYTES = WRITE_CHUNK_BYTES // 2  # below a chunk: the transport sends a chunk at once
 SEND_FILE_BYTES_MIN = 2 * WRITE_CHUNK_BYTES
@@ -76,53 +82,6 @@ class FileSlice:
         return OSError(f"{self.file.path} ends {missing} bytes before the records it should hold")
 
 
-class RequestMemory:
-    """The budget that all frames in memory share (`queued.max.request.bytes`).
-
-    A frame takes its whole size before its buffer is made. One frame always fits, however large, so that
-    nobody waits for ever.
-    """
-
-    __slots__ = ("_waiting", "limit_bytes", "most_bytes", "used_bytes")
-
-    def __init__(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
-        self.used_bytes = 0
-        self.most_bytes = 0  # since somebody set it back to 0
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-
-    @property
-    def is_full(self) -> bool:
-        return bool(self._waiting) or self.used_bytes >= self.limit_bytes
-
-    def take(self, count: int, when_granted: Callable[[], None]) -> bool:
-        """Take `count` bytes now, or be granted them later."""
-        if not self._waiting and self._fits(count):
-            self._use(count)
-            return True
-        self._waiting.append((count, when_granted))
-        return False
-
-    def take_now(self, count: int) -> None:
-        """Take a little, over the limit if need be: for what is in memory already."""
-        self.used_bytes += count
-
-    def give_back(self, count: int) -> None:
-        self.used_bytes -= count
-        while self._waiting and self._fits(self._waiting[0][0]):
-            wanted, when_granted = self._waiting.popleft()
-            self._use(wanted)
-            when_granted()
-
-    def _use(self, count: int) -> None:
-        self.used_bytes += count
-        if self.used_bytes > self.most_bytes:
-            self.most_bytes = self.used_bytes
-
-    def _fits(self, count: int) -> bool:
-        return self.used_bytes == 0 or self.used_bytes + count <= self.limit_bytes
-
-
 class Encoded(Protocol):
     """Turns a response message into the parts of its frame."""
 
@@ -133,22 +92,29 @@ class Connection(asyncio.BufferedProtocol):
     """The server's end of one connection."""
 
     __slots__ = (
+        "_charged_bytes",
         "_clock",
         "_corked",
+        "_corked_bytes",
         "_descriptor",
         "_filled",
         "_frame",
         "_frame_bytes",
+        "_granted_bytes",
         "_head",
-        "_held",
+        "_holds",
         "_is_flush_due",
         "_is_read_paused",
+        "_is_turn_asked",
         "_is_write_paused",
+        "_leftover",
         "_listener",
         "_memory",
         "_parts",
         "_queue",
         "_waits_for_memory",
+        "_wanted_bytes",
+        "_whole_frame",
         "client_software",
         "is_closed",
         "last_active",
@@ -167,14 +133,21 @@ class Connection(asyncio.BufferedProtocol):
         self.client_software = ("unknown", "unknown")
         self.last_active = 0.0
         self.is_closed = True
-        self._frame: bytearray | None = None
+        self._frame: bytearray | None = None  # one that arrives in several reads: as much as was granted
         self._frame_bytes = 0
+        self._granted_bytes = 0
+        self._wanted_bytes = 0
         self._filled = 0
         self._head = b""
         self._descriptor = -1  # of the socket; -1 where bytes may only go through the transport
         self._corked: list[Buffer] | None = None  # answers that leave together
+        self._corked_bytes = 0
         self._is_flush_due = False
-        self._held: deque[bytearray] = deque()
+        self._leftover = b""  # what was read and not served yet; then nothing more is read
+        self._whole_frame: bytearray | None = None  # one that has arrived and waits for its turn
+        self._is_turn_asked = False
+        self._holds = 0
+        self._charged_bytes = 0  # of frames that the handlers who hold the connection still use
         self._queue: deque[tuple[Answer, Encoded]] = deque()
         self._parts: deque[Buffer | FileSlice] = deque()
         self._is_read_paused = False
@@ -205,12 +178,16 @@ class Connection(asyncio.BufferedProtocol):
             answer.abandon()
         self._queue.clear()
         self._parts.clear()
-        for frame in self._held:
-            self._memory.give_back(len(frame))
-        self._held.clear()
-        if self._frame is not None:
-            self._frame = None
-            self._memory.give_back(self._frame_bytes)
+        self._forget_received()
+
+    def _forget_received(self) -> None:
+        memory = self._memory
+        memory.give_back(len(self._leftover))
+        self._leftover = b""
+        if self._frame is not None or self._whole_frame is not None:
+            self._frame = self._whole_frame = None
+            memory.give_back(self._granted_bytes)
+            memory.completed(self)
 
     def close(self, reason: str | None = None) -> None:
         """Close at once. A reason is logged with the peer's address."""
@@ -230,12 +207,19 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def has_unanswered(self) -> bool:
-        return bool(self._queue or self._parts or self._held)
+        return bool(self._queue or self._parts or self._leftover or self._whole_frame is not None)
+
+    @property
+    def received_bytes(self) -> int | None:
+        """Of the frame that arrives; None where this node does not let it."""
+        return None if self._waits_for_memory or self._holds else self._filled
 
     # Bytes in
 
     def get_buffer(self, size_hint: int) -> memoryview:
         if self._frame is not None:
+            if self._granted_bytes > len(self._frame):
+                self._grow(self._frame)
             return memoryview(self._frame)[self._filled :]
         shared = self._listener.read_buffer
         head = self._head
@@ -245,50 +229,68 @@ class Connection(asyncio.BufferedProtocol):
         stop = READ_LITTLE_BYTES if self._memory.is_full else len(shared)
         return shared[len(head) : stop]
 
+    def _grow(self, frame: bytearray) -> None:
+        """Make the buffer as large as what was granted. Not in `buffer_updated`: there it is in use."""
+        try:
+            frame.extend(bytes(self._granted_bytes - len(frame)))
+        except BufferError:  # an event loop that keeps the last view on it
+            self._frame = grown = bytearray(self._granted_bytes)
+            grown[: self._filled] = frame
+
     def buffer_updated(self, count: int) -> None:
         begun = self.last_active = self._clock.monotonic()
         if self._frame is not None:
-            self._filled += count
-            if self._filled == self._frame_bytes:
-                frame, self._frame = self._frame, None
-                self._accept_owned(frame)
-                self._listener.lateness.held(self._clock.monotonic() - begun)
-            return
-        end = count + len(self._head)
-        self._head = b""
-        self._corked = []
-        self._split(self._listener.read_buffer, end)
-        corked, self._corked = self._corked, None
-        if corked and not self.is_closed:
-            self.transport.write(corked[0] if len(corked) == 1 else b"".join(corked))
+            self._take_part(self._frame, count)
+        elif self._leftover or self._whole_frame is not None:  # it arrived although reading is paused
+            self._keep(self._leftover + bytes(self._listener.read_buffer[: len(self._head) + count]))
+        else:
+            end = count + len(self._head)
+            self._head = b""
+            stop_at = begun if self._listener.turns.is_due else begun + TURN_MS / 1000
+            self._serve(self._listener.read_buffer, end, stop_at)
         if (held_s := self._clock.monotonic() - begun) > HELD_REPORTED_S:
             self._listener.lateness.held(held_s)
 
-    def _split(self, shared: memoryview, end: int) -> None:
-        """Accept each whole frame of what was read, and keep the rest."""
+    def _serve(self, data: memoryview, end: int, stop_at: float) -> None:
+        """Serve what was read, and let small answers leave in one write."""
+        self._corked = []
+        self._corked_bytes = 0
+        self._split(data, end, stop_at)
+        corked, self._corked = self._corked, None
+        if corked and not self.is_closed:
+            self.transport.write(corked[0] if len(corked) == 1 else b"".join(corked))
+
+    def _split(self, data: memoryview, end: int, stop_at: float) -> None:
+        """Serve each whole frame of what was read, and keep the rest."""
         size_max = self._listener.frame_bytes_max
+        monotonic = self._clock.monotonic
         position = 0
         while end - position >= 4:
-            size = _SIZE.unpack_from(shared, position)[0]
+            size = _SIZE.unpack_from(data, position)[0]
             if not 0 <= size <= size_max:
-                self._refuse_size(shared, position, size_max)
+                self._refuse_size(data, position, size_max)
                 return
             start = position + 4
-            position = start + size
-            if position > end:
-                self._begin_large_frame(shared[start:end], size)
+            if start + size > end:
+                self._begin_large_frame(data[start:end], size)
                 return
-            if self._held or self._is_write_paused or len(self._queue) >= UNANSWERED_MAX:
-                self._memory.take_now(size)
-                self._hold(bytearray(shared[start:position]))
-            else:
-                self._listener.dispatch(self, shared[start:position])
-                if self._queue or self._is_write_paused:
-                    self._update_reading()
+            if self._is_write_paused or self._holds or len(self._queue) >= UNANSWERED_MAX:
+                self._keep(bytes(data[position:end]))
+                return
+            position = start + size
+            self._listener.dispatch(self, data[start:position])
             if self.is_closed:
                 return
+            if self._queue or self._is_write_paused or self._holds:
+                self._update_reading()
+            if position < end and (
+                monotonic() >= stop_at or (start == 4 and rarely("a read of requests is cut short"))
+            ):
+                self._keep(bytes(data[position:end]))
+                self._ask_for_turn()
+                return
         if position < end:
-            self._head = bytes(shared[position:end])
+            self._head = bytes(data[position:end])
 
     def _refuse_size(self, shared: memoryview, position: int, size_max: int) -> None:
         try:
@@ -296,51 +298,56 @@ class Connection(asyncio.BufferedProtocol):
         except MalformedMessage as error:
             self.close(str(error))
 
-    def _begin_large_frame(self, first: memoryview, size: int) -> None:
-        self._frame_bytes = size
-        if self._memory.take(size, self._on_memory):
-            self._make_frame(first)
-            return
-        self._head = bytes(first)
-        self._waits_for_memory = True
+    def _keep(self, rest: bytes) -> None:
+        """Put aside what cannot be served now, with the frames in their order."""
+        self._memory.take_now(len(rest) - len(self._leftover))
+        self._leftover = rest
+        self._head = b""
         self._update_reading()
 
-    def _make_frame(self, first: memoryview | bytes) -> None:
-        self._frame = bytearray(self._frame_bytes)
+    def _begin_large_frame(self, first: memoryview, size: int) -> None:
+        self._frame_bytes = size
         self._filled = len(first)
-        self._frame[: self._filled] = first
+        self._frame = bytearray(first)
+        self._granted_bytes = 0
+        self._ask_for_memory(min(size, max(2 * self._filled, BUFFER_BYTES_MIN)))
+
+    def _ask_for_memory(self, count: int) -> None:
+        """Let the frame that arrives have `count` bytes more; read on when it has."""
+        self._wanted_bytes = count
+        self._waits_for_memory = True
+        if self._memory.take(self, self._frame_bytes, count, self._on_memory):
+            self._waits_for_memory = False
+            self._granted_bytes += count
+        else:
+            self._update_reading()
 
     def _on_memory(self) -> None:
         self._waits_for_memory = False
-        if self.is_closed:
-            self._memory.give_back(self._frame_bytes)
-            return
-        first, self._head = self._head, b""
-        self._make_frame(first)
+        self._granted_bytes += self._wanted_bytes
         self._update_reading()
 
-    def _accept_owned(self, frame: bytearray) -> None:
-        """Hand a frame with its own buffer to the dispatcher, or hold it while too much is unanswered."""
-        if self._is_stalled():
-            self._hold(frame)
-        else:
-            self._dispatch_owned(frame)
-            self._update_reading()
-
-    def _hold(self, frame: bytearray) -> None:
-        """Keep a frame for later. Its bytes are in the budget already."""
-        self._held.append(frame)
-        self._update_reading()
-
-    def _dispatch_owned(self, frame: bytearray) -> None:
-        self._listener.dispatch(self, memoryview(frame))
-        self._memory.give_back(len(frame))
+    def _take_part(self, frame: bytearray, count: int) -> None:
+        """More of a frame that arrives in several reads."""
+        self._filled += count
+        if self._filled == self._frame_bytes:
+            self._frame = None
+            self._whole_frame = frame
+            self._go_on_if_ready()
+        elif self._filled == len(frame):
+            step = min(max(self._filled, BUFFER_BYTES_MIN), BUFFER_STEP_BYTES_MAX)
+            self._ask_for_memory(min(step, self._frame_bytes - self._filled))
 
     def _is_stalled(self) -> bool:
-        return len(self._queue) >= UNANSWERED_MAX or self._is_write_paused or bool(self._held)
+        return len(self._queue) >= UNANSWERED_MAX or self._is_write_paused or self._holds > 0
 
     def _update_reading(self) -> None:
-        stalled = self._is_stalled() or self._waits_for_memory
+        stalled = (
+            bool(self._leftover)
+            or self._whole_frame is not None
+            or self._waits_for_memory
+            or self._is_stalled()
+        )
         if stalled == self._is_read_paused or self.is_closed:
             return
         self._is_read_paused = stalled
@@ -349,15 +356,63 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self.transport.resume_reading()
 
-    def _go_on(self) -> None:
-        """Work through what was held, then read again."""
-        while (
-            self._held
-            and not self.is_closed
-            and len(self._queue) < UNANSWERED_MAX
-            and not self._is_write_paused
-        ):
-            self._dispatch_owned(self._held.popleft())
+    # What was read and could not be served at once
+
+    def hold(self, kept_bytes: int = 0) -> None:
+        """Serve no other request until `release`: a handler has its request half done, and what comes behind
+        it must not overtake it. `kept_bytes`: what the handler keeps of the request."""
+        self._holds += 1
+        self._memory.take_now(kept_bytes)
+        self._charged_bytes += kept_bytes
+
+    def release(self) -> None:
+        self._holds -= 1
+        if not self._holds:
+            charged, self._charged_bytes = self._charged_bytes, 0
+            self._memory.give_back(charged)
+            self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        if self.is_closed:
+            return
+        if self._leftover or self._whole_frame is not None:
+            if not self._is_stalled():
+                self._ask_for_turn()
+        elif self._is_read_paused:
+            self._update_reading()
+
+    def _ask_for_turn(self) -> None:
+        if not self._is_turn_asked:
+            self._is_turn_asked = True
+            self._listener.turns.ask(self)
+
+    def go_on(self, end: float) -> None:
+        """Serve what was put aside, until the clock shows `end`; then read again."""
+        self._is_turn_asked = False
+        begun = self._clock.monotonic()
+        if not self.is_closed and not self._is_stalled():
+            self._go_on_if_ready()
+            if self._leftover and not self._is_stalled() and not self.is_closed:
+                rest, self._leftover = self._leftover, b""
+                self._memory.give_back(len(rest))
+                self._serve(memoryview(rest), len(rest), end)
+        if (held_s := self._clock.monotonic() - begun) > HELD_REPORTED_S:
+            self._listener.lateness.held(held_s)
+        self._update_reading()
+
+    def _go_on_if_ready(self) -> None:
+        """Serve a frame with a buffer of its own, unless too much is unanswered."""
+        frame = self._whole_frame
+        if frame is None:
+            return
+        if not self._is_stalled():
+            self._whole_frame = None
+            self._listener.dispatch(self, memoryview(frame))
+            if self._holds:
+                self._charged_bytes += len(frame)
+            else:
+                self._memory.give_back(len(frame))
+            self._memory.completed(self)
         self._update_reading()
 
     # Answers out
@@ -368,6 +423,9 @@ class Connection(asyncio.BufferedProtocol):
             whole = cast(Buffer, parts[0])  # a frame begins with its size: one part is never a file slice
             if self._corked is not None:
                 self._corked.append(whole)
+                self._corked_bytes += len(whole)
+                if self._corked_bytes > WRITE_PAUSE_BYTES:
+                    self._uncork()
             else:
                 self.transport.write(whole)
             return
@@ -381,6 +439,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._corked:
             self.transport.write(b"".join(self._corked))
             self._corked = []
+            self._corked_bytes = 0
 
     @property
     def owes_nothing(self) -> bool:
@@ -404,12 +463,21 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
+        """Send what is settled, in its order, as long as the peer takes it and the slice of time lasts."""
         self._is_flush_due = False
         queue = self._queue
         is_corked_here = self._corked is None
         if is_corked_here:
             self._corked = []
-        while queue and queue[0][0].is_settled and not self.is_closed:
+            self._corked_bytes = 0
+        stop_at = 0.0
+        while queue and queue[0][0].is_settled and not self.is_closed and not self._is_write_paused:
+            if stop_at == 0.0:
+                stop_at = self._clock.monotonic() + TURN_MS / 1000
+            elif self._clock.monotonic() >= stop_at:
+                self._is_flush_due = True
+                asyncio.get_running_loop().call_soon(self._flush)
+                break
             answer, encode = queue.popleft()
             if answer.response is None:
                 self._uncork()
@@ -425,8 +493,8 @@ class Connection(asyncio.BufferedProtocol):
             if not self.is_closed:
                 self._uncork()
             self._corked = None
-        if not self.is_closed and (self._held or self._is_read_paused):
-            self._go_on()
+        if self._is_read_paused:
+            self._go_on_soon()
 
     def _pump(self) -> None:
         """Give the socket what it takes: the middle of a large slice from its file, the rest in chunks."""
@@ -478,5 +546,9 @@ class Connection(asyncio.BufferedProtocol):
         self._is_write_paused = False
         if self._parts:
             self._pump()
-        if not self._is_write_paused and (self._held or self._is_read_paused):
-            self._go_on()
+        if self._is_write_paused:
+            return
+        if self._queue and self._queue[0][0].is_settled:
+            self._flush()
+        elif self._is_read_paused:
+            self._go_on_soon()

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.ports import Clock, Network
-from ottla.server.connection import READ_BUFFER_BYTES, Connection, RequestMemory
+from ottla.server.connection import READ_BUFFER_BYTES, Connection
 from ottla.server.lateness import LoopLateness
+from ottla.server.request_memory import RequestMemory
+from ottla.server.turns import Turns
 
 if TYPE_CHECKING:
     from ottla.server.dispatch import Dispatcher
@@ -80,11 +82,13 @@ class Listener:
         memory: RequestMemory,
         counts: ConnectionCounts,
         lateness: LoopLateness,
+        turns: Turns,
     ) -> None:
         self.name = settings.name
         self.clock = clock
         self.memory = memory
         self.lateness = lateness
+        self.turns = turns
         self.frame_bytes_max = settings.frame_bytes_max
         self.read_buffer = memoryview(bytearray(READ_BUFFER_BYTES))
         self.connections: dict[Connection, None] = {}

@@ -32,7 +32,6 @@ from ottla.raft.election import ElectionFileDamaged
 from ottla.raft.snapshots import SnapshotDamaged
 from ottla.server.broker import Broker
 from ottla.server.committed import CommittedMetadata
-from ottla.server.connection import RequestMemory
 from ottla.server.dispatch import Dispatcher
 from ottla.server.fetch_sessions import FetchSessions
 from ottla.server.formatting import format_if_new
@@ -45,6 +44,8 @@ from ottla.server.quorum import Quorum
 from ottla.server.registration import NotRegistered, Registration
 from ottla.server.replicas import Replicas
 from ottla.server.replicating import Replication
+from ottla.server.request_memory import RequestMemory
+from ottla.server.turns import Turns
 from ottla.version import __version__
 from ottla.wire.errors import KafkaStorageError
 
@@ -114,6 +115,7 @@ class Node:
             config.int_of("max.connections.per.ip"),
             config.connections_per_ip,
         )
+        self._turns = Turns(clock)
         self._memory = RequestMemory(config.queued_request_bytes or sys.maxsize)
 
     @property
@@ -281,6 +283,7 @@ class Node:
                 memory=self._memory,
                 counts=self._counts,
                 lateness=self.lateness,
+                turns=self._turns,
             )
             try:
                 await listener.bind(self._network)

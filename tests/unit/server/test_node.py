@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.unit.server.asking import Asking, fetch_request, produce_request
@@ -202,7 +202,7 @@ def test_memory_goes_back_to_the_system_once_after_large_requests(tmp_path: Path
     node = _node(tmp_path, give_back_memory=lambda: given_back.append(True))
     node._give_back_memory()
     assert not given_back
-    node._memory.take(MEMORY_KEPT_BYTES, lambda: None)
+    node._memory.take(cast(Any, object()), MEMORY_KEPT_BYTES, MEMORY_KEPT_BYTES, lambda: None)
     node._memory.give_back(MEMORY_KEPT_BYTES)
     node._give_back_memory()
     node._give_back_memory()

@@ -17,13 +17,15 @@ from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.records.record import Record, build_batch
 from ottla.server.broker import Broker
-from ottla.server.connection import Connection, RequestMemory
+from ottla.server.connection import Connection
 from ottla.server.dispatch import Dispatcher, RequestContext
 from ottla.server.fetch_sessions import FetchSessions
 from ottla.server.handlers import HANDLERS
 from ottla.server.lateness import LoopLateness
 from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
 from ottla.server.partitions import Partition
+from ottla.server.request_memory import RequestMemory
+from ottla.server.turns import Turns
 from ottla.server.waiting import Answer
 from ottla.testing.broker import make_node
 from ottla.wire import apis, codec, uuid
@@ -90,6 +92,7 @@ def connection_of(broker: Broker, listener: str = LISTENER) -> Connection:
             memory=RequestMemory(1 << 20),
             counts=ConnectionCounts(10, 10),
             lateness=broker.lateness,
+            turns=Turns(broker.clock),
         )
     )
 

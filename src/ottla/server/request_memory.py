@@ -1,0 +1,132 @@
+"""The memory that requests take while they arrive and wait (`queued.max.request.bytes`).
+
+A frame that does not arrive in one read has a buffer of its own, which grows with what arrives: a sender pays
+for the bytes that it sent, not for those that it announced. Rules that keep it right:
+- Large frames use three quarters of the limit at most. The rest is for small ones, which so get in.
+- One frame at a time may pass the limit. It can be completed, whatever the others hold: none waits for ever.
+- While a frame waits for memory, one that arrives too slowly loses its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+SMALL_FRAME_BYTES = 1 << 20
+BUFFER_BYTES_MIN = 64 * 1024
+SLOW_CHECK_S = 5.0
+SLOW_BYTES_PER_S = 16 * 1024
+SLOW_BYTES = SLOW_CHECK_S * SLOW_BYTES_PER_S
+"""A frame that gets fewer bytes than this between two checks is slow."""
+
+
+class Arriving(Protocol):
+    """A connection with a frame that has not arrived as a whole, or waits until it can be served."""
+
+    @property
+    def received_bytes(self) -> int | None:
+        """How much of the frame is here; None if this node, not the sender, keeps the rest from arriving."""
+
+    def close(self, reason: str | None = None) -> None: ...
+
+
+class RequestMemory:
+    """The budget that the frames of all connections share."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+        self.most_bytes = 0  # since somebody set it back to 0
+        self._large_limit_bytes = limit_bytes - limit_bytes // 4
+        self._arriving: dict[Arriving, int | None] = {}  # with the bytes received at the last check
+        self._waiting: dict[bool, deque[tuple[Arriving, int, Callable[[], None]]]] = {
+            True: deque(),
+            False: deque(),
+        }  # by whether the frame is small
+        self._exempt: Arriving | None = None  # may pass the limit
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return self.used_bytes >= self.limit_bytes
+
+    def take(self, owner: Arriving, frame_bytes: int, count: int, when_granted: Callable[[], None]) -> bool:
+        """Take `count` bytes for the frame of `owner`, now or, by a call of `when_granted`, later."""
+        self._arriving.setdefault(owner, None)
+        is_small = frame_bytes <= SMALL_FRAME_BYTES
+        if owner is self._exempt or (not self._waiting[is_small] and self._fits(count, is_small)):
+            self._use(count)
+            return True
+        if self._exempt is None:
+            self._exempt = owner
+            self._use(count)
+            return True
+        self._waiting[is_small].append((owner, count, when_granted))
+        self._watch()
+        return False
+
+    def take_now(self, count: int) -> None:
+        """Take a little, over the limit if need be: for what is in memory already."""
+        self.used_bytes += count
+
+    def completed(self, owner: Arriving) -> None:
+        """The frame of `owner` is served, or never will be. What it took has been given back."""
+        self._arriving.pop(owner, None)
+        for is_small, waiting in self._waiting.items():
+            if waiting:
+                self._waiting[is_small] = deque(entry for entry in waiting if entry[0] is not owner)
+        if owner is self._exempt:
+            self._exempt = None
+            self._grant()
+
+    def give_back(self, count: int) -> None:
+        self.used_bytes -= count
+        if self._waiting[True] or self._waiting[False]:
+            self._grant()
+
+    def _use(self, count: int) -> None:
+        self.used_bytes += count
+        if self.used_bytes > self.most_bytes:
+            self.most_bytes = self.used_bytes
+
+    def _fits(self, count: int, is_small: bool) -> bool:
+        limit_bytes = self.limit_bytes if is_small else self._large_limit_bytes
+        return self.used_bytes + count <= limit_bytes
+
+    def _grant(self) -> None:
+        """Let those go on who waited, in their order; the first one over the limit if nobody else is."""
+        for is_small in (True, False):
+            waiting = self._waiting[is_small]
+            while waiting and (self._exempt is None or self._fits(waiting[0][1], is_small)):
+                owner, count, when_granted = waiting.popleft()
+                if not self._fits(count, is_small):
+                    self._exempt = owner
+                self._use(count)
+                when_granted()
+
+    # Frames that arrive too slowly
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SLOW_CHECK_S, self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        if not (self._waiting[True] or self._waiting[False]):
+            for owner in self._arriving:
+                self._arriving[owner] = None
+            return
+        slow: list[Arriving] = []
+        for owner, before in self._arriving.items():
+            received = owner.received_bytes
+            if received is not None and before is not None and received - before < SLOW_BYTES:
+                slow.append(owner)
+            self._arriving[owner] = received
+        for owner in slow:
+            owner.close(
+                f"other requests wait for memory, and its request arrived at fewer than {SLOW_BYTES_PER_S} "
+                "bytes a second"
+            )
+        self._watch()

@@ -1,0 +1,53 @@
+"""Turns of the event loop among connections that have sent many requests at once.
+
+Rule: however many connections have requests left over, they share one slice of `TURN_MS` in each turn of the
+loop. While there are any (`is_due`), a connection that is read serves one request, and its others in such a
+slice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+from ottla.ports import Clock
+
+TURN_MS = 4
+
+
+class Leftover(Protocol):
+    def go_on(self, end: float) -> None:
+        """Serve requests until the clock shows `end`; ask for another turn if some are left."""
+
+
+class Turns:
+    """The connections that wait for their next turn."""
+
+    __slots__ = ("_clock", "_waiting", "is_due")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: deque[Leftover] = deque()
+        self.is_due = False
+
+    def ask(self, one: Leftover) -> None:
+        """Have `go_on` called in the next turn of the loop, or in a later one. Ask once at a time."""
+        self._waiting.append(one)
+        self._arm()
+
+    def _arm(self) -> None:
+        if not self.is_due:
+            self.is_due = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        monotonic = self._clock.monotonic
+        end = monotonic() + TURN_MS / 1000
+        for _ in range(len(self._waiting)):  # one that asks again waits for the next turn
+            self._waiting.popleft().go_on(end)
+            if monotonic() >= end:
+                break
+        self.is_due = False
+        if self._waiting:
+            self._arm()

@@ -22,6 +22,10 @@ LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 
+CONTIGUOUS: Partition = ("(contiguous)", 0)
+"""An entry among recovery points that is no partition. It says: above these recovery points every segment was
+begun where the one before it ended. Kafka, whose logs may have gaps there, drops it with its next write."""
+
 VERSION = 0
 _PARTITION_MAX = 2**31 - 1
 _OFFSET_MAX = 2**63 - 1

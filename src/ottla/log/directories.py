@@ -137,6 +137,9 @@ class LogDirectories(Duties):
         for found in founds:
             self._take(found, is_stray)
         self._moves.align()
+        for found in founds:
+            if not found.is_contiguous:
+                await self.write_checkpoint(self.by_path(found.path), checkpoints.RECOVERY_POINTS)
         if not any(directory.online for directory in self.directories):
             raise DirectoryError(f"No log directory is left: {self.directories[-1].failure}.")
         elapsed_ms = (self.clock.monotonic() - started) * 1000
@@ -170,6 +173,8 @@ class LogDirectories(Duties):
         due_ms = self.clock.now_ms() + self.config.delete_delay_ms
         self.doomed += [Doomed(due_ms, path, None) for path in found.to_delete]
         directory.is_loaded = True
+        # Of a damaged log nobody knows whether it has gaps.
+        directory.is_contiguous = found.is_contiguous or not found.damaged
         directory.has_damage = bool(found.damaged)
         for kind, log in found.logs:
             reason = is_stray(log) if is_stray is not None else None

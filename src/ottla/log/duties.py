@@ -130,6 +130,8 @@ class Duties(Hosting):
 
     def _offsets(self, directory: LogDirectory, name: str) -> dict[Partition, int]:
         offsets = {}
+        if name == checkpoints.RECOVERY_POINTS and directory.is_contiguous:
+            offsets[checkpoints.CONTIGUOUS] = 0
         for partition, damaged in self.damaged.items():
             if name in damaged.offsets and damaged.directory.startswith(f"{directory.path}/"):
                 offsets[partition] = damaged.offsets[name]

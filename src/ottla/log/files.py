@@ -38,6 +38,7 @@ class LogFiles:
     __slots__ = (
         "_are_epochs_new",
         "_clock",
+        "_data_end",
         "_deletions",
         "_disk",
         "_flushing",
@@ -99,11 +100,14 @@ class LogFiles:
         self.failure: OSError | None = None
         """Why nothing may be appended or flushed any more."""
         self._deletions: list[_Deletion] = []
-        self._rolled: list[Segment] = []  # inactive segments whose index files are not synced yet
+        self._rolled = list(loaded.recovered)  # inactive segments whose index files are not synced yet
         self._rolled_flushing: list[Segment] = []  # those that a flush under way is about
         self._flushing = 0
         self._truncated_to = _OFFSET_MAX  # how far down, since the flush under way began
         self._are_epochs_new = loaded.are_epochs_new
+        self._data_end = (-1, -1)
+        """(the offset after the last batch, the end of the log) of the last truncation that left them apart:
+        the records between them had been compacted away."""
         self.reconfigure(config)
         for segment in loaded.doomed:
             self._schedule_deletion(segment)
@@ -154,9 +158,19 @@ class LogFiles:
 
     # ---- segments
 
+    @property
+    def data_end_offset(self) -> int:
+        """The offset after the last batch: the log's end, unless a truncation ended where no batch is."""
+        after_last, end_offset = self._data_end
+        return after_last if end_offset == self.log_end_offset else self.log_end_offset
+
     def roll(self, base_offset: int | None = None) -> Segment:
-        """Begin a segment at `base_offset`, or at the end of the log. If that fails, the old one goes on."""
-        base_offset = max(base_offset or 0, self.log_end_offset)
+        """Begin a segment, by default at the offset after the last batch. If that fails, the old one goes on.
+
+        A copy of a compacted log gets batches with gaps between them. A gap always lies within a segment:
+        then a segment that begins behind the end of the one before it shows that a power loss took that end.
+        """
+        base_offset = max(base_offset or 0, self.data_end_offset)
         old = self.segments.active
         if old.base_offset == base_offset:
             if old.size_bytes:
@@ -172,6 +186,7 @@ class LogFiles:
             self.producers.end_offset = reached
             segment.remove()
             raise
+        self.producers.end_offset = max(reached, base_offset)
         self.segments.add(segment)
         self._rolled.append(old)
         return segment

@@ -36,6 +36,8 @@ class Found:
     path: str
     is_clean: bool = False
     recovery_points: dict[Partition, int] = field(default_factory=dict)
+    is_contiguous: bool = False
+    """Above the recovery points a gap between two segments is a loss (`checkpoints.CONTIGUOUS`)."""
     log_starts: dict[Partition, int] = field(default_factory=dict)
     high_watermarks: dict[Partition, int] = field(default_factory=dict)
     cleaned: dict[Partition, int] = field(default_factory=dict)
@@ -66,6 +68,7 @@ def survey(disk: Disk, path: str) -> Found:
         disk.remove(marker)
         disk.sync_directory(path)  # or a power loss brings it back, and what is torn by then passes for whole
     found.recovery_points = _read(disk, f"{path}/{checkpoints.RECOVERY_POINTS}", "All logs are scanned whole")
+    found.is_contiguous = found.recovery_points.pop(checkpoints.CONTIGUOUS, None) is not None
     found.log_starts = _read(disk, f"{path}/{checkpoints.LOG_STARTS}", "Deleted records may come back")
     found.high_watermarks = _read(disk, f"{path}/{checkpoints.HIGH_WATERMARKS}", "High watermarks start low")
     found.cleaned = _read(disk, f"{path}/{checkpoints.CLEANED}", "Cleaning starts over in this directory")
@@ -130,17 +133,21 @@ class Loading:
     def _load(self, partition: Partition, directory: str) -> Log:
         found = self.found
         topic_id = read_topic_id(self.disk, directory)
+        config = self.configs[partition[0]]
+        # A compacted log without a recovery point may have been copied here by hand, gaps and all.
+        is_known = partition in found.recovery_points or not config.is_compacted
         log = Log.open(
             self.disk,
             self.clock,
             directory,
-            self.configs[partition[0]],
+            config,
             topic=partition[0],
             partition=partition[1],
             topic_id=topic_id,
             recovery_point=found.recovery_points.get(partition, 0),
             log_start_offset=found.log_starts.get(partition, 0),
             cleaned_offset=found.cleaned.get(partition, 0),
+            is_contiguous=found.is_contiguous and is_known,
             clean=found.is_clean,
             progress=self._report,
             random=self.random,

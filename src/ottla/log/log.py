@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ottla.log.config import LogConfig
 from ottla.log.files import draw_jitter_ms
+from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.producers import ProducerStates, VerificationGuard
 from ottla.log.recovery import Loader, Progress, marker_of
 from ottla.log.segment import Segment
@@ -93,6 +94,7 @@ class Log(LogUpkeep):
         recovery_point: int = 0,
         log_start_offset: int = 0,
         cleaned_offset: int = 0,
+        is_contiguous: bool = True,
         clean: bool = False,
         progress: Progress | None = None,
         random: Random | None = None,
@@ -111,12 +113,13 @@ class Log(LogUpkeep):
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             cleaned_offset=cleaned_offset,
+            is_contiguous=is_contiguous,
             clean=clean,
             progress=progress,
             jitter_ms=draw_jitter_ms(config, random),
         )
         loaded = loader.load()
-        return cls(
+        log = cls(
             disk,
             clock,
             directory,
@@ -127,6 +130,9 @@ class Log(LogUpkeep):
             topic_id=topic_id,
             random=random,
         )
+        if loaded.has_gaps:
+            log.flush()  # from now on they lie below the recovery point
+        return log
 
     # ---- appending
 
@@ -207,7 +213,7 @@ class Log(LogUpkeep):
         size = len(buffer)
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms):
-            segment = self._roll_for(size, first_offset)
+            segment = self._roll_for(size, first_offset, last_offset)
         if marker is not None:
             self._write_marker(segment, buffer, header, first_offset, max_timestamp, marker)
         else:
@@ -223,14 +229,15 @@ class Log(LogUpkeep):
             producers.apply(header, first_offset, max_timestamp)
         producers.end_offset = last_offset + 1
 
-    def _roll_for(self, size: int, first_offset: int) -> Segment:
-        """A new segment, that takes the next `size` bytes."""
+    def _roll_for(self, size: int, first_offset: int, last_offset: int) -> Segment:
+        """A new segment, that takes the next `size` bytes, of these offsets."""
         if size > self._segment_bytes:
             raise RecordListTooLarge(
                 f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds the "
                 f"maximum configured segment size of {self._segment_bytes}."
             )
-        return self.roll(first_offset)
+        is_far = last_offset - self.data_end_offset > RELATIVE_OFFSET_MAX
+        return self.roll(first_offset if is_far else None)
 
     def _write_marker(
         self,
@@ -359,7 +366,7 @@ class Log(LogUpkeep):
         if segment.must_roll(
             size, last.last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms
         ) or (segment.size_bytes and rarely("a follower begins a new segment early")):
-            segment = self._roll_for(size, first.base_offset)
+            segment = self._roll_for(size, first.base_offset, last.last_offset)
         try:
             segment.append_batches(buffer)
         except OSError as error:

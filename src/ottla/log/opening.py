@@ -43,6 +43,7 @@ class LogDirectory:
         "full",
         "has_damage",
         "id",
+        "is_contiguous",
         "is_loaded",
         "online",
         "path",
@@ -61,6 +62,8 @@ class LogDirectory:
         """No new replica is put here."""
         self.is_loaded = False
         """Its logs are loaded. Before that no checkpoint is written: it would forget them."""
+        self.is_contiguous = False
+        """Whether its recovery points say that no gap lies above them (`checkpoints.CONTIGUOUS`)."""
         self.has_damage = False
         """A log in it could not be loaded, and is to be looked at again at the next start."""
         self.files: dict[str, CheckpointFile] = {}

@@ -26,6 +26,7 @@ from ottla.log.segment import (
     LOG_SUFFIX,
     SWAP,
     TIME_INDEX_SUFFIX,
+    LogDamaged,
     Segment,
     file_name,
 )
@@ -81,6 +82,10 @@ class Loaded(NamedTuple):
     recovery_point: int
     doomed: list[Segment]
     """Segments behind a torn one: renamed for deletion."""
+    recovered: list[Segment]
+    """Inactive segments whose indexes were written again, and are not on stable storage yet."""
+    has_gaps: bool
+    """Whether offsets are missing between scanned segments. Flush the log before it takes appends."""
 
 
 def marker_of(buffer: Buffer, position: int, header: BatchHeader) -> Marker | None:
@@ -127,7 +132,10 @@ class Loader:
         progress: Progress | None,
         jitter_ms: int,
         cleaned_offset: int = 0,
+        is_contiguous: bool = True,
     ) -> None:
+        """`is_contiguous`: above the recovery point every segment was begun where the one before it ended, so
+        offsets that are missing between two of them were lost. Otherwise they count as compacted away."""
         self._disk = disk
         self._clock = clock
         self._directory = directory
@@ -136,6 +144,7 @@ class Loader:
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
         self._cleaned_offset = cleaned_offset
+        self._is_contiguous = is_contiguous
         self._clean = clean
         self._progress = progress
         self._jitter_ms = jitter_ms
@@ -146,6 +155,8 @@ class Loader:
         self._doomed: list[Segment] = []
         self._without_indexes: set[int] = set()
         self._aborting: list[Segment] = []  # those with a .txnindex
+        self._recovered: list[Segment] = []
+        self._has_gaps = False
         self._is_replayed = False  # whether the producers are as the segment scanned last left them
         self._bytes_done = 0
         self._bytes_total = 0
@@ -177,6 +188,8 @@ class Loader:
             end_offset,
             point,
             self._doomed,
+            [segment for segment in self._recovered if segment is not self._segments.active],
+            self._has_gaps,
         )
 
     # ---- the files
@@ -277,7 +290,7 @@ class Loader:
         """Of the other segments that nobody scans: those whose `.txnindex` the log does not bear out."""
         found = set()
         is_compacted = self._config.is_compacted or self._cleaned_offset > 0
-        scanned = self._unflushed()
+        scanned = set(self._unflushed())
         for segment in self._aborting:
             if segment.base_offset in damaged or segment in scanned:
                 continue
@@ -305,13 +318,14 @@ class Loader:
         segments = list(self._segments)
         if not segments:
             return self._log_start_offset
-        unflushed = self._unflushed()
+        unflushed = set(self._unflushed())
         if unflushed:
             # The checkpoint may be older than the last truncation; the scan finds these in the batches.
-            self._are_epochs_new |= self._epochs.truncate_from_end(unflushed[0].base_offset)
+            first_offset = min(segment.base_offset for segment in unflushed)
+            self._are_epochs_new |= self._epochs.truncate_from_end(first_offset)
         # Records below the log start are deleted, so that they were flushed is no promise to anyone.
         flushed_end = self._recovery_point if self._recovery_point > self._log_start_offset else 0
-        scanned = [segment for segment in segments if segment in unflushed or segment.base_offset in damaged]
+        scanned = {segment for segment in segments if segment in unflushed or segment.base_offset in damaged}
         self._bytes_total = sum(segment.size_bytes for segment in scanned)
         end_offset = None
         for segment in segments:
@@ -321,8 +335,12 @@ class Loader:
                 continue
             promised = flushed_end if segment in unflushed else 2**63 - 1
             end_offset, dropped = self._recover(segment, promised)
+            self._recovered.append(segment)
             following = self._segments.after(segment)
-            if following is not None and (dropped or self._is_gap(segment, end_offset, following)):
+            if following is None:
+                continue
+            is_torn = dropped > 0 or (segment in unflushed and self._is_loss(segment, end_offset, following))
+            if is_torn:
                 self._drop_from(following)
                 break
         last = self._segments.active
@@ -332,13 +350,24 @@ class Loader:
             self._progress(self._directory, self._bytes_total, self._bytes_total)
         return end_offset
 
-    def _is_gap(self, segment: Segment, end_offset: int, following: Segment) -> bool:
-        """Whether a crash took the end of a segment along a boundary of batches, or all of it.
+    def _is_loss(self, segment: Segment, end_offset: int, following: Segment) -> bool:
+        """Whether a power loss took the end of a segment along a boundary of batches, or all of it.
 
-        Then what follows goes too: a log is a prefix of what was written. Compaction leaves gaps of its own,
-        below the recovery point, or at least below the offset that it was known to have come to.
+        Then the segments that follow are dropped: a log is a prefix of what was written. A log that copies a
+        compacted one has gaps within its segments and none between them (`LogFiles.roll`). Compaction leaves
+        gaps between segments, but only below the recovery point. A log that other software wrote may have
+        them anywhere, and so may one of which no recovery point is known.
         """
         if end_offset >= following.base_offset or segment.base_offset < self._cleaned_offset:
+            return False
+        if not self._is_contiguous or self._is_far(end_offset, following):
+            logger.info(
+                "%s: ends at offset %d and the next segment begins at %d: taken for compacted",
+                segment.path,
+                end_offset,
+                following.base_offset,
+            )
+            self._has_gaps = True
             return False
         logger.warning(
             "%s: ends at offset %d and the next segment begins at %d: what is between was lost unflushed",
@@ -347,6 +376,14 @@ class Loader:
             following.base_offset,
         )
         return True
+
+    def _is_far(self, end_offset: int, following: Segment) -> bool:
+        """Whether the first batch of a segment would not have fitted into one that begins at `end_offset`."""
+        try:
+            first = following.header_at(0) if following.size_bytes else None
+        except LogDamaged:
+            return False
+        return first is not None and first.last_offset - end_offset > RELATIVE_OFFSET_MAX
 
     def _unflushed(self) -> list[Segment]:
         """The segments that may be torn."""
@@ -511,7 +548,8 @@ class Loader:
             else:
                 return
         self._are_epochs_new = is_there or len(self._segments) > 0
-        flushed = [segment for segment in self._segments if segment not in self._unflushed()]
+        unflushed = set(self._unflushed())
+        flushed = [segment for segment in self._segments if segment not in unflushed]
         if any(segment.size_bytes for segment in flushed):
             logger.warning("%s: %s; rebuilding it from the log", path, problem)
         for segment in flushed:

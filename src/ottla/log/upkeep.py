@@ -126,7 +126,7 @@ class LogUpkeep(LogFiles):
         if not doomed:
             return 0
         if len(doomed) == len(self.segments):
-            self.roll()  # there must always be a segment to append to
+            self.roll(self.log_end_offset)  # there must always be a segment to append to
         following = self.segments.after(doomed[-1])
         if following is not None:
             self.increase_log_start_offset(following.base_offset, reason)
@@ -163,7 +163,9 @@ class LogUpkeep(LogFiles):
         self.segments.forget_positions()
         self._move_end(offset)
         # A batch that held the offset is gone as a whole, and with it what was flushed of it.
-        self.recovery_point = min(self.recovery_point, active.read_next_offset())
+        data_end_offset = active.read_next_offset()
+        self._data_end = (data_end_offset, offset)
+        self.recovery_point = min(self.recovery_point, data_end_offset)
         if self.epochs.truncate_from_end(offset):
             self._are_epochs_new = True
         self.log_start_offset = min(self.log_start_offset, offset)

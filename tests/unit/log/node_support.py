@@ -78,7 +78,9 @@ class Node:
         ]
 
     def checkpoint(self, number: int, name: str) -> dict[checkpoints.Partition, int]:
-        return checkpoints.read(self.disk, f"{self.paths[number]}/{name}")
+        offsets = checkpoints.read(self.disk, f"{self.paths[number]}/{name}")
+        offsets.pop(checkpoints.CONTIGUOUS, None)
+        return offsets
 
 
 def content(*path: str) -> bytes:

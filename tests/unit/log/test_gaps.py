@@ -1,0 +1,175 @@
+"""Offsets that a log does not have: compacted away before it was copied, or lost with the power."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.log.node_support import COMPACT, TOPIC_ID, Node, content, put, run
+from tests.unit.log.support import START_MS, Bench, append, batch, end_transaction, produced, read_all
+
+from ottla.log import checkpoints
+from ottla.log.config import LogConfig
+from ottla.log.index import RELATIVE_OFFSET_MAX
+from ottla.log.log import Log
+from ottla.records.record import Record, build_batch
+
+COPY = LogConfig(cleanup_policy=frozenset(("compact",)), segment_bytes=1000)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def kept(offset: int, size: int = 600) -> memoryview:
+    """A batch that compaction left, as its leader sends it."""
+    record = Record(0, START_MS, b"k%d" % offset, b"v" * size)
+    return memoryview(build_batch([record], base_offset=offset, leader_epoch=0))
+
+
+def copied(bench: Bench, *offsets: int) -> Log:
+    log = bench.open(config=COPY)
+    for offset in offsets:
+        log.append_as_follower(kept(offset))
+    return log
+
+
+def offsets(log: Log) -> list[int]:
+    return [record.offset for record in read_all(log)]
+
+
+def bases(log: Log) -> list[int]:
+    return [segment.base_offset for segment in log.segments]
+
+
+def test_a_copy_of_a_compacted_log_is_whole_after_a_kill(bench: Bench) -> None:
+    log = copied(bench, 0, 10, 20, 30, 40)
+    assert bases(log) == [0, 1, 11, 21, 31], "a segment begins where the one before it ends"
+    log.close(clean=False)
+    log = bench.open(config=COPY, clean=False)
+    assert offsets(log) == [0, 10, 20, 30, 40]
+    assert log.log_end_offset == 41
+
+
+def test_a_copy_that_lost_the_end_of_a_segment_ends_there(bench: Bench) -> None:
+    log = bench.open(config=replace(COPY, segment_bytes=1500))
+    for offset in (0, 10, 20, 30, 40, 50):
+        log.append_as_follower(kept(offset))
+    assert bases(log) == [0, 11, 31]
+    size = log.segments[1].size_bytes
+    log.close(clean=False)
+    path = bench.path(f"{11:020}.log")
+    path.write_bytes(path.read_bytes()[: size // 2])
+    log = bench.open(config=COPY, clean=False)
+    assert offsets(log) == [0, 10, 20]
+
+
+def test_a_batch_too_far_for_its_segment_begins_another_that_a_kill_leaves(bench: Bench) -> None:
+    far = RELATIVE_OFFSET_MAX + 100
+    log = copied(bench, 0, far)
+    assert bases(log) == [0, far]
+    log.close(clean=False)
+    log = bench.open(config=COPY, clean=False)
+    assert offsets(log) == [0, far]
+
+
+def test_a_log_truncated_among_compacted_offsets_is_whole_after_a_kill(bench: Bench) -> None:
+    log = copied(bench, 0, 10, 20)
+    log.truncate_to(15)
+    assert (log.log_end_offset, log.data_end_offset) == (15, 11)
+    for _ in range(3):
+        append(log, batch(value=b"v" * 600), leader_epoch=1)
+    assert bases(log) == [0, 1, 11, 16, 17]
+    log.close(clean=False)
+    log = bench.open(config=COPY, clean=False)
+    assert offsets(log) == [0, 10, 15, 16, 17]
+    assert log.producers.end_offset == log.log_end_offset == 18
+
+
+def test_a_damaged_transaction_index_of_a_compacted_segment_costs_no_segment(bench: Bench) -> None:
+    log = bench.open(config=COPY)
+    append(log, produced(7, 0, transactional=True))
+    end_transaction(log, 7, commit=False)
+    log.roll()
+    append(log, batch(value=b"v" * 900))
+    append(log, batch(value=b"v" * 900))
+    log.flush()
+    log.close(clean=True)
+    # As compaction leaves it: nothing of offset 2 stayed.
+    bench.path(f"{2:020}.log").unlink()
+    bench.path(f"{0:020}.txnindex").write_bytes(b"x" * 34)
+    log = bench.open(config=COPY, clean=True)
+    assert log.log_end_offset == 4
+    assert bases(log) == [0, 3]
+
+
+def test_a_directory_that_other_software_wrote_keeps_its_gaps(node: Node) -> None:
+    async def test() -> None:
+        node.config = COPY
+        first = await node.start()
+        log = first.create("orders", 0, TOPIC_ID)
+        for offset in (0, 10, 20):
+            log.append_as_follower(kept(offset))
+        directory = log.directory
+        await node.kill(first)
+        for name in node.disk.list(directory):  # Kafka names a segment by its first batch
+            for old, new in ((f"{1:020}", f"{10:020}"), (f"{11:020}", f"{20:020}")):
+                if name.startswith(old):
+                    node.disk.rename(f"{directory}/{name}", f"{directory}/{name.replace(old, new)}")
+        for path in node.paths:
+            checkpoints.write(node.disk, f"{path}/{checkpoints.RECOVERY_POINTS}", {("orders", 0): 0})
+
+        for _ in range(2):  # the second start knows who wrote the directory last
+            again = await node.start()
+            assert offsets(again.logs["orders", 0]) == [0, 10, 20]
+            await node.kill(again)
+
+    run(test)
+
+
+def test_a_new_directory_says_before_the_first_record_that_its_gaps_are_losses(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        for path in node.paths:
+            found = checkpoints.read(node.disk, f"{path}/{checkpoints.RECOVERY_POINTS}")
+            assert found == {checkpoints.CONTIGUOUS: 0}
+        node.config = LogConfig(segment_bytes=300)
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(9):
+            append(log, batch())
+        second = log.segments[1]
+        path, size = second.path, second.size_bytes
+        await node.kill(directories)
+        put(content(path)[: size // 3], path)
+        again = await node.start()
+        assert again.logs["orders", 0].log_end_offset < 9
+        await node.stop(again)
+
+    run(test)
+
+
+def test_a_compacted_log_that_was_put_back_by_hand_keeps_its_gaps(node: Node) -> None:
+    async def test() -> None:
+        node.config = replace(COMPACT, segment_bytes=1500)
+        first = await node.start()
+        log = first.create("orders", 0, TOPIC_ID)
+        for number in range(5):
+            for key in (b"same", b"same", b"own %d" % number):
+                append(log, memoryview(build_batch([Record(0, START_MS, key, b"x" * 600)])))
+        log.roll()
+        assert await first.cleaner.clean_next()
+        left = offsets(log)
+        assert len(left) < 8
+        directory = log.directory
+        other = next(path for path in node.paths if not directory.startswith(path))
+        await node.kill(first)
+        shutil.move(directory, f"{other}/orders-0")
+        again = await node.start()
+        assert again.logs["orders", 0].directory == f"{other}/orders-0"
+        assert offsets(again.logs["orders", 0]) == left
+        await node.stop(again)
+
+    run(test)

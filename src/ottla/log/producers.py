@@ -109,6 +109,11 @@ class ProducerEntry:
     def last_offset_delta(self) -> int:
         return self.batches[-1].offset_delta if self.batches else 0
 
+    @property
+    def newest_timestamp(self) -> int:
+        """Clients choose timestamps, so the last batch may bear an older one than those before it."""
+        return max(self.last_timestamp, *(batch.timestamp for batch in self.batches), NO_TIMESTAMP)
+
     def duplicate_of(self, base_sequence: int, last_sequence: int) -> RememberedBatch | None:
         for batch in self.batches:
             if batch.last_sequence == last_sequence and batch.first_sequence == base_sequence:
@@ -411,19 +416,21 @@ class ProducerStates:
                 del self._verifications[producer_id]
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        is_idle = now_ms - entry.last_timestamp >= self.expiration_ms
+        is_idle = now_ms - entry.newest_timestamp >= self.expiration_ms
         return is_idle and entry.transaction_first_offset is None
 
     def restore(self, entries: Iterable[ProducerEntry], end_offset: int, now_ms: int) -> None:
         """Start over from a snapshot taken at `end_offset`: see `encode_snapshot` for its entries."""
-        self.entries = {}
+        whole: dict[int, ProducerEntry] = {}
         for entry in entries:
-            if self._is_expired(entry, now_ms):
-                continue
-            earlier = self.entries.get(entry.producer_id)
+            earlier = whole.get(entry.producer_id)
             if earlier is not None and earlier.epoch == entry.epoch:
                 entry.batches = deque((*earlier.batches, *entry.batches), BATCHES_KEPT)
-            self.entries[entry.producer_id] = entry
+            whole[entry.producer_id] = entry
+        # A producer expires as a whole: one that lost its last batches would take their retries for new.
+        self.entries = {
+            producer_id: entry for producer_id, entry in whole.items() if not self._is_expired(entry, now_ms)
+        }
         self.transactions.restore(
             {
                 entry.transaction_first_offset: entry.producer_id

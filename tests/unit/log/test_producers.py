@@ -380,3 +380,22 @@ def test_expired_producers_are_not_restored() -> None:
     assert set(states.entries) == {2, 3}
     assert states.end_offset == 100
     assert states.first_undecided_offset == 9
+
+
+@pytest.mark.parametrize("ages", [(0, 2), (2, 0), (2, 0, 2), (0, 2, 2, 2, 2)])
+def test_a_producer_expires_as_a_whole_by_its_newest_batch(ages: tuple[int, ...]) -> None:
+    """Clients choose timestamps: whatever their order is, a retry is known after a restart as before it."""
+    partition = Partition()
+    for sequence, days in enumerate(ages):
+        partition.append(sequence, timestamp=START_MS - days * DAY_MS)
+    before = partition.states.entries[PRODUCER]
+    restored = ProducerStates("t-0", expiration_ms=DAY_MS)
+    entries = decode_snapshot(encode_snapshot(partition.states.entries.values()))
+    restored.restore(entries, partition.end_offset, START_MS)
+    assert list(restored.entries[PRODUCER].batches) == list(before.batches)
+    partition.states.expire(START_MS)
+    assert PRODUCER in partition.states.entries
+    restored.restore(decode_snapshot(encode_snapshot([before])), partition.end_offset, START_MS + DAY_MS)
+    assert restored.entries == {}
+    partition.states.expire(START_MS + DAY_MS)
+    assert partition.states.entries == {}

@@ -235,6 +235,16 @@ def give_back_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def allow_open_files() -> None:
+    """Take all the descriptors that the system allows this process, as a JVM does."""
+    import resource
+
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        if now != most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def settle_memory() -> None:
     """What is alive now, in a process that has just started, stays alive: the garbage collector need not look
     at it again."""

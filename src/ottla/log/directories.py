@@ -20,6 +20,7 @@ from ottla.log import checkpoints
 from ottla.log.checkpoints import Partition
 from ottla.log.cleaner import directory_of
 from ottla.log.duties import Duties, sync_created
+from ottla.log.flushing import NotOpened, told_apart
 from ottla.log.hosting import Damaged, DirectoriesConfig, Doomed
 from ottla.log.loading import Found, Loading, configs_of, survey
 from ottla.log.log import Log
@@ -49,6 +50,7 @@ __all__ = [
 logger = logging.getLogger("ottla.log.directories")
 
 _UNCHOSEN = (None, uuid.DIRECTORY_MIGRATING, uuid.DIRECTORY_UNASSIGNED, uuid.DIRECTORY_LOST)
+_NO_DESCRIPTORS_SECONDS = 0.5
 _CHECKPOINTS = (checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS, checkpoints.HIGH_WATERMARKS)
 
 StrayCheck = Callable[[Log], str | None]
@@ -394,11 +396,15 @@ class LogDirectories(Duties):
         await self.write_checkpoint(self.directory_of(log), checkpoints.LOG_STARTS)
 
     async def _sync_cut(self, log: Log) -> None:
-        try:
-            await outlast(self.disk, log.prepare_cut_sync().run)
-        except OSError as error:
-            log.fail(error)
-            raise self.storage_error(log, error) from error
+        while True:
+            try:
+                return await outlast(self.disk, _sync_cut, log)
+            except NotOpened as error:  # nothing may be appended before, and nobody would ask for it again
+                self.note_failure(self.directory_of(log), error)
+                await asyncio.sleep(_NO_DESCRIPTORS_SECONDS)
+            except OSError as error:
+                log.fail(error)
+                raise self.storage_error(log, error) from error
 
     def move(self, topic: str, partition: int, path: str) -> None:
         """Begin to move a replica to another directory; to where it is already: call a move off."""
@@ -484,6 +490,14 @@ class LogDirectories(Duties):
             if directory.release is not None:
                 directory.release()
                 directory.release = None
+
+
+def _sync_cut(log: Log) -> None:
+    try:
+        flush = log.prepare_cut_sync()
+    except OSError as error:
+        raise told_apart(error) from error
+    flush.run()
 
 
 def _close_logs(logs: list[Log]) -> OSError | KafkaError | None:

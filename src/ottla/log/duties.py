@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from ottla.log import checkpoints
 from ottla.log.checkpoints import CheckpointFile, Partition
+from ottla.log.flushing import NotOpened, sync_directory, sync_file
 from ottla.log.hosting import Hosting
 from ottla.log.log import Log
 from ottla.log.offloading import outlast
@@ -43,6 +44,10 @@ class Duties(Hosting):
                 await self._sync_new([log.directory])
             if flush is not None:
                 await outlast(self.disk, flush.run)
+        except NotOpened as error:
+            if flush is not None:
+                log.postpone_flush(flush)
+            raise self.storage_error(log, error) from error
         except OSError as error:
             # What did not reach the disk now may be gone from memory too: a second try would prove nothing.
             log.fail(error)
@@ -98,6 +103,8 @@ class Duties(Hosting):
                 continue  # synced or deleted since
             try:
                 await self._sync_new([path])
+            except NotOpened as error:
+                self.note_failure(self.by_path(path.rpartition("/")[0]), error)
             except OSError as error:
                 if path not in self.unsynced:
                     continue  # renamed for deletion meanwhile: that it is not found is no fault of the disk
@@ -208,11 +215,7 @@ def sync_created(disk: Disk, paths: Iterable[str]) -> None:
     """Block until new directories of logs, their topic ids in them, are on stable storage."""
     chosen = sorted(paths)
     for path in chosen:
-        file = disk.open(f"{path}/{PARTITION_METADATA}")
-        try:
-            file.fsync()
-        finally:
-            file.close()
-        disk.sync_directory(path)
+        sync_file(disk, f"{path}/{PARTITION_METADATA}")
+        sync_directory(disk, path)
     for parent in sorted({path.rpartition("/")[0] for path in chosen}):
-        disk.sync_directory(parent)
+        sync_directory(disk, parent)

@@ -12,12 +12,12 @@ from typing import NamedTuple, NoReturn
 
 from ottla.log.config import LogConfig
 from ottla.log.epochs import CHECKPOINT_NAME, EpochCache
-from ottla.log.flushing import Flush
+from ottla.log.flushing import Flush, NotOpened
 from ottla.log.producers import ProducerStates
 from ottla.log.recovery import Loaded
 from ottla.log.segment import CLEANED, DELETED, SWAP, Segment
 from ottla.log.segments import Segments
-from ottla.log.snapshots import Snapshots
+from ottla.log.snapshots import SNAPSHOT_SUFFIX, Snapshots
 from ottla.ports import Clock, Disk, Random
 from ottla.wire.errors import KafkaStorageError
 
@@ -302,26 +302,22 @@ class LogFiles:
             return None
         active = self.segments.active
         data = self.segments.covering(self.recovery_point, offset) if offset > self.recovery_point else []
-        paths = self._snapshots.unsynced
-        for segment in self._rolled:
+        for segment in data:
+            if segment is not active:
+                segment.trim()
+        files = [segment.file for segment in data]
+        rolled = self._rolled
+        paths = list(self._snapshots.unsynced)
+        for segment in rolled:
             paths.extend(segment.paths[1:])
         if self._are_epochs_new:
             paths.append(self._write_epochs())
         has_new_files = bool(paths) or any(segment.base_offset >= self.recovery_point for segment in data)
         self._snapshots.unsynced = []
-        self._rolled_flushing += self._rolled
+        self._rolled_flushing += rolled
         self._rolled = []
         self._flushing += 1
-        for segment in data:
-            if segment is not active:
-                segment.trim()
-        return Flush(
-            self._disk,
-            offset,
-            [segment.file for segment in data],
-            paths,
-            self.directory if has_new_files else None,
-        )
+        return Flush(self._disk, offset, files, paths, self.directory if has_new_files else None, rolled)
 
     @property
     def scan_offset(self) -> int:
@@ -346,6 +342,18 @@ class LogFiles:
         self.recovery_point = max(self.recovery_point, offset)
         self.last_flush_ms = self._clock.now_ms()
 
+    def postpone_flush(self, flush: Flush) -> None:
+        """`flush.run` has raised NotOpened: the next flush does all of it again."""
+        self._flushing -= 1
+        present = set(self.segments) - {self.segments.active}
+        self._rolled = [segment for segment in flush.rolled if segment in present] + self._rolled
+        names = [path.rpartition("/")[2] for path in flush.paths]
+        snapshots = [f"{self.directory}/{name}" for name in names if name.endswith(SNAPSHOT_SUFFIX)]
+        self._snapshots.unsynced = snapshots + self._snapshots.unsynced
+        self._are_epochs_new = self._are_epochs_new or CHECKPOINT_NAME in names
+        if not self._flushing:
+            self._rolled_flushing = []
+
     def flush(self, offset: int | None = None) -> None:
         """Bring everything below `offset` (the end) to stable storage. Blocks."""
         flush = self.prepare_flush(offset)
@@ -353,6 +361,9 @@ class LogFiles:
             return
         try:
             flush.run()
+        except NotOpened:
+            self.postpone_flush(flush)
+            raise
         except OSError as error:
             self.fail(error)
             raise

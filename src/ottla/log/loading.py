@@ -20,7 +20,7 @@ from ottla.log.log import Log
 from ottla.log.names import METADATA_LOG, Kind, parse_name
 from ottla.log.properties import CLEAN_SHUTDOWN, PARTITION_METADATA, DirectoryError, parse_partition_metadata
 from ottla.log.segment import LogDamaged
-from ottla.ports import Clock, Disk, Random
+from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire import uuid
 
 logger = logging.getLogger("ottla.log.loading")
@@ -124,6 +124,11 @@ class Loading:
                 logger.error("%s cannot be served: %s", directory, error)
                 found.damaged.append((partition, kind, name, str(error)))
             except OSError as error:
+                if error.errno in OUT_OF_RESOURCES:
+                    why = f"{error}. Raise the limit of open files of this process, and start it again."
+                    logger.error("%s cannot be served: %s", directory, why)
+                    found.damaged.append((partition, kind, name, why))
+                    continue
                 found.failure = error
                 found.to_load.append((partition, kind, name))
                 return

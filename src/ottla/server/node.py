@@ -565,9 +565,18 @@ async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] |
 
 def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = None) -> int:
     """Run a node in the foreground: what `ottla serve` and kafka-server-start.sh do."""
-    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory, settle_memory
+    from ottla.host import (
+        HostClock,
+        HostDisk,
+        HostNetwork,
+        HostRandom,
+        allow_open_files,
+        give_back_memory,
+        settle_memory,
+    )
 
     set_up_logging()
+    allow_open_files()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     try:
         node = Node(

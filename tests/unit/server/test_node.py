@@ -219,3 +219,13 @@ def _node(directory: Path, **options: Any) -> Node:
         network=HostNetwork(),
         **options,
     )
+
+
+def test_a_node_may_open_as_many_files_as_the_system_allows() -> None:
+    script = (
+        "import resource; from ottla.host import allow_open_files;"
+        "most = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, most)); allow_open_files();"
+        "assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,0 +1,185 @@
+"""A process that has too many files open for a moment loses nothing by it: what could not be opened is tried
+again later, and only a failed fsync is final."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.log.node_support import COMPACT, OTHER_ID, TOPIC_ID, Node, run
+from tests.unit.log.support import append, batch, read_all
+
+from ottla.log.directories import LogDirectories
+from ottla.log.log import Log
+from ottla.wire.errors import KafkaStorageError
+
+OPENING = ("open", "create", "replace", "sync_directory")
+PARTITION = ("orders", 0)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    node = Node(tmp_path)
+    node.config = replace(COMPACT, flush_ms=1)
+    return node
+
+
+async def busy(node: Node) -> tuple[LogDirectories, Log]:
+    """Directories with something to do for every duty."""
+    directories = await node.start()
+    log = directories.create(*PARTITION, TOPIC_ID)
+    for _ in range(3):
+        append(log, batch(5))
+        log.roll()
+    append(log, batch(2))
+    log.assign_epoch_start_offset(7, log.log_end_offset)
+    log.advance_high_watermark(log.log_end_offset)
+    moving = directories.create("moving", 0, OTHER_ID)
+    append(moving, batch(3))
+    moving.advance_high_watermark(3)
+    source = moving.directory.rpartition("/")[0]
+    directories.move("moving", 0, next(path for path in node.paths if path != source))
+    directories.create("leaving", 0, bytes(range(2, 18)))
+    await directories.delete([("leaving", 0)])
+    node.clock.time_ms += 120_000
+    return directories, log
+
+
+async def flush(directories: LogDirectories) -> None:
+    with pytest.raises(KafkaStorageError):
+        await directories.flush(directories.logs[PARTITION])
+
+
+DUTIES: dict[str, Callable[[LogDirectories], Awaitable[object]]] = {
+    "flush": flush,
+    "flush_due": lambda directories: directories.flush_due(),
+    "recovery points": lambda directories: directories.checkpoint_recovery_points(),
+    "log starts": lambda directories: directories.checkpoint_log_starts(),
+    "high watermarks": lambda directories: directories.checkpoint_high_watermarks(),
+    "retention": lambda directories: directories.retain(),
+    "deletion": lambda directories: directories.delete_due(),
+    "cleaning": lambda directories: directories.cleaner.clean_next(),
+    "moves": lambda directories: directories.copy_futures(),
+    "settling": lambda directories: directories.settle(
+        [directory.path for directory in directories.directories]
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("duty", "code", "operations"),
+    [
+        *((duty, errno.EMFILE, OPENING) for duty in DUTIES),
+        *((duty, errno.ENFILE, ("open",)) for duty in ("flush", "flush_due", "recovery points", "cleaning")),
+        ("flush", errno.ENOMEM, ("open",)),
+        ("flush", errno.EMFILE, ("sync_directory",)),
+    ],
+)
+def test_a_duty_without_descriptors_costs_nothing_and_succeeds_later(
+    node: Node, duty: str, code: int, operations: tuple[str, ...]
+) -> None:
+    async def test() -> None:
+        directories, log = await busy(node)
+        before = [record.offset for record in read_all(log)]
+        node.disk.fault = lambda operation, path: code if operation in operations else 0
+        for _ in range(2):
+            await DUTIES[duty](directories)
+        assert node.offline == []
+        assert log.failure is None
+        assert directories.logs[PARTITION] is log
+        assert log.recovery_point == 0
+        assert [record.offset for record in read_all(log)] == before
+
+        node.disk.heal()
+        node.disk.operations.clear()
+        await directories.flush(log)
+        assert log.scan_offset == log.log_end_offset
+        synced = {name for operation, name in node.disk.operations if operation == "fsync"}
+        assert len([name for name in synced if name.endswith(".timeindex")]) >= 3
+        assert len([name for name in synced if name.endswith(".snapshot")]) >= 3
+        assert "leader-epoch-checkpoint" in synced
+        await directories.checkpoint_recovery_points()
+        assert directories.unsynced == set()
+        for repeated in DUTIES:
+            if repeated != "flush":
+                await DUTIES[repeated](directories)
+        assert directories.cleaner.uncleanable == {}
+        assert not [name for number in (0, 1) for name in node.names(number) if "leaving" in name]
+        await node.stop(directories)
+        again = await node.start()
+        assert again.logs[PARTITION].log_end_offset == log.log_end_offset
+        await node.stop(again)
+
+    run(test)
+
+
+def test_a_cut_waits_until_it_can_be_synced(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        directories, log = await busy(node)
+        naps = 0
+
+        async def nap(seconds: float) -> None:
+            nonlocal naps
+            naps += 1
+            if naps == 3:
+                node.disk.heal()
+
+        def fault(operation: str, path: str) -> int:
+            return errno.EMFILE if operation == "sync_directory" and path == log.directory else 0
+
+        node.disk.fault = fault
+        monkeypatch.setattr(asyncio, "sleep", nap)
+        assert await directories.truncate_to(log, 3)
+        monkeypatch.undo()
+        assert naps == 3
+        assert (log.log_end_offset, log.failure, node.offline) == (3, None, [])
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_log_that_cannot_be_opened_at_the_start_costs_itself_alone(node: Node) -> None:
+    async def test() -> None:
+        directories, log = await busy(node)
+        await directories.flush(log)
+        await directories.checkpoint_recovery_points()
+        await node.kill(directories)
+        node.disk.fault = lambda operation, path: (
+            errno.EMFILE if operation == "open" and "orders-0" in path else 0
+        )
+        again = await node.start()
+        assert node.offline == []
+        assert all(directory.online for directory in again.directories)
+        assert "limit of open files" in again.offline_partitions[PARTITION]
+        assert ("moving", 0) in again.logs
+        with pytest.raises(KafkaStorageError, match="limit of open files"):
+            again.get(*PARTITION)
+        await again.checkpoint_recovery_points()
+        await node.stop(again)
+
+        node.disk.heal()
+        last = await node.start()
+        assert last.logs[PARTITION].log_end_offset == 17
+        assert last.logs[PARTITION].recovery_point == 17
+        await node.stop(last)
+
+    run(test)
+
+
+def test_a_failed_fsync_is_final(node: Node) -> None:
+    async def test() -> None:
+        directories, log = await busy(node)
+        node.disk.fault = lambda operation, path: (
+            errno.ENOMEM if operation == "fsync" and path.endswith(".log") else 0
+        )
+        await flush(directories)
+        assert log.failure is not None
+        assert len(node.offline) == 1
+        node.disk.heal()
+        await node.stop(directories)
+
+    run(test)

@@ -5,6 +5,7 @@ A plant is a list of patches, made anew for each run; what it patches is put bac
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -195,6 +196,19 @@ def _images_differ() -> list[Patch]:
             real(image, record, delta)
 
     return [(image_module, "_REPLAYS", {**image_module._REPLAYS, ConfigRecord: set_config})]
+
+
+def _growth_before_the_wait_missed() -> list[Patch]:
+    def wait(one: Any) -> Any:
+        for fetched in one._session.partitions.values():
+            partition = fetched.hosted or one._find(fetched)
+            watched = partition.appends if one._replica_id >= 0 else partition.growth
+            one._tickets.append((watched, watched.add(one._on_growth)))
+        loop = asyncio.get_running_loop()
+        one._answer.timer = loop.call_later(one._request.max_wait_ms / 1000, one._on_deadline)
+        return one._answer
+
+    return [(fetch._Fetch, "wait", wait)]
 
 
 # Answers
@@ -413,6 +427,11 @@ PLANTS = (
         frozenset({"two leaders", "not alive"}),
         ("restart",),
         12.0,
+    ),
+    Plant(
+        "a follower is not woken for what came before it waited",
+        _growth_before_the_wait_missed,
+        frozenset({"late"}),
     ),
     Plant("nodes replay settings differently", _images_differ, frozenset({"images differ"})),
     Plant("the offset of an acknowledgement is wrong", _wrong_offset_told, frozenset({"moved write"})),

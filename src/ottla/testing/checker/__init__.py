@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ottla.testing.checker import groups, reads, replicas, tables, transactions, writes
+from ottla.testing.checker import groups, latency, reads, replicas, tables, transactions, writes
 from ottla.testing.checker.history import (
     Anomaly,
     Assigned,
@@ -21,11 +21,13 @@ from ottla.testing.checker.history import (
     Leads,
     MetadataLog,
     Outcome,
+    Quiet,
     Read,
     ReplicaLog,
     Send,
     TableLog,
     Transaction,
+    Wait,
     Watermark,
 )
 
@@ -42,11 +44,13 @@ __all__ = [
     "Leads",
     "MetadataLog",
     "Outcome",
+    "Quiet",
     "Read",
     "ReplicaLog",
     "Send",
     "TableLog",
     "Transaction",
+    "Wait",
     "Watermark",
     "check",
 ]
@@ -76,6 +80,9 @@ CHECKS: tuple[Check, ...] = (
     tables.table_values,
     tables.table_places,
     tables.last_values,
+    latency.late_sends,
+    latency.late_waits,
+    latency.needless_elections,
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 from typing import TypeAlias
 
 Partition: TypeAlias = tuple[str, int]
@@ -36,6 +37,8 @@ class Send:
     transaction: str | None = None
     source: SourcePlace | None = None  # the record that this one was made of, in a read-process-write run
     idempotent: bool = True
+    acks: int = -1  # what the producer waits for: -1 all in-sync replicas, 1 the leader, 0 nobody
+    ended: float = inf  # when it was acknowledged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,7 @@ class FinalLog:
     committed: tuple[Place, ...]
     compacted: bool = False  # records below `end` may be gone without having been lost
     expires: bool = False  # records before `start` may be: the topic keeps them for a while only
+    has_one_replica: bool = False  # acks=1 is as good as all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,7 @@ class Leads:
     partition: Partition
     epoch: int
     at: float
+    is_preferred: bool = False  # the first of its replicas, which is elected where it does not lead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +187,31 @@ class TableLog:
     committed: tuple[tuple[int, str, str | None], ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Somebody waited for something whose condition was met at `began`, and had it at `ended`.
+
+    It takes `steps` steps of a cluster in which nothing is broken, and `patience_s` where a setting says so.
+    """
+
+    kind: str
+    process: str
+    began: float
+    ended: float
+    steps: int
+    patience_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """A stretch of time in which nothing was broken. A step (a request, its replication and its answer) takes
+    at most `step_s` by the delays of the network and the disks; infinity where something is slow."""
+
+    began: float
+    ended: float
+    step_s: float
+
+
 @dataclass(slots=True)
 class History:
     """Everything that was recorded in a run."""
@@ -191,6 +221,7 @@ class History:
     reads: list[Read] = field(default_factory=list)
     final: list[FinalLog] = field(default_factory=list)
     leads: list[Leads] = field(default_factory=list)
+    led: list[Leads] = field(default_factory=list)  # the same, when it was seen last
     watermarks: list[Watermark] = field(default_factory=list)
     replicas: list[ReplicaLog] = field(default_factory=list)
     metadata: list[MetadataLog] = field(default_factory=list)
@@ -200,6 +231,8 @@ class History:
     committed: list[Committed] = field(default_factory=list)
     keyed: list[KeyedSend] = field(default_factory=list)
     tables: list[TableLog] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    quiet: list[Quiet] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from ottla.testing.checker.history import (
     Anomaly,
@@ -19,9 +20,11 @@ def lost_writes(history: History) -> Iterator[Anomaly]:
     """An acknowledged record (of a committed transaction, if of any) is in the final log, at its offset."""
     outcomes = {transaction.name: transaction.outcome for transaction in history.transactions}
     for log, sends in _by_log(history):
-        offsets = {value: offset for offset, value in log.records}
+        offsets: dict[str, set[int]] = {}
+        for offset, value in log.records:
+            offsets.setdefault(value, set()).add(offset)
         for send in sends:
-            if send.outcome is not Outcome.OK:
+            if send.outcome is not Outcome.OK or not is_kept(history, send, log):
                 continue
             if send.transaction is not None and outcomes.get(send.transaction) is not Outcome.OK:
                 continue
@@ -29,13 +32,39 @@ def lost_writes(history: History) -> Iterator[Anomaly]:
             if send.value not in offsets:
                 if not _may_be_gone(send, log):
                     yield Anomaly(
-                        "lost write", f"{send.value} was acknowledged at {where}@{send.offset}, and is gone"
+                        "lost write",
+                        f"{send.value} was acknowledged at {where}@{send.offset}, and is gone{_acks(send)}",
                     )
-            elif send.offset is not None and offsets[send.value] != send.offset:
+            elif send.offset is not None and send.offset not in offsets[send.value]:
+                found = ", ".join(map(str, sorted(offsets[send.value])))
                 yield Anomaly(
                     "moved write",
-                    f"{send.value} was acknowledged at {where}@{send.offset}, is at {offsets[send.value]}",
+                    f"{send.value} was acknowledged at {where}@{send.offset}, is at {found}{_acks(send)}",
                 )
+
+
+def is_kept(history: History, send: Send, log: FinalLog) -> bool:
+    """Whether the acknowledgement promises that the record stays.
+
+    By all in-sync replicas: always. By the leader: if that node leads to the end, or has the only replica. By
+    nobody: if nothing was broken when it was sent.
+    """
+    if send.acks == 0:
+        return any(quiet.began < send.began <= quiet.ended for quiet in history.quiet if quiet.step_s < inf)
+    return send.acks == -1 or log.has_one_replica or send.began > _leader_since(history, send.partition)
+
+
+def _leader_since(history: History, partition: Partition) -> float:
+    """From when on the last leader of a partition was the only one that held itself for its leader."""
+    first = [leads for leads in history.leads if leads.partition == partition]
+    last_epoch = max((leads.epoch for leads in first), default=-1)
+    times = [leads.at for leads in first if leads.epoch == last_epoch]
+    times += [leads.at for leads in history.led if leads.partition == partition and leads.epoch < last_epoch]
+    return max(times, default=inf)
+
+
+def _acks(send: Send) -> str:
+    return "" if send.acks == -1 else f" (acks={send.acks})"
 
 
 def duplicates(history: History) -> Iterator[Anomaly]:
@@ -85,8 +114,10 @@ def two_values(history: History) -> Iterator[Anomaly]:
             yield from check(log.partition, offset, value, "the final read")
         for offset, value in log.committed:
             yield from check(log.partition, offset, value, "the final committed read")
-    for send in history.sends:
-        if send.outcome is Outcome.OK and send.offset is not None:
+    for log, sends in _by_log(history):
+        for send in sends:
+            if send.outcome is not Outcome.OK or send.offset is None or not is_kept(history, send, log):
+                continue
             yield from check(send.partition, send.offset, send.value, f"its producer {send.process}")
     for read in history.reads:
         for offset, value in read.records:

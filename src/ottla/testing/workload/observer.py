@@ -30,6 +30,7 @@ class Observer:
         self._history = recorder.history
         self._last: dict[tuple[int, int, Partition], tuple[int, int, int]] = {}
         self._led: dict[tuple[int, int], int] = {}
+        self._leading: dict[tuple[int, Partition, int], float] = {}
 
     async def watch(self) -> None:
         while True:
@@ -50,13 +51,22 @@ class Observer:
                 named = (partition.topic, partition.index)
                 key = (simulated.id, simulated.life, named)
                 seen = (partition.leader_epoch, log.high_watermark, log.last_stable_offset)
+                self._leading[simulated.id, named, partition.leader_epoch] = now
                 before = self._last.get(key)
                 if before == seen:
                     continue
                 self._last[key] = seen
                 epoch, high, stable = seen
                 if before is None or before[0] != epoch:
-                    history.leads.append(Leads(node=simulated.id, partition=named, epoch=epoch, at=now))
+                    history.leads.append(
+                        Leads(
+                            node=simulated.id,
+                            partition=named,
+                            epoch=epoch,
+                            at=now,
+                            is_preferred=partition.replicas[:1] == [simulated.id],
+                        )
+                    )
                 history.watermarks.append(
                     Watermark(
                         node=simulated.id, partition=named, epoch=epoch, high=high, stable=stable, at=now
@@ -101,7 +111,11 @@ class Observer:
         return f"nobody leads {min(missing)}" if missing else None
 
     def inspect(self, topics: Collection[str]) -> None:
-        """Write down what each replica and each node's metadata hold now."""
+        """Write down what each replica and each node's metadata hold now, and who led until when."""
+        self._history.led += [
+            Leads(node=node, partition=partition, epoch=epoch, at=at)
+            for (node, partition, epoch), at in self._leading.items()
+        ]
         for simulated in self._world.nodes.values():
             node = simulated.node
             if node is None:

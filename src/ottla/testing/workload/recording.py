@@ -11,7 +11,17 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ottla.testing.checker import Assigned, Commit, Generation, History, Outcome, Read, Send, Transaction
+from ottla.testing.checker import (
+    Assigned,
+    Commit,
+    Generation,
+    History,
+    Outcome,
+    Read,
+    Send,
+    Transaction,
+    Wait,
+)
 from ottla.testing.checker.history import Partition, Place, SourcePlace
 
 if TYPE_CHECKING:
@@ -42,6 +52,7 @@ class Recorder:
         *,
         transaction: str | None = None,
         source: SourcePlace | None = None,
+        acks: int = -1,
     ) -> tuple[int, str]:
         """A record is about to be sent: its number among the sends, and its value."""
         self._values += 1
@@ -55,13 +66,30 @@ class Recorder:
                 began=self.world.now,
                 transaction=transaction,
                 source=source,
+                acks=acks,
+                idempotent=acks == -1,
             )
         )
         return len(self.history.sends) - 1, value
 
     def sent(self, number: int, outcome: Outcome, offset: int | None = None) -> None:
         sends = self.history.sends
-        sends[number] = replace(sends[number], outcome=outcome, offset=offset)
+        sends[number] = replace(sends[number], outcome=outcome, offset=offset, ended=self.world.now)
+
+    def waited(
+        self, kind: str, process: str, began: float, *, steps: int = 4, patience_s: float = 0.0
+    ) -> None:
+        """What it waited for is here, and could have been since `began`."""
+        self.history.waits.append(
+            Wait(
+                kind=kind,
+                process=process,
+                began=began,
+                ended=self.world.now,
+                steps=steps,
+                patience_s=patience_s,
+            )
+        )
 
     # Transactions
 

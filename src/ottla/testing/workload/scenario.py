@@ -55,6 +55,8 @@ class Scenario:
     combined: float = 0.8
     """How often nodes are both broker and controller."""
     dynamic: bool = False
+    disks: int = 1
+    """How many each node has, with a log directory on each."""
     controllers: int | None = None
     roles: tuple[str, ...] | None = None
     parts: tuple[Callable[[], Part], ...] = ()
@@ -68,6 +70,8 @@ class Scenario:
     """Whether nodes rightly log errors."""
     waived: frozenset[str] = frozenset()
     """Kinds of anomalies that are none here: what the settings do not promise."""
+    keeps_leaders: bool = False
+    """Whether nobody may be elected while its faults last."""
     rare: float = 0.5
     """How often the rare paths of `ottla.rare` are taken, too."""
 
@@ -79,6 +83,7 @@ class Scenario:
             controllers=self.controllers,
             combined=chance.random() < self.combined,
             dynamic=self.dynamic,
+            disks=self.disks,
             settings={**settings, **self.settings},
         )
 

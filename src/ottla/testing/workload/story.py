@@ -9,15 +9,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from traceback import FrameSummary, extract_tb
 from typing import Any
 
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition
 from ottla.rare import ON_PURPOSE
-from ottla.testing.checker import Anomaly, Committed, History, check
+from ottla.testing.checker import Anomaly, Committed, History, Quiet, check
 from ottla.testing.checker.history import Partition
 from ottla.testing.workload.observer import Observer
+from ottla.testing.workload.probes import Probes, longest_step_s
 from ottla.testing.workload.readers import (
     isolation,
     read_all,
@@ -44,7 +46,12 @@ CALM_S = 15.0
 GIVE_UP_S = 600.0
 """A run that is not well so long after the healing ends there, without final reads."""
 
+_SETTLED_S = 3.0
+"""A follower that asks for a new partition before its leader knows it asks again after a second."""
+
 _PLAIN, _LEDGER, _SOURCE, _MADE = "plain", "ledger", "source", "made"
+_LOOSE = "loose"
+"""Written with acks 0 and 1."""
 _GROUPS = {"classic-group": "classic", "consumer-group": "consumer"}
 _APPLICATION = "application"
 
@@ -118,10 +125,16 @@ class Story:
         healed = world.now
         tending = asyncio.ensure_future(self._keep_running(nemesis))
         await asyncio.sleep(self.calm_s)
+        if self.is_faultless:
+            self._was_quiet(self._began + _SETTLED_S)
+            self._was_quiet(self._began, step_s=inf)
+        elif self.scenario is not None and self.scenario.keeps_leaders:
+            self._was_quiet(self._began, step_s=inf)
         self.is_ending = True
         await self._finish(roles, healed)
-        judge = world.client("judge")
         history = self.recorder.history
+        await self._probe()
+        judge = world.client("judge")
         history.final += await judge.spawn(read_all(judge, self.partitions))
         await judge.spawn(self._ask_committed(judge))
         for part in self.parts:
@@ -130,6 +143,28 @@ class Story:
         tending.cancel()
         self.observer.inspect({topic for topic, _ in self.partitions})
 
+    @property
+    def is_faultless(self) -> bool:
+        return self.scenario is None and not self.faults and not self.kills
+
+    async def _probe(self) -> None:
+        """All is well: time what clients wait for."""
+        prober = self.world.client("prober")
+        probes = Probes(self.recorder, self._of(_PLAIN, _LEDGER))
+        await prober.spawn(probes.prepare(prober))
+        await asyncio.sleep(_SETTLED_S)
+        self.observer.look()  # who leads by now was elected before
+        began = self.world.now
+        await prober.spawn(probes.run(prober))
+        self._was_quiet(began)
+
+    def _was_quiet(self, began: float, step_s: float | None = None) -> None:
+        """Nothing was broken from then until now."""
+        self.observer.look()
+        longest_s = longest_step_s(self.world) if step_s is None else step_s
+        quiet = Quiet(began=began, ended=self.world.now, step_s=longest_s)
+        self.recorder.history.quiet.append(quiet)
+
     async def _create(self, client: SimulatedClient) -> list[Partition]:
         brokers = sum(node.is_broker for node in self.world.nodes.values())
         count = self.world.chance.choice((1, 2, 3))
@@ -137,6 +172,7 @@ class Story:
             NewTopic(name, count, min(brokers, 3), configs={"min.insync.replicas": "2"})
             for name in (_PLAIN, _LEDGER, _SOURCE, _MADE)
         ]
+        topics.append(NewTopic(_LOOSE, 1, min(brokers, 3), configs={"min.insync.replicas": "2"}))
         topics += [topic for part in self.parts for topic in part.story_topics(self)]
         others = [topic for part in self.parts for topic in part.topics(self)]
         async with client.admin() as admin:
@@ -159,6 +195,9 @@ class Story:
             "committed-reader": partial(reading, partitions=self.partitions, committed=True),
             "reader": partial(reading, partitions=self.partitions, committed=False),
         }
+        for acks in (0, 1):
+            loosely = partial(writing, partitions=self._of(_LOOSE), rate=2.0, acks=acks)
+            roles[f"loose-{acks}"] = loosely
         for number in (1, 2):
             name = f"ledger-{number}"
             roles[name] = partial(transacting, partitions=self._of(_LEDGER, _PLAIN), name=name)

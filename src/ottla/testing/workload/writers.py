@@ -44,9 +44,10 @@ async def send(
     *,
     transaction: str | None = None,
     source: SourcePlace | None = None,
+    acks: int = -1,
 ) -> asyncio.Task[bool]:
     """Hand one record over. The task ends with whether it was acknowledged; it does not raise."""
-    number, value = recorder.send(process, partition, transaction=transaction, source=source)
+    number, value = recorder.send(process, partition, transaction=transaction, source=source, acks=acks)
     try:
         delivery = await producer.send(partition[0], value.encode(), partition=partition[1])
     except REFUSED:
@@ -61,21 +62,28 @@ async def _settle(recorder: Recorder, process: str, number: int, delivery: Any) 
     except REFUSED as error:
         recorder.complain(process, error)  # an earlier try may have been taken: unknown
         return False
-    recorder.sent(number, Outcome.OK, report.offset)
+    recorder.sent(number, Outcome.OK, report.offset if report.offset >= 0 else None)
     return True
 
 
 async def write(
-    story: Ending, recorder: Recorder, client: SimulatedClient, partitions: list[Partition], *, rate: float
+    story: Ending,
+    recorder: Recorder,
+    client: SimulatedClient,
+    partitions: list[Partition],
+    *,
+    rate: float,
+    acks: int = -1,
 ) -> None:
     """Send unique values to partitions by chance, until the story ends."""
     settings = {**CONNECTING, "linger_ms": 5, "delivery_timeout_ms": DELIVERY_TIMEOUT_MS}
+    settings |= {"acks": acks, "enable_idempotence": acks == -1}
     waits = []
     async with client.producer(**settings) as producer:
         while not story.is_ending:
             partition = partitions[client.random.below(len(partitions))]
             for _ in range(1 + client.random.below(3)):
-                waits.append(await send(recorder, producer, client.host, partition))
+                waits.append(await send(recorder, producer, client.host, partition, acks=acks))
             await asyncio.sleep(4 * client.random.fraction() / rate)
             await story.rest()
         await producer.flush()

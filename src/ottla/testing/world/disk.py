@@ -289,7 +289,7 @@ class SimulatedDisk:
 
     def _create(self, path: str) -> Inode:
         directory, name = self._place(path)
-        inode = Inode(self.storage.next_number())
+        inode = Inode(self.storage.next_number(), directory.file_system)
         self.touch(inode)
         self.storage.rename_entries(f"create {path}", [(directory, name, inode)])
         return inode
@@ -374,12 +374,17 @@ class SimulatedDisk:
             so_far += f"/{part}"
             found = node.entries.get(part)
             if found is None:
-                made = Directory(self.storage.next_number())
+                made = Directory(self.storage.next_number(), node.file_system)
                 self.storage.rename_entries(f"make directory {so_far}", [(node, part, made)])
                 found = made
             if isinstance(found, Inode):
                 raise FileExistsError(errno.EEXIST, "File exists", so_far)
             node = found
+
+    def mount(self, path: str) -> None:
+        """Make an empty directory that is a file system of its own."""
+        self.make_directory(path)
+        self.storage.mount(self._directory(path))
 
     def rename(self, old: str, new: str) -> None:
         self.step("rename", old)
@@ -391,6 +396,8 @@ class SimulatedDisk:
         target = destination.entries.get(new_name)
         if target is node:
             return
+        if source.file_system != destination.file_system:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), new)
         if isinstance(node, Directory):
             if f"{new}/".startswith(f"{old}/"):
                 raise OSError(errno.EINVAL, "Invalid argument", new)

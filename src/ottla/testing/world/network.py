@@ -122,6 +122,10 @@ class Wires:
             self._ways[source, target] = found
         return found
 
+    def delay_s_max(self) -> float:
+        """How long bytes are on their way at most, between any two hosts that have talked."""
+        return max((way.delay_s + way.jitter_s for way in self._ways.values()), default=0.0)
+
     # Faults
 
     def cut(self, source: str, target: str) -> None:

@@ -74,6 +74,11 @@ class SimulatedNode:
         return self.config.is_broker
 
     @property
+    def log_directories(self) -> list[str]:
+        """Each on a disk of its own."""
+        return self._plan.log_directories(self.host)
+
+    @property
     def is_running(self) -> bool:
         return self.process is not None
 
@@ -99,6 +104,8 @@ class SimulatedNode:
         clock = SimulatedClock(self.world.loop.root, start=self.world.loop.start)
         self.storage = Storage(self._plan.model)
         disk = SimulatedDisk(chance, storage=self.storage, now_ms=clock.now_ms)
+        for path in self.log_directories:
+            disk.mount(path)
         format_directories(disk, clock, SimulatedRandom(chance), self.config, request, lambda _: None)
         self.storage.sync_all()
 
@@ -324,8 +331,12 @@ class Plan:
     controllers: int | None = None
     combined: bool = True
     dynamic: bool = False
+    disks: int = 1
     settings: Mapping[str, str]
     model: Model
+
+    def log_directories(self, host: str) -> list[str]:
+        return [f"/{host}/data{number or ''}" for number in range(self.disks)]
 
     @property
     def brokers(self) -> list[int]:
@@ -406,7 +417,7 @@ def _properties(node_id: int, plan: Plan) -> dict[str, str]:
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         **quorum,
-        "log.dirs": f"/{host}/data",
+        "log.dirs": ",".join(plan.log_directories(host)),
         "broker.rack": host,
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,

@@ -10,7 +10,8 @@ loss of power leaves the stable content and any legal part of the journal:
 
 Two models of the file system differ in what a sync reaches. "posix": a file's sync saves its bytes and not
 its name; a directory's sync saves the names in it, not its own. "journaled" (ext4, xfs): names reach the disk
-in the order of the changes, and every sync brings along all that came before it.
+in the order of the changes, and every sync brings along all that came before it. A host may have several file
+systems (`mount`): nothing keeps an order between them, and nothing is renamed from one to another.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ Model = Literal["posix", "journaled"]
 class Inode:
     """A file without its name. `content` is what programs see."""
 
-    __slots__ = ("changes", "content", "maps", "modified_ms", "number", "stable")
+    __slots__ = ("changes", "content", "file_system", "maps", "modified_ms", "number", "stable")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, file_system: int = 0) -> None:
         self.number = number
+        self.file_system = file_system
         self.content = bytearray()
         self.stable = bytearray()
         self.changes: list[Change] = []
@@ -40,10 +42,11 @@ class Inode:
 
 
 class Directory:
-    __slots__ = ("entries", "number", "stable")
+    __slots__ = ("entries", "file_system", "number", "stable")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, file_system: int = 0) -> None:
         self.number = number
+        self.file_system = file_system
         self.entries: dict[str, Inode | Directory] = {}
         self.stable: dict[str, Inode | Directory] = {}
 
@@ -86,6 +89,10 @@ class Naming:
         self.text = text
         self.edits = edits
 
+    @property
+    def file_system(self) -> int:
+        return self.edits[0][0].file_system
+
     def __repr__(self) -> str:
         return f"{self.number}: {self.text}"
 
@@ -100,6 +107,11 @@ class Storage:
         self._namings: list[Naming] = []
         self._number = 0
         self._unsynced: dict[int, Inode] = {}
+
+    def mount(self, directory: Directory) -> None:
+        """Let an empty directory be the root of a file system of its own."""
+        assert not directory.entries, "only an empty directory can be a mount point"
+        directory.file_system = self.next_number()
 
     # Changes
 
@@ -141,11 +153,14 @@ class Storage:
         inode.changes = []
         self._unsynced.pop(inode.number, None)
         if self.model == "journaled":
-            self._sync_names(self._namings)
+            self._sync_names(self._names_of(inode.file_system))
+
+    def _names_of(self, file_system: int) -> list[Naming]:
+        return [naming for naming in self._namings if naming.file_system == file_system]
 
     def sync_directory(self, directory: Directory) -> None:
         if self.model == "journaled":
-            self._sync_names(self._namings)
+            self._sync_names(self._names_of(directory.file_system))
             return
         wanted: list[Naming] = []
         names: set[tuple[int, str]] = set()
@@ -196,15 +211,15 @@ class Storage:
     def is_legal(self, kept: Collection[int]) -> bool:
         """Whether exactly these pending changes of names (by number) may survive together."""
         lost: set[tuple[int, str]] = set()
-        has_lost_any = False
+        have_lost: set[int] = set()  # file systems
         for naming in self._namings:
             touched = {(one.number, name) for one, name, _ in naming.edits}
             if naming.number in kept:
-                if touched & lost or (self.model == "journaled" and has_lost_any):
+                if touched & lost or (self.model == "journaled" and naming.file_system in have_lost):
                     return False
             else:
                 lost |= touched
-                has_lost_any = True
+                have_lost.add(naming.file_system)
         return True
 
     def lose_power(self, kept: Collection[int], torn: Mapping[int, Collection[int]] | None = None) -> None:
@@ -231,15 +246,15 @@ class Storage:
         keep = chance.choice((0.0, 1.0, 0.2, 0.5, 0.8, 0.95))
         kept: set[int] = set()
         lost: set[tuple[int, str]] = set()
-        has_lost_any = False
+        have_lost: set[int] = set()  # file systems
         for naming in self._namings:
             touched = {(one.number, name) for one, name, _ in naming.edits}
-            blocked = touched & lost or (self.model == "journaled" and has_lost_any)
+            blocked = touched & lost or (self.model == "journaled" and naming.file_system in have_lost)
             if not blocked and chance.random() < keep:
                 kept.add(naming.number)
             else:
                 lost |= touched
-                has_lost_any = True
+                have_lost.add(naming.file_system)
         torn: dict[int, list[int]] = {}
         for inode in self._unsynced.values():
             for change in inode.changes:
@@ -296,14 +311,14 @@ class Storage:
         if found is not None:
             return found
         if isinstance(node, Inode):
-            inode = twins[node.number] = Inode(node.number)
+            inode = twins[node.number] = Inode(node.number, node.file_system)
             inode.content, inode.stable = bytearray(node.content), bytearray(node.stable)
             inode.modified_ms = node.modified_ms
             inode.changes = [
                 Change(one.number, one.path, inode, one.position, one.data) for one in node.changes
             ]
             return inode
-        directory = twins[node.number] = Directory(node.number)
+        directory = twins[node.number] = Directory(node.number, node.file_system)
         directory.entries = {name: self._twin(one, twins) for name, one in node.entries.items()}
         directory.stable = {name: self._twin(one, twins) for name, one in node.stable.items()}
         return directory

@@ -200,12 +200,15 @@ class World:
         controllers: int | None = None,
         combined: bool = True,
         dynamic: bool = False,
+        disks: int = 1,
         settings: Mapping[str, str] | None = None,
         model: Model | None = None,
     ) -> list[SimulatedNode]:
         """Nodes 1 to `count`, all brokers; the first `controllers` (3, if there are as many) controllers too.
         With `combined=False` controllers are nodes of their own, from 101 on. With `dynamic=True` voters can
         be added and removed: all combined nodes are controllers then, the first `controllers` of them voters.
+
+        Each has so many `disks`, with a log directory on each.
 
         `settings` as in server.properties. `model`: of their file systems (see `storage.py`), by default as
         the seed says.
@@ -219,6 +222,7 @@ class World:
             controllers=controllers,
             combined=combined,
             dynamic=dynamic,
+            disks=disks,
             settings=settings or {},
             model=chosen,
         )

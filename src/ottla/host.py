@@ -126,10 +126,11 @@ class HostMappedFile:
 
 
 class HostDisk:
-    """File systems of this machine, and a small pool of threads for what blocks."""
+    """File systems of this machine, a small pool of threads for what blocks, and one for what is urgent."""
 
     def __init__(self, threads: int = 4) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ottla-disk")
+        self._urgent = ThreadPoolExecutor(1, thread_name_prefix="ottla-disk-urgent")
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> HostFile:
         flags = os.O_RDWR | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
@@ -223,8 +224,12 @@ class HostDisk:
     def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
         return asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
+    def offload_urgent(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+        return asyncio.get_running_loop().run_in_executor(self._urgent, work, *arguments)
+
     def close(self) -> None:
         self._pool.shutdown(wait=True)
+        self._urgent.shutdown(wait=True)
 
 
 def give_back_memory() -> None:

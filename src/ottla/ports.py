@@ -148,6 +148,9 @@ class Disk(Protocol):
     def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
         """Run blocking work (fsync, recovery, cleaning) off the event loop."""
 
+    def offload_urgent(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+        """The same for the few short writes that the cluster waits for: they queue behind no other work."""
+
 
 class Network(Protocol):
     """Stream connections, in asyncio's terms of protocols and transports."""

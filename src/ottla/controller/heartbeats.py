@@ -67,6 +67,11 @@ class Heartbeats:
         """The broker was heard of now."""
         self.contacts[broker_id, epoch] = now_ms
 
+    def excuse(self, late_ms: int, now_ms: int) -> None:
+        """The controller did not listen for so long: that is no silence of the brokers."""
+        for key, last_ms in self.contacts.items():
+            self.contacts[key] = min(last_ms + late_ms, now_ms)
+
     def end_session(self, broker_id: int, epoch: int) -> None:
         """The broker was let go and is not waited for."""
         self.contacts.pop((broker_id, epoch), None)

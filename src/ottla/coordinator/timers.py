@@ -1,4 +1,8 @@
-"""A shard's timers. Putting one off that runs, as each heartbeat does, costs no call to the event loop."""
+"""A shard's timers. Putting one off that runs, as each heartbeat does, costs no call to the event loop.
+
+A timer that fires late, after a stall of the loop, is put off once by the lateness: the heartbeat or the join
+that it waits for may lie unread in a socket.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,18 @@ from typing import Any
 
 from ottla.coordinator.result import Result
 
+LATE_S = 0.05
+EXTENSION_S_MAX = 5.0
+
 Decision = Callable[[], Result[Any]]
 
 
 class _Timer:
-    __slots__ = ("deadline", "decision", "handle")
+    __slots__ = ("deadline", "decision", "extended_to", "handle")
 
     def __init__(self, deadline: float, decision: Decision, handle: asyncio.TimerHandle) -> None:
         self.deadline = deadline
+        self.extended_to = -1.0
         self.decision = decision
         self.handle = handle
 
@@ -56,8 +64,13 @@ class Timers:
 
     def _fire(self, key: Hashable) -> None:
         timer = self._timers[key]
+        late_s = self._loop.time() - timer.deadline
+        if late_s >= LATE_S and timer.deadline != timer.extended_to:
+            timer.deadline = timer.extended_to = self._loop.time() + min(late_s, EXTENSION_S_MAX)
+            timer.handle = self._loop.call_at(timer.deadline, self._fire, key)
+            return
         # The loop's own clock may be a little behind its timers: half a millisecond is on time.
-        if timer.deadline - self._loop.time() > 0.0005:
+        if late_s < -0.0005:
             timer.handle = self._loop.call_at(timer.deadline, self._fire, key)
             return
         del self._timers[key]

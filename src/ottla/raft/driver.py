@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -44,6 +45,7 @@ from ottla.raft.outbox import Outbox
 from ottla.raft.replica import NotLeader, Replica, Timeouts
 from ottla.raft.retention import new_start
 from ottla.raft.roles import Follower, Leader, Role
+from ottla.raft.silence import OwnWork, Patience
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.store import Download
 from ottla.raft.voters import ReplicaKey, Voter, VoterSet
@@ -69,6 +71,10 @@ __all__ = [
 logger = logging.getLogger("ottla.raft.driver")
 
 _ROLL_BYTES = 4 * 1024 * 1024
+LATE_WARNING_MS = 500
+"""A timer of the quorum that fires so late is worth a warning: it may cost a leader."""
+LOOK_AGAIN_MS = 100
+"""How often a follower that flushes looks whether it may judge its leader again."""
 
 _T = TypeVar("_T")
 
@@ -149,6 +155,8 @@ class Driver(Generic[_T]):
         self._outbox = Outbox(self._persist, self._do, self.fail)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+        self._patience = Patience(config.timeouts.fetch_ms)
+        self._own_work_count = 0  # of a follower, on what its leader sent
         self._told_role: type[Role] | None = None
         self._led_epoch = NOBODY  # in which the listener leads
         self._disk_turn = asyncio.Lock()  # of whoever flushes, or cuts the log off
@@ -294,7 +302,7 @@ class Driver(Generic[_T]):
 
     async def _persist(self, election: ElectionState) -> None:
         version, voters = self.replica.kraft_version.last, self.replica.voters.last
-        await self._disk.offload(self._store.write_election, election, version, voters)
+        await self._disk.offload_urgent(self._store.write_election, election, version, voters)
 
     async def _settled(self) -> None:
         """Back when all that was decided so far is done, and on disk where it must be."""
@@ -307,20 +315,45 @@ class Driver(Generic[_T]):
         deadline_ms = None if self._config.is_observer else self.replica.deadline_ms
         if deadline_ms is None or self.failure.done() or not self.journal.is_open:
             return
+        now_ms = self._monotonic_ms()
+        due_ms = max(deadline_ms, now_ms)
         if self._timer is not None:
-            if self._timer_ms <= deadline_ms:
+            if self._timer_ms <= due_ms:
                 return
             self._timer.cancel()
-        self._timer_ms = deadline_ms
-        delay_ms = max(deadline_ms - self._monotonic_ms(), 0)
-        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_time)
+        self._timer_ms = due_ms
+        self._timer = asyncio.get_running_loop().call_later((due_ms - now_ms) / 1000, self._on_time)
 
     def _on_time(self) -> None:
         self._timer = None
+        now_ms, role = self._monotonic_ms(), self.replica.role
+        late_ms = now_ms - self._timer_ms
+        if late_ms >= LATE_WARNING_MS:
+            logger.warning(
+                "A timer of the quorum fired %d ms late: this process did not run, or something held it. "
+                "The other replicas get more time.",
+                late_ms,
+            )
+        if self._own_work_count and isinstance(role, Follower):
+            self._timer_ms = now_ms + LOOK_AGAIN_MS
+            self._timer = asyncio.get_running_loop().call_later(LOOK_AGAIN_MS / 1000, self._on_time)
+            return
+        self._patience.extend(role, self._timer_ms, now_ms)
         if self.is_leader and rarely("a leader of the quorum resigns"):
             self.resign()
-        self._act(self.replica.tick(self._monotonic_ms()))
+        self._act(self.replica.tick(now_ms))
         self._set_timer()
+
+    @contextmanager
+    def _own_work(self) -> Iterator[None]:
+        """What a follower does with its leader's records is no silence of the leader."""
+        work = OwnWork(self.replica.role, self._monotonic_ms())
+        self._own_work_count += 1
+        try:
+            yield
+        finally:
+            self._own_work_count -= 1
+            work.end(self.replica.role, self._monotonic_ms())
 
     def _lose_leadership(self, epoch: int) -> None:
         """What was not written is not written any more; what was may be cut off by the next leader."""
@@ -479,7 +512,7 @@ class Driver(Generic[_T]):
         flush = log.prepare_flush()
         if flush is not None:
             try:
-                await self._disk.offload(flush.run)
+                await self._disk.offload_urgent(flush.run)
             except OSError as error:
                 log.fail(error)
                 raise
@@ -602,9 +635,10 @@ class Driver(Generic[_T]):
     async def flushed(self) -> None:
         """Back when a controller's log is on stable storage: its next fetch says that it has it."""
         if not self._config.is_observer and self.replica.end_offset < self.log.log_end_offset:
-            async with self._disk_turn:
-                if self.journal.is_open:
-                    await self._flush()
+            with self._own_work():
+                async with self._disk_turn:
+                    if self.journal.is_open:
+                        await self._flush()
 
     async def truncate(self, diverging: EpochEnd, leader_id: int, epoch: int) -> None:
         """The leader's log is another one after this: cut off what it does not have."""
@@ -623,6 +657,11 @@ class Driver(Generic[_T]):
 
     async def adopt_snapshot(self, download: Download, leader_id: int, epoch: int) -> None:
         """Begin anew with a snapshot of the leader's, which is ahead of this log."""
+        with self._own_work():
+            await self._adopt_snapshot(download, leader_id, epoch)
+        await self._settled()
+
+    async def _adopt_snapshot(self, download: Download, leader_id: int, epoch: int) -> None:
         snapshot, kept = await self._disk.offload(self._store.finish_download, download)
         values = [self._decode(value) for value in snapshot.values]
         async with self._disk_turn:
@@ -637,7 +676,6 @@ class Driver(Generic[_T]):
             self._take_quorum_facts(offset - 1, snapshot.kraft_version, snapshot.voters)
             self._listener.load(kept.id, snapshot.last_contained_ms or 0, values)
             self._act(self.replica.follow_high_watermark(offset, offset))
-        await self._settled()
 
     def begin_download(self, snapshot_id: SnapshotId) -> Download:
         return self._store.begin_download(snapshot_id)

@@ -81,6 +81,8 @@ UNCLEAN_ELECTION_INTERVAL_S = 300.0
 REGISTER_INTERVAL_S = 0.5
 HAND_OVER_SECONDS_MAX = 5.0
 ASK_TIMEOUT_MS = 60_000
+SESSIONS_LATE_MS = 50
+"""A look at the brokers' sessions that comes so late extends them."""
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 _T = TypeVar("_T")
@@ -129,6 +131,7 @@ class Quorum(CommittedMetadata):
         self._state: ControllerState | None = None
         self._waiting: deque[tuple[int, asyncio.Future[Any], Any]] = deque()
         self._last_append_at = 0.0
+        self._fenced_at = 0.0  # when the sessions of brokers were looked at last
         self._tasks: list[asyncio.Task[None]] = []
         self._bootstrap: list[Message] = []
         self._activation: asyncio.Future[Any] | None = None
@@ -237,6 +240,7 @@ class Quorum(CommittedMetadata):
         idle_ms = config.int_of("metadata.max.idle.interval.ms")
         if idle_ms > 0:
             self._every(idle_ms / 1000, self._write_no_op)
+        self._fenced_at = self._clock.monotonic()
         self._every(config.int_of("broker.session.timeout.ms") / 8000, self._fence_stale_brokers)
         self._every(CLEAN_INTERVAL_S, self.driver.clean)
         self._every(UNCLEAN_ELECTION_INTERVAL_S, lambda: self._repeat(elect_unclean_leaders))
@@ -508,7 +512,16 @@ class Quorum(CommittedMetadata):
             await self.submit(lambda _: Result(None, [NoOpRecord()]))
 
     async def _fence_stale_brokers(self) -> None:
-        await self._repeat(fence_stale_broker)
+        """Fence who is silent for too long. After a stall of this process, heartbeats may lie unread."""
+        now, interval_s = self._clock.monotonic(), self._config.int_of("broker.session.timeout.ms") / 8000
+        late_ms = int((now - self._fenced_at - interval_s) * 1000)
+        if late_ms >= SESSIONS_LATE_MS and self._state is not None:
+            logger.warning("Sessions of brokers are looked at %d ms late and extended by that.", late_ms)
+            self._state.heartbeats.excuse(late_ms, int(now * 1000))
+        try:
+            await self._repeat(fence_stale_broker)
+        finally:
+            self._fenced_at = self._clock.monotonic()
 
     def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
         self._tasks.append(asyncio.create_task(self._run_every(seconds, duty)))

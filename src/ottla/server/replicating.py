@@ -45,6 +45,7 @@ class Replication:
         self.leader_throttle = Throttle(samples=samples, width_ms=width_ms)
         self.follower_throttle = Throttle(samples=samples, width_ms=width_ms)
         self.isr_changes = IsrChanges(broker.node_id, broker_epoch, self._ask_controller)
+        self._shrunk_ms: int | None = None  # when followers that lag were looked for
         self._fetchers: Fetchers | None = None
         self._links: dict[int, BrokerLinks] = {}
         self._selects_by_rack = self._selector() == RACK_AWARE
@@ -171,7 +172,19 @@ class Replication:
             self.isr_changes.submit((partition.topic_id, partition.index), partition, proposal)
 
     def shrink(self) -> None:
-        """Have the followers removed from the in-sync replicas that lag."""
+        """Have the followers removed from the in-sync replicas that lag.
+
+        It runs every half `replica.lag.time.max.ms`. Where it comes late, this process stalled, and fetches
+        of followers may lie unread in sockets: they are judged the next time.
+        """
+        now_ms, last_ms = self.now_ms(), self._shrunk_ms
+        self._shrunk_ms = now_ms
+        if last_ms is not None and now_ms - last_ms > self.lag_max_ms // 2 + max(self.lag_max_ms // 8, 50):
+            logger.warning(
+                "Lagging followers are looked for %d ms after the last time; they get more time.",
+                now_ms - last_ms,
+            )
+            return
         for partition in self._broker.partitions:
             leadership, log = partition.leadership, partition.log
             if leadership is None or log is None or not partition.is_leader:

@@ -70,6 +70,19 @@ def test_a_failure_is_not_reported_either_when_whoever_waits_is_cancelled_twice(
     assert reported(story()) == []
 
 
+def test_urgent_work_does_not_wait_behind_other_work(disk: HostDisk) -> None:
+    async def story() -> None:
+        thread = Thread()
+        waiting = asyncio.ensure_future(outlast(disk, thread.work))  # in the only thread of the pool
+        await thread.until_begun()
+        assert await disk.offload_urgent(lambda: "flushed") == "flushed"
+        thread.go_on.set()
+        with pytest.raises(OSError, match="as asked for"):
+            await waiting
+
+    assert reported(story()) == []
+
+
 def test_who_waits_hears_of_the_failure(disk: HostDisk) -> None:
     async def story() -> None:
         thread = Thread()

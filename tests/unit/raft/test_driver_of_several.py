@@ -35,12 +35,12 @@ class GatedDisk(HostDisk):
         self.gate.set()
         self.is_full = False
 
-    async def offload(self, work: Callable[..., Any], *arguments: Any) -> Any:  # type: ignore[override]
+    async def offload_urgent(self, work: Callable[..., Any], *arguments: Any) -> Any:  # type: ignore[override]
         if work.__name__ == "write_election":
             await self.gate.wait()
             if self.is_full:
                 raise OSError(errno.ENOSPC, "the disk is full")
-        return await super().offload(work, *arguments)
+        return await super().offload_urgent(work, *arguments)
 
 
 class Told:

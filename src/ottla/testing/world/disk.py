@@ -475,6 +475,9 @@ class SimulatedDisk:
         loop.call_later(self._wait(least, most), run)
         return outcome
 
+    def offload_urgent(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+        return self.offload(work, *arguments)
+
     def _wait(self, least: float, most: float) -> float:
         return least + (most - least) * self._chance.random() ** 3
 

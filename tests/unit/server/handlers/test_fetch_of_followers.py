@@ -130,6 +130,18 @@ def test_a_quiet_follower_never_lags(world: World) -> None:
     assert leadership.lagging(world.partition(0).log.log_end_offset) == {FOLLOWER}
 
 
+def test_a_leader_that_stood_still_does_not_take_its_followers_for_lagging(world: World) -> None:
+    replication, half_ms = world.replication, world.replication.lag_max_ms // 2
+    append(world.broker, TOPIC, 1)
+    replication.shrink()
+    world.now_ms += 3 * replication.lag_max_ms  # its fetches lie in the socket
+    replication.shrink()
+    assert world.partition(0).leadership.pending is None
+    world.now_ms += half_ms
+    replication.shrink()
+    assert world.partition(0).leadership.pending.removed == {FOLLOWER}
+
+
 def test_a_partition_that_grew_is_looked_at_alone_until_the_follower_knows_all(world: World) -> None:
     append(world.broker, TOPIC, 1, 2)
     assert set(world.fetch()) == {0}

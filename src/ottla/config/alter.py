@@ -16,7 +16,7 @@ from ottla.config import checks, groups, whole
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Conflict
 from ottla.config.resolve import broker_value
-from ottla.config.schema import ResourceType, definition, definitions
+from ottla.config.schema import ResourceType, definitions
 from ottla.config.values import ConfigType, InvalidValue, Value
 from ottla.wire.errors import InvalidConfig, InvalidRequest, InvalidTopicException, KafkaError
 
@@ -128,9 +128,9 @@ def _check_dynamic(config: BrokerConfig, texts: Mapping[str, str], *, per_broker
         raise InvalidRequest(fault)
     try:
         for name, text in texts.items():
-            found = definition(ResourceType.BROKER, name)
-            if found is not None:
-                found.parse(text)
+            fault = checks.dynamic_value_fault(name, text)
+            if fault is not None:
+                raise InvalidRequest(fault)
         changed = BrokerConfig(
             config.static,
             cluster=config.dynamic_cluster if per_broker else texts,

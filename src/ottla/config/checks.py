@@ -43,6 +43,8 @@ CLUSTER_LISTENER_SETTINGS = frozenset(
 )
 """Settings of a listener that can be set for all brokers."""
 
+_POSITIVE_AT_RUN_TIME = frozenset(("max.connections", "max.connection.creation.rate"))
+
 _EXAMPLES = {
     "node.id": "node.id=1",
     "process.roles": "process.roles=broker,controller",
@@ -187,6 +189,20 @@ def dynamic_fault(names: Mapping[str, str], *, per_broker: bool) -> str | None:
     return None
 
 
+def dynamic_value_fault(name: str, text: str) -> str | None:
+    """Why a value cannot be set at run time although it is one of the setting; None if it can.
+
+    Kafka takes a limit of no connections at all from the properties file and refuses it at run time, where
+    nobody could connect any more to take it back. InvalidValue: it is no value of the setting.
+    """
+    found = definition(ResourceType.BROKER, name)
+    value = None if found is None else found.parse(text)
+    base = base_name(name)
+    if base in _POSITIVE_AT_RUN_TIME and isinstance(value, int) and value <= 0:
+        return f"Invalid {base} {value}"
+    return None
+
+
 def _is_fixed(name: str) -> bool:
     found = definitions(ResourceType.BROKER).get(name)
     return found is not None and found.scope.read_only
@@ -208,7 +224,7 @@ def usable_dynamic(texts: Mapping[str, str], *, per_broker: bool, warnings: list
         fault = dynamic_fault({name: text}, per_broker=per_broker)
         if fault is None and found is not None:
             try:
-                found.parse(text)
+                fault = dynamic_value_fault(name, text)
             except InvalidValue as error:
                 fault = str(error)
         if fault is None:

@@ -6,6 +6,8 @@ a mistake is returned as a sentence.
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from ottla.config import groups
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Conflict
@@ -18,7 +20,7 @@ def check_whole(config: BrokerConfig) -> list[str]:
     _check_log(config)
     warnings = _check_roles(config)
     _check_listeners(config)
-    _check_connections(config)
+    warnings += _check_connections(config)
     fault = groups.broker_fault(config.int_of)
     if fault is not None:
         raise Conflict(*fault)
@@ -265,7 +267,7 @@ def _check_listeners(config: BrokerConfig) -> None:
     _ = config.early_start_listeners
 
 
-def _check_connections(config: BrokerConfig) -> None:
+def _check_connections(config: BrokerConfig) -> list[str]:
     inter_broker = config.inter_broker_listener_name
     protocol = config.security_protocols.get(inter_broker, inter_broker)
     if protocol.startswith("SASL"):
@@ -306,6 +308,19 @@ def _check_connections(config: BrokerConfig) -> None:
         "connection.failed.authentication.delay.ms",
         "connections.max.idle.ms",
     )
+    return [
+        f"max.connections.per.ip.overrides names {host}, which is no IP address: the limit applies to nobody."
+        for host in overrides
+        if not _is_address(host)
+    ]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_host(text: str) -> bool:
@@ -321,15 +336,38 @@ _THREAD_POOLS = (
 )
 
 
+def _check_threads(name: str, before: int, after: int) -> None:
+    if after == before:
+        return
+    start = f"Dynamic thread count update validation failed for {name}={after}, value should"
+    _require(after >= before // 2, f"{start} be at least half the current value {before}", name)
+    _require(after <= before * 2, f"{start} not be greater than double the current value {before}", name)
+
+
+def _check_local_retention(config: BrokerConfig) -> None:
+    """What a log keeps on its own disks must be part of what it keeps at all; -2 stands for all of it."""
+    for unit in ("ms", "bytes"):
+        name, whole_name = f"log.local.retention.{unit}", f"log.retention.{unit}"
+        kept, local = topic_value(config, {}, f"retention.{unit}"), config.int_of(name)
+        assert isinstance(kept, int)
+        if kept < 0 or local == -2:
+            continue
+        start = f"Invalid value {local} for configuration {name}: Value must not be"
+        _require(local != -1, f"{start} -1 as {whole_name} value is set as {kept}.", name, whole_name)
+        _require(local <= kept, f"{start} more than {whole_name} property value: {kept}", name, whole_name)
+
+
 def check_transition(old: BrokerConfig, new: BrokerConfig) -> None:
     """Check that a node can change from one configuration to the other while it runs; Conflict if not."""
     for name in _THREAD_POOLS:
-        before, after = old.int_of(name), new.int_of(name)
-        if after == before:
-            continue
-        start = f"Dynamic thread count update validation failed for {name}={after}, value should"
-        _require(after >= before // 2, f"{start} be at least half the current value {before}", name)
-        _require(after <= before * 2, f"{start} not be greater than double the current value {before}", name)
+        _check_threads(name, old.int_of(name), new.int_of(name))
+    for endpoint in new.listeners:
+        name = "num.network.threads"
+        before, after = (config.listener_value(endpoint.name, name) for config in (old, new))
+        assert isinstance(before, int)
+        assert isinstance(after, int)
+        _check_threads(name, before, after)
+    _check_local_retention(new)
     same = old.advertised_listeners == new.advertised_listeners
     changed = "Advertised listeners cannot be altered when using a Raft-based metadata quorum."
     _require(same or old.explicit("advertised.listeners"), changed, "listeners")

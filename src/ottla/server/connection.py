@@ -167,9 +167,18 @@ class Connection(asyncio.BufferedProtocol):
         if socket is not None and transport.get_extra_info("sslcontext") is None:
             self._descriptor = socket.fileno()
         self.is_closed = False
-        refusal = self._listener.admit(self)
-        if refusal is not None:
+        refusal, delay_s = self._listener.admit(self)
+        if delay_s:
+            self._wait_for_quota(refusal, delay_s)
+        elif refusal is not None:
             self.close(refusal)
+
+    def _wait_for_quota(self, refusal: str | None, delay_s: float) -> None:
+        """Read nothing until the rate of new connections allows for this one; or close it then."""
+        self.hold()
+        self._update_reading()
+        then = self.release if refusal is None else lambda: self.close(refusal)
+        asyncio.get_running_loop().call_later(delay_s, then)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_closed = True

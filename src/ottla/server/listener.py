@@ -1,18 +1,19 @@
 """One listener: a bound port, the connections on it, and their limits.
 
-Rule: a connection is counted from `admit` to `forget`, whatever ends it.
+Rule: a connection is counted from `admit` to `forget`, whatever ends it (`connection_quotas.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.ports import Clock, Network
 from ottla.server.connection import READ_BUFFER_BYTES, Connection
+from ottla.server.connection_quotas import Admission, ConnectionQuotas
 from ottla.server.lateness import LoopLateness
 from ottla.server.request_memory import RequestMemory
 from ottla.server.turns import Turns
@@ -21,40 +22,6 @@ if TYPE_CHECKING:
     from ottla.server.dispatch import Dispatcher
 
 logger = logging.getLogger("ottla.server.listener")
-
-
-class ConnectionCounts:
-    """How many connections there are, in all and by address: shared by all listeners of a node."""
-
-    __slots__ = ("by_host", "host_max", "host_max_overrides", "total", "total_max")
-
-    def __init__(
-        self, total_max: int, host_max: int, host_max_overrides: Mapping[str, int] | None = None
-    ) -> None:
-        self.total_max = total_max
-        self.host_max = host_max
-        self.host_max_overrides = host_max_overrides or {}
-        self.total = 0
-        self.by_host: dict[str, int] = {}
-
-    def add(self, host: str) -> str | None:
-        """Count one more. The answer says why it must be refused, or is None."""
-        self.total += 1
-        count = self.by_host[host] = self.by_host.get(host, 0) + 1
-        if self.total > self.total_max:
-            return f"this node has its {self.total_max} connections; raise max.connections for more"
-        host_max = self.host_max_overrides.get(host, self.host_max)
-        if count > host_max:
-            return f"{host} has its {host_max} connections; raise max.connections.per.ip for more"
-        return None
-
-    def drop(self, host: str) -> None:
-        self.total -= 1
-        count = self.by_host[host] - 1
-        if count:
-            self.by_host[host] = count
-        else:
-            del self.by_host[host]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +47,7 @@ class Listener:
         *,
         clock: Clock,
         memory: RequestMemory,
-        counts: ConnectionCounts,
+        quotas: ConnectionQuotas,
         lateness: LoopLateness,
         turns: Turns,
     ) -> None:
@@ -95,8 +62,9 @@ class Listener:
         self.port = settings.port
         self.host_shown = settings.host or "0.0.0.0"
         self._settings = settings
-        self._counts = counts
+        self._quotas = quotas
         self._server: asyncio.AbstractServer | None = None
+        self.make_room: Callable[[], None] = lambda: None  # closes a connection of another listener
 
     async def bind(self, network: Network) -> None:
         """Take the port, which is known afterwards, also where 0 asked for a free one."""
@@ -127,14 +95,17 @@ class Listener:
             await self._server.wait_closed()
             self._server = None
 
-    def admit(self, connection: Connection) -> str | None:
-        """Count a new connection. The answer says why it must be refused, or is None."""
+    def admit(self, connection: Connection) -> Admission:
+        """Count a new connection, and say what becomes of it."""
         self.connections[connection] = None
-        return self._counts.add(connection.peer_host)
+        admission = self._quotas.add(self.name, connection.peer_host)
+        if self._quotas.is_exceeded and self._quotas.is_protected(self.name):
+            self.make_room()
+        return admission
 
     def forget(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
-        self._counts.drop(connection.peer_host)
+        self._quotas.drop(self.name, connection.peer_host)
 
     def close_idle(self) -> None:
         """Close connections silent for `connections.max.idle.ms`, unless they wait for an answer."""

@@ -37,7 +37,8 @@ from ottla.server.fetch_sessions import FetchSessions
 from ottla.server.formatting import format_if_new
 from ottla.server.handlers import HANDLERS
 from ottla.server.lateness import LoopLateness
-from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
+from ottla.server.listener import Listener, ListenerSettings
+from ottla.server.node_quotas import NodeQuotas
 from ottla.server.placements import Placements
 from ottla.server.producer_ids import ProducerIds
 from ottla.server.quorum import Quorum
@@ -110,11 +111,7 @@ class Node:
         self._replication: Replication | None = None
         self._registration: Registration | None = None
         self._kinds: dict[str, str] = {}  # of each listener: "broker" or "controller"
-        self._counts = ConnectionCounts(
-            config.int_of("max.connections"),
-            config.int_of("max.connections.per.ip"),
-            config.connections_per_ip,
-        )
+        self._quotas: NodeQuotas | None = None
         self._turns = Turns(clock)
         self._memory = RequestMemory(config.queued_request_bytes or sys.maxsize)
 
@@ -267,6 +264,7 @@ class Node:
         self._kinds = {endpoint.name: "broker" for endpoint in config.data_listeners if config.is_broker}
         if config.is_controller:
             self._kinds |= {endpoint.name: "controller" for endpoint in config.controller_listeners}
+        self._quotas = quotas = NodeQuotas(self._clock, config, self._kinds, self.listeners)
         for endpoint in sorted(config.listeners, key=lambda one: self._kinds.get(one.name, "")):
             if endpoint.name not in self._kinds:
                 continue
@@ -281,10 +279,11 @@ class Node:
                 ),
                 clock=self._clock,
                 memory=self._memory,
-                counts=self._counts,
+                quotas=quotas.of(endpoint.name),
                 lateness=self.lateness,
                 turns=self._turns,
             )
+            listener.make_room = quotas.make_room
             try:
                 await listener.bind(self._network)
             except OSError as error:
@@ -334,6 +333,8 @@ class Node:
             self._take_dynamic_config()
             if self._replicas is not None:
                 self._replicas.apply_broker_config()
+        elif delta.client_quotas_changed and self._quotas is not None:
+            self._quotas.take_limits(self.broker.config, image)
         if self._replicas is not None:
             self._replicas.apply(image, delta)
             self.broker.on_metadata(image, delta)
@@ -351,8 +352,8 @@ class Node:
         broker.directories.cordon(broker.config.cordoned_directories)
         if self._registration is not None:
             self._registration.tell_soon()  # the controller places replicas by what heartbeats say
-        self._counts.total_max = broker.config.int_of("max.connections")
-        self._counts.host_max = broker.config.int_of("max.connections.per.ip")
+        assert self._quotas is not None
+        self._quotas.take_limits(broker.config, broker.image)
 
     def _on_offline(self, directory: LogDirectory, partitions: list[tuple[str, int]]) -> None:
         for topic, index in partitions:

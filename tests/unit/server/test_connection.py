@@ -18,8 +18,9 @@ import pytest
 from ottla.host import HostClock, HostDisk, HostNetwork
 from ottla.ports import Clock
 from ottla.server.connection import WRITE_CHUNK_BYTES, Connection, FileSlice
+from ottla.server.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.lateness import LoopLateness
-from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
+from ottla.server.listener import Listener, ListenerSettings
 from ottla.server.request_memory import RequestMemory
 from ottla.server.turns import Turns
 from ottla.server.waiting import Answer
@@ -38,7 +39,7 @@ async def _listening(
     *,
     frame_bytes_max: int = 1 << 24,
     memory: RequestMemory | None = None,
-    host_max: int = 100,
+    limits: ConnectionLimits | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Listener]:
     listener = Listener(
@@ -47,7 +48,7 @@ async def _listening(
         ),
         clock=clock or HostClock(),
         memory=memory or RequestMemory(1 << 26),
-        counts=ConnectionCounts(1000, host_max),
+        quotas=ConnectionQuotas(clock or HostClock(), limits or ConnectionLimits()),
         lateness=LoopLateness(HostClock()),
         turns=Turns(clock or HostClock()),
     )
@@ -294,7 +295,7 @@ def test_frames_in_memory_stay_within_their_budget() -> None:
 
 def test_a_host_gets_no_more_connections_than_allowed() -> None:
     async def main() -> None:
-        async with _listening(_echo, host_max=2) as listener:
+        async with _listening(_echo, limits=ConnectionLimits(address_max=2)) as listener:
             pairs = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(2)]
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(pack(">i", 8) + b"question")

@@ -18,11 +18,12 @@ from ottla.log.log import Log
 from ottla.records.record import Record, build_batch
 from ottla.server.broker import Broker
 from ottla.server.connection import Connection
+from ottla.server.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.dispatch import Dispatcher, RequestContext
 from ottla.server.fetch_sessions import FetchSessions
 from ottla.server.handlers import HANDLERS
 from ottla.server.lateness import LoopLateness
-from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
+from ottla.server.listener import Listener, ListenerSettings
 from ottla.server.partitions import Partition
 from ottla.server.request_memory import RequestMemory
 from ottla.server.turns import Turns
@@ -90,7 +91,7 @@ def connection_of(broker: Broker, listener: str = LISTENER) -> Connection:
             ListenerSettings(name=listener, host="", port=0, frame_bytes_max=1 << 20, idle_max_ms=1000),
             clock=broker.clock,
             memory=RequestMemory(1 << 20),
-            counts=ConnectionCounts(10, 10),
+            quotas=ConnectionQuotas(broker.clock, ConnectionLimits()),
             lateness=broker.lateness,
             turns=Turns(broker.clock),
         )

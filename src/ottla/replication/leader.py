@@ -200,7 +200,7 @@ class Leadership:
         followers = self.followers
         others = [replica for replica in replicas if replica != self._around.node_id]
         self.followers = {replica: followers.get(replica) or Progress() for replica in others}
-        if partition_epoch > self.partition_epoch:
+        if partition_epoch > self.partition_epoch or leader_epoch > self.leader_epoch:
             self._commit(frozenset(isr), partition_epoch)
         if leader_epoch > self.leader_epoch:
             now_ms = self._around.now_ms()

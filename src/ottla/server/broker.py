@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.server.partitions import Partitions
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
+
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,9 +64,9 @@ class Broker:
     _is_coordinating: bool = True
     _groups: Groups | None = None
     _transactions: Transactions | None = None
-    _under_way: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
+    _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
-    def in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def in_background(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Have work done that nobody needs to wait for."""
         task = asyncio.ensure_future(work)
         self._under_way.add(task)  # a task that nobody has may be collected before it is done

@@ -289,11 +289,11 @@ class Partitions:
             del self.by_id[partition.topic_id]
 
 
-async def flush_partition(directories: LogDirectories, partition: Partition) -> None:
-    """Flush a log to where it ends now, then let the high watermark move."""
+async def flush_partition(directories: LogDirectories, partition: Partition) -> bool:
+    """Flush a log to where it ends now, then let the high watermark move. False: the flush failed."""
     log = partition.log
     if log is None:
-        return
+        return False
     end_offset = log.log_end_offset
     try:
         await directories.flush(log)
@@ -301,8 +301,9 @@ async def flush_partition(directories: LogDirectories, partition: Partition) -> 
         is_served = directories.logs.get((log.topic, log.partition)) is log
         level = logging.ERROR if is_served else logging.DEBUG  # else its topic was deleted meanwhile
         logger.log(level, "Could not flush %s: %s", log.directory, error)
-        return
+        return False
     partition.advance(end_offset)
+    return True
 
 
 def why_not_hosted(topic: str | bytes, index: int, *, is_known: bool) -> KafkaError:

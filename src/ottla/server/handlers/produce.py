@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.log.log import Appended
@@ -248,11 +249,13 @@ def _wait(
 ) -> Answer | None:
     """Flush what must be flushed, and wait until the high watermark has passed everything."""
     flushes = [
-        broker.in_background(flush_partition(broker.directories, written.partition))
+        (written, broker.in_background(flush_partition(broker.directories, written.partition)))
         for written in waiting
         if _is_flush_due(written)
     ]
     if acks == 0:
+        for written, flush in flushes:
+            flush.add_done_callback(partial(_close_if_failed, written, context))
         return None
     answer = Answer()
     open_count = len(flushes)
@@ -265,9 +268,11 @@ def _wait(
             answer.settle(response)
         return answer.is_settled
 
-    def on_flushed(_done: object) -> None:
+    def on_flushed(written: _Written, flush: asyncio.Future[bool]) -> None:
         nonlocal open_count
         open_count -= 1
+        if not written.response.error_code:
+            written.response.error_code = _flush_outcome(written, flush)
         check()
 
     def on_deadline() -> None:
@@ -286,9 +291,23 @@ def _wait(
     tickets = [written.partition.growth.add(check) for written in waiting]
     answer.when_released(release)
     answer.timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, on_deadline)
-    for flush in flushes:
-        flush.add_done_callback(on_flushed)
+    for written, flush in flushes:
+        flush.add_done_callback(partial(on_flushed, written))
     return answer
+
+
+def _flush_outcome(written: _Written, flush: asyncio.Future[bool]) -> ErrorCode:
+    """Whether what was to be flushed before its acknowledgement was; else why it is not acknowledged."""
+    is_flushed = not flush.cancelled() and flush.exception() is None and flush.result()
+    if not is_flushed or written.partition.log is None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NONE if written.partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _close_if_failed(written: _Written, context: RequestContext, flush: asyncio.Future[bool]) -> None:
+    """With acks=0 nobody waits for the flush: a closed connection is all that a producer can notice."""
+    if _flush_outcome(written, flush):
+        context.connection.close(f"its records for {written.partition!r} could not be flushed")
 
 
 def _name_leaders(

@@ -8,15 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.handlers.support import add_topic, ask_later, broker_of, host_log, image_of
+from tests.unit.server.handlers.support import (
+    add_topic,
+    as_sent,
+    ask_later,
+    broker_of,
+    context_of,
+    host_log,
+    image_of,
+)
 
 from ottla.host import HostDisk
+from ottla.log.log import Log
 from ottla.records.record import Record, build_batch
 from ottla.replication.leader import NEVER_MS, Agreed
 from ottla.server.broker import Broker
+from ottla.server.connection import Connection
+from ottla.server.handlers.produce import handle
 from ottla.server.partitions import Partition
 from ottla.server.replicating import Replication
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.messages.metadata_records import PartitionChangeRecord
 from ottla.wire.messages.produce import ProduceRequest
 
@@ -108,3 +119,60 @@ def test_it_is_told_at_once_that_another_node_leads_and_which(broker: Broker) ->
 def test_it_is_told_when_its_time_is_over(broker: Broker) -> None:
     _, answer = produce(broker, lambda partition: fetched(partition, 2, 2), timeout_ms=20)
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+class FailingDirectories:
+    """Flushes that fail, of a directory that is not offline yet."""
+
+    def __init__(self) -> None:
+        self.logs: dict[Any, Any] = {}
+        self.flushes = 0
+
+    async def flush(self, log: Log) -> None:
+        self.flushes += 1
+        raise KafkaStorageError(f"{log.name} could not be flushed.")
+
+
+@pytest.fixture
+def flushed(tmp_path: Path, disk: HostDisk) -> Broker:
+    """Leads a partition without followers, whose batches are flushed before they are acknowledged."""
+    image = image_of(1)
+    add_topic(image, "a", replicas=[1])
+    broker = broker_of(image)
+    host_log(broker, disk, str(tmp_path), "a", flush_messages="1")
+    broker.directories = FailingDirectories()  # type: ignore[assignment]
+    return broker
+
+
+def request_of(acks: int) -> ProduceRequest:
+    data = ProduceRequest.PartitionProduceData(
+        index=0, records=memoryview(build_batch([Record(0, 1, None, b"one")]))
+    )
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=30_000,
+        topic_data=[ProduceRequest.TopicProduceData(name="a", partition_data=[data])],
+    )
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_batch_whose_flush_failed_is_not_acknowledged(flushed: Broker, acks: int) -> None:
+    response = asyncio.run(ask_later(flushed, request_of(acks), 12))
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_producer_that_wants_no_answers_loses_its_connection_when_a_flush_fails(
+    flushed: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = context_of(flushed, 12)
+    reasons: list[str] = []
+    monkeypatch.setattr(Connection, "close", lambda _connection, reason: reasons.append(reason))
+
+    async def main() -> None:
+        assert handle(flushed, as_sent(request_of(0), 12), context) is None
+        await asyncio.gather(*flushed._under_way)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert flushed.directories.flushes == 1  # type: ignore[attr-defined]
+    assert len(reasons) == 1

@@ -25,7 +25,7 @@ from ottla.client.core.membership.subscription import (
     encode_subscription,
 )
 from ottla.client.values import TopicPartition
-from ottla.wire.errors import ErrorCode, for_code
+from ottla.wire.errors import ErrorCode, MalformedMessage, for_code
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 PROTOCOL_TYPE = "consumer"
 _JOIN_SLACK_MS = 5_000
+_TROUBLE_WAIT_MS = 1_000  # before joining again after what is not the coordinator's fault
 
 _RETRIED = frozenset(
     {
@@ -92,6 +93,7 @@ class ClassicMembership:
         self._stale = False
         self._leave_first: Send | None = None
         self._failed: Exception | None = None
+        self._troubles: list[Exception] = []  # what the user must see, though the member goes on
         self._over = False
 
     @property
@@ -134,6 +136,8 @@ class ClassicMembership:
         if self._leave_first is not None:
             effects.append(self._leave_first)
             self._leave_first = None
+        effects += map(Fail, self._troubles)
+        self._troubles = []
         if self._topics is None or self._stale:
             return effects
         if self._state is _State.STABLE and self._rejoin:
@@ -164,7 +168,11 @@ class ClassicMembership:
                     effects.append(Fail(self._failed))
                     self._failed, self._over = None, True
                 elif now_ms >= self._retry_at_ms:
-                    effects.append(self._join())
+                    try:
+                        effects.append(self._join())
+                    except Exception as error:  # noqa: BLE001 - an assignor of the user's may raise anything
+                        effects.append(Fail(error))
+                        self._retry_at_ms = now_ms + _TROUBLE_WAIT_MS
             case _State.ASSIGNING if not self._learning:
                 self._learning = True
                 effects.append(Learn(self._group_topics))
@@ -315,10 +323,14 @@ class ClassicMembership:
         self._group_topics = frozenset()
         if answer.leader == answer.member_id:
             self._keeps = answer.skip_assignment
-            self._members = {
-                member.member_id: decode_subscription(member.metadata, member.group_instance_id)
-                for member in answer.members
-            }
+            try:
+                self._members = {
+                    member.member_id: decode_subscription(member.metadata, member.group_instance_id)
+                    for member in answer.members
+                }
+            except MalformedMessage as error:
+                self._stumble(error, now_ms)
+                return
             self._group_topics = frozenset(t for member in self._members.values() for t in member.topics)
             self._state = _State.ASSIGNING
         else:
@@ -337,7 +349,7 @@ class ClassicMembership:
             self._led_counts = self._counts(view)
             encoded = {member: encode_assignment(found) for member, found in assigned.items()}
         except Exception as error:  # noqa: BLE001 - an assignor of the user's may raise anything
-            self._fail(error)
+            self._stumble(error, now_ms)
             return
         self._make_sync(encoded)
 
@@ -362,12 +374,19 @@ class ClassicMembership:
             self._refused(answer.error_code, now_ms)
             return
         assignor = self._assignors[self._protocol]
-        assigned, user_data = decode_assignment(answer.assignment)
+        try:
+            assigned, user_data = decode_assignment(answer.assignment)
+        except MalformedMessage as error:
+            self._stumble(error, now_ms)
+            return
         topics = self._topics or frozenset()
         if any(partition.topic not in topics for partition in assigned):
             self.rejoin("the assignment is of an older subscription")
         wanted = frozenset(partition for partition in assigned if partition.topic in topics)
-        assignor.on_assignment(assigned, user_data, self.generation)
+        try:
+            assignor.on_assignment(assigned, user_data, self.generation)
+        except Exception as error:  # noqa: BLE001 - an assignor of the user's may raise anything
+            self._troubles.append(error)  # as in Java the assignment counts
         self._calls = []
         revoked = self.owned - wanted
         self._gave_back = bool(revoked)
@@ -395,6 +414,12 @@ class ClassicMembership:
         if member:
             self.member_id = ""
         self._prepared = False
+
+    def _stumble(self, error: Exception, now_ms: int) -> None:
+        """Something that another member or an assignor is to blame for: say so, and join again."""
+        self._begin()
+        self._troubles.append(error)
+        self._retry_at_ms = now_ms + _TROUBLE_WAIT_MS
 
     def _fail(self, error: Exception) -> None:
         self._begin()

@@ -26,7 +26,6 @@ _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
 _RETRIED = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
@@ -59,6 +58,7 @@ class ConsumerMembership:
         self._leave_first = False
         self._over = False
         self._failed: Exception | None = None
+        self._troubles: list[Exception] = []  # what the user must see, though the member goes on
 
     @property
     def is_stable(self) -> bool:
@@ -98,9 +98,13 @@ class ConsumerMembership:
                 effects.append(Fail(self._failed))
                 self._failed, self._over = None, True
             return effects
+        effects += map(Fail, self._troubles)
+        self._troubles = []
         if self._leave_first:
             self._leave_first = False
             effects.append(self._leave_request())
+            self._asking = None
+            self._fence()
         if self._topics is None or self._stale:
             return effects
         self._reconcile(effects)
@@ -202,17 +206,21 @@ class ConsumerMembership:
                 request.subscribed_topic_regex = ""
         if joining:
             request.topic_partitions = []
-        elif self._calling is None and self.owned != self._acknowledged:
-            request.topic_partitions = self._owned_by_id()
+        elif self._acknowledged is None or (self._calling is None and self.owned != self._acknowledged):
+            request.topic_partitions = self._known_by_id()
         self._sent_topics = subscription
         self._next_at_ms = now_ms + self._interval_ms
         timeout_ms = settings.request_timeout_ms
         self._asking = Send("heartbeat", request, timeout_ms, self.generation)
         return self._asking
 
-    def _owned_by_id(self) -> list[Request.TopicPartitions]:
+    def _known_by_id(self) -> list[Request.TopicPartitions]:
+        """What the user has, as far as it knows: without what it is told of just now."""
+        known = self.owned
+        if self._calling is not None and self._calling.change is Change.ASSIGNED:
+            known -= self._calling.partitions
         topics: dict[str, list[int]] = {}
-        for partition in sorted(self.owned):
+        for partition in sorted(known):
             topics.setdefault(partition.topic, []).append(partition.partition)
         return [
             Request.TopicPartitions(topic_id=self._ids[name], partitions=found)
@@ -257,6 +265,10 @@ class ConsumerMembership:
             self._next_at_ms = 0
         elif code in _COORDINATOR_MOVED or code in _RETRIED:
             self._repeat(now_ms)
+        elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:  # it goes on once somebody allows it
+            self._troubles.append(for_code(code)(message))
+            self._repeat(now_ms)
+            self._next_at_ms = now_ms + self._interval_ms
         else:
             self._failed = for_code(code)(message)
             self._fence()
@@ -311,8 +323,6 @@ class ConsumerMembership:
             member_epoch=LEAVE_STATIC_EPOCH if static else LEAVE_EPOCH,
             instance_id=self._settings.instance_id,
         )
-        self._asking = None
-        self._fence()
         return Send("leave", request, self._settings.request_timeout_ms, -1)
 
     def leave(self, *, remain: bool | None = None) -> tuple[Call | None, Send | None]:

@@ -64,7 +64,7 @@ class Learn:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """An error that the user must see: the next poll raises it."""
+    """An error that the user must see: the next poll raises it. The member may go on all the same."""
 
     error: Exception
 

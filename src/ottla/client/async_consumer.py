@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from inspect import isawaitable
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -27,7 +28,7 @@ from ottla.client.consumer_base import (
     place,
 )
 from ottla.client.core.membership import Call, Change
-from ottla.client.errors import ClientError, TimedOut
+from ottla.client.errors import ClientError, Closed, TimedOut
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from ottla.ports import Clock, Network, Random
 from ottla.records.consumed import ConsumerRecord
@@ -61,6 +62,10 @@ class AsyncConsumer(ConsumerBase[K, V]):
         )
         asyncio.get_running_loop()
         self._bell = asyncio.Event()
+        self._user: asyncio.Task[Any] | None = None
+        self._is_free = asyncio.Event()  # the task that used it while another one closed it is through
+        self._is_listening = False  # a listener runs
+        self._last_commit: tuple[Call, asyncio.Future[None]] | None = None  # before a revocation
         self._engine = engine_of(
             self, self._settings, self._bell.set, clock=clock, network=network, random=random
         )
@@ -71,9 +76,23 @@ class AsyncConsumer(ConsumerBase[K, V]):
         if topics is not None or pattern is not None:
             self._subscribe(topics, pattern)
 
-    def _use(self) -> None:
+    @contextmanager
+    def _use(self) -> Iterator[None]:
+        """One task at a time, and a consumer that is open."""
         self._check()
-        self._settle()
+        task = asyncio.current_task()
+        if self._user not in (None, task) and not self._is_listening:
+            raise RuntimeError(
+                "A consumer is for one task at a time: only wakeup() and close() may come from another."
+            )
+        outer, self._user = self._user, task
+        try:
+            self._settle()
+            yield
+        finally:
+            self._user = outer
+            if outer is None:
+                self._is_free.set()
 
     def _seconds(self, timeout: float | None) -> float:
         return self._settings.default_api_timeout_ms / 1000 if timeout is None else timeout
@@ -86,8 +105,8 @@ class AsyncConsumer(ConsumerBase[K, V]):
         Rebalance listeners are called, and awaited, in here.
         """
         limit = self._settings.max_poll_records if max_records is None else max_records
-        self._use()
-        return await self._await(lambda: self._take(limit), timeout) or []
+        with self._use():
+            return await self._await(lambda: self._take(limit), timeout) or []
 
     async def _await(self, take: Callable[[], Any], timeout: float | None) -> Any:
         engine = self._engine
@@ -129,6 +148,9 @@ class AsyncConsumer(ConsumerBase[K, V]):
 
     async def _attend(self, now: float) -> None:
         engine = self._engine
+        if self._is_closing and not self._is_listening:
+            engine.is_alert = True
+            raise Closed("The consumer was closed while it was used.")
         engine.is_alert = False
         try:
             self._next_trouble()
@@ -142,18 +164,45 @@ class AsyncConsumer(ConsumerBase[K, V]):
         if now >= engine.next_commit_at:
             engine.next_commit_at = now + self._settings.auto_commit_interval_ms / 1000
             if self._commits_itself:
-                engine.commit_soon(engine.positions.consumed(), self._interceptors.committed)
+                engine.commit_automatically(engine.positions.consumed(), self._interceptors.committed)
 
     async def _tell(self, call: Call) -> None:
+        """Tell the listener of a change, which counts as told also where the listener raises."""
         change = self._engine.begin_call(call)
         self._telling = call.partitions
+        is_told = True
         try:
             if change is Change.REVOKED:
-                await self._commit_quietly()
-            await _maybe(self._callbacks.call(change, call.partitions))
+                await self._commit_before(call)
+            await self._listen(change, call.partitions)
+        except Exception:
+            raise
+        except BaseException:  # cancelled: the next poll tells it again
+            is_told = False
+            raise
         finally:
             self._telling = frozenset()
-            self._engine.finished(call)
+            if is_told:
+                self._engine.finished(call)
+            else:
+                self._engine.call_again(call)
+
+    async def _commit_before(self, call: Call) -> None:
+        """Commit what was read of partitions to be given back, once for each call: it goes on when a poll is
+        cancelled, so that short polls get there, too."""
+        if self._last_commit is None or self._last_commit[0] is not call:
+            self._last_commit = (call, asyncio.ensure_future(self._commit_quietly()))
+        await asyncio.shield(self._last_commit[1])
+
+    async def _listen(self, change: Change, partitions: frozenset[TopicPartition]) -> None:
+        """Call the listener. It may use the consumer, also in tasks of its own (`asyncio.wait_for`)."""
+        self._is_listening = True
+        try:
+            result = self._callbacks.call(change, partitions)
+            if isawaitable(result):
+                await result
+        finally:
+            self._is_listening = False
 
     async def _commit_quietly(self, seconds: float | None = None) -> None:
         offsets = self._engine.positions.consumed()
@@ -173,8 +222,8 @@ class AsyncConsumer(ConsumerBase[K, V]):
     async def records(self, idle_timeout: float | None = None) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Iterate; with `idle_timeout` until no record has come for so many seconds."""
         while True:
-            self._use()
-            iteration = await self._await(self._take_chunk, idle_timeout)
+            with self._use():
+                iteration = await self._await(self._take_chunk, idle_timeout)
             if iteration is None:
                 return
             for record in iteration.records:
@@ -187,8 +236,8 @@ class AsyncConsumer(ConsumerBase[K, V]):
         """Lists of records as they come, instead of single ones."""
         limit = self._settings.max_poll_records if max_records is None else max_records
         while True:
-            self._use()
-            records = await self._await(lambda: self._take(limit), idle_timeout)
+            with self._use():
+                records = await self._await(lambda: self._take(limit), idle_timeout)
             if not records:
                 return
             yield records
@@ -198,17 +247,17 @@ class AsyncConsumer(ConsumerBase[K, V]):
         from ottla.client.arrow import take
 
         while True:
-            self._use()
-            batch = await self._await(lambda: take(self, max_rows), idle_timeout)
+            with self._use():
+                batch = await self._await(lambda: take(self, max_rows), idle_timeout)
             if batch is None:
                 return
             yield batch
 
     async def fetched(self, timeout: float | None = 1.0) -> Fetched | None:
         """The next fetched bytes of a partition, as they came from the broker; None after `timeout`."""
-        self._use()
-        found: Fetched | None = await self._await(self._take_bytes, timeout)
-        return found
+        with self._use():
+            found: Fetched | None = await self._await(self._take_bytes, timeout)
+            return found
 
     # Subscribing.
 
@@ -223,13 +272,13 @@ class AsyncConsumer(ConsumerBase[K, V]):
         on_lost: Told | None = None,
     ) -> None:
         """As `Consumer.subscribe`; listeners may be coroutine functions."""
-        self._use()
-        names = self._checked_subscription(topics, pattern)
-        self._callbacks.set(listener, on_assigned, on_revoked, on_lost)
-        if not names and pattern is None:
-            await self.unsubscribe()
-            return
-        self._subscribe(names, pattern)
+        with self._use():
+            names = self._checked_subscription(topics, pattern)
+            self._callbacks.set(listener, on_assigned, on_revoked, on_lost)
+            if not names and pattern is None:
+                await self.unsubscribe()
+                return
+            self._subscribe(names, pattern)
 
     def _subscribe(self, topics: Collection[str] | str | None, pattern: str | re.Pattern[str] | None) -> None:
         self._engine.subscribe(self._checked_subscription(topics, pattern), pattern)
@@ -238,17 +287,17 @@ class AsyncConsumer(ConsumerBase[K, V]):
 
     async def assign(self, partitions: Partitions) -> None:
         """Read these partitions, without the group's say."""
-        self._use()
-        self._check_by_hand()
-        self._engine.assign([TopicPartition(*partition) for partition in partitions])
+        with self._use():
+            self._check_by_hand()
+            self._engine.assign([TopicPartition(*partition) for partition in partitions])
 
     async def unsubscribe(self) -> None:
         """Leave the group and read nothing. Listeners are told."""
-        self._use()
-        await self._commit_quietly()
-        await self._leave(None, LEAVE_SECONDS_MAX)
-        self._engine.clear()
-        self._is_subscribed = False
+        with self._use():
+            await self._commit_quietly()
+            await self._leave(None, LEAVE_SECONDS_MAX)
+            self._engine.clear()
+            self._is_subscribed = False
 
     async def _leave(self, leave_group: bool | None, seconds: float) -> None:
         group = self._engine.group
@@ -258,7 +307,7 @@ class AsyncConsumer(ConsumerBase[K, V]):
         call, send = group.farewell(remain=remain)
         try:
             if call is not None:
-                await _maybe(self._callbacks.call(call.change, call.partitions))
+                await self._listen(call.change, call.partitions)
         finally:
             await bounded(group.leave(send), seconds)
 
@@ -268,49 +317,49 @@ class AsyncConsumer(ConsumerBase[K, V]):
         self, partition: TopicPartition | tuple[str, int], offset: int | OffsetAndMetadata
     ) -> None:
         """Go on from `offset`."""
-        self._use()
-        [named] = self._assigned([partition])
-        self._engine.seek(named, *place(offset))
+        with self._use():
+            [named] = self._assigned([partition])
+            self._engine.seek(named, *place(offset))
 
     async def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        self._use()
-        self._engine.seek_by(self._assigned(partitions), "earliest")
+        with self._use():
+            self._engine.seek_by(self._assigned(partitions), "earliest")
 
     async def seek_to_end(self, partitions: Partitions | None = None) -> None:
-        self._use()
-        self._engine.seek_by(self._assigned(partitions), "latest")
+        with self._use():
+            self._engine.seek_by(self._assigned(partitions), "latest")
 
     async def pause(self, partitions: Partitions | None = None) -> None:
         """Give no records of these partitions until they are resumed; they stay assigned."""
-        self._use()
-        self._engine.pause(self._assigned(partitions), True)
+        with self._use():
+            self._engine.pause(self._assigned(partitions), True)
 
     async def resume(self, partitions: Partitions | None = None) -> None:
-        self._use()
-        self._engine.pause(self._assigned(partitions), False)
+        with self._use():
+            self._engine.pause(self._assigned(partitions), False)
 
     async def position(
         self, partition: TopicPartition | tuple[str, int], timeout: float | None = None
     ) -> int:
         """The offset of the next record that this consumer gives."""
-        self._use()
-        named = TopicPartition(*partition)
-        seconds = self._seconds(timeout)
-        return await _in_time(self._engine.position(named), seconds, f"The position of {named}")
+        with self._use():
+            named = TopicPartition(*partition)
+            work = self._engine.position(named, self._telling)
+            return await _in_time(work, self._seconds(timeout), f"The position of {named}")
 
     async def lag(self, timeout: float | None = None) -> dict[TopicPartition, int]:
         """How far each partition's end is ahead of the position."""
-        self._use()
-        seconds = self._seconds(timeout)
-        return await _in_time(self._engine.lag(seconds), seconds, "The lag")
+        with self._use():
+            seconds = self._seconds(timeout)
+            return await _in_time(self._engine.lag(seconds, self._telling), seconds, "The lag")
 
     async def committed(
         self, partitions: Partitions | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where nothing was."""
-        self._use()
-        group = self._engine.require_group("ask for committed offsets")
-        return await group.committed(self._named(partitions), self._seconds(timeout))
+        with self._use():
+            group = self._engine.require_group("ask for committed offsets")
+            return await group.committed(self._named(partitions), self._seconds(timeout))
 
     async def commit(
         self,
@@ -322,16 +371,16 @@ class AsyncConsumer(ConsumerBase[K, V]):
         | None = None,
     ) -> None:
         """As `Consumer.commit`."""
-        self._use()
-        self._engine.require_group("commit")
-        stored = self._offsets(offsets)
-        if not wait:
-            self._engine.commit_soon(stored, self._interceptors.committed, on_commit)
-            return
-        await self._engine.commit(stored, seconds=self._seconds(timeout))
-        self._interceptors.committed(stored)
-        if on_commit is not None:
-            on_commit(stored, None)
+        with self._use():
+            self._engine.require_group("commit")
+            stored = self._offsets(offsets)
+            if not wait:
+                self._engine.commit_soon(stored, self._interceptors.committed, on_commit)
+                return
+            await self._engine.commit(stored, seconds=self._seconds(timeout))
+            self._interceptors.committed(stored)
+            if on_commit is not None:
+                on_commit(stored, None)
 
     # Looking up.
 
@@ -339,27 +388,27 @@ class AsyncConsumer(ConsumerBase[K, V]):
         self, times: Mapping[Any, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """For each partition the first record that is not older than a time (ms since 1970); None: none."""
-        self._use()
-        wanted = {TopicPartition(*partition): time for partition, time in times.items()}
-        return await self._engine.lookup.until(wanted, self._seconds(timeout))
+        with self._use():
+            wanted = {TopicPartition(*partition): time for partition, time in times.items()}
+            return await self._engine.lookup.until(wanted, self._seconds(timeout))
 
     async def beginning_offsets(
         self, partitions: Partitions, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        self._use()
-        return await self._edges(partitions, True, timeout)
+        with self._use():
+            return await self._edges(partitions, True, timeout)
 
     async def end_offsets(
         self, partitions: Partitions, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The offset after the last record; for read_committed, the last stable offset."""
-        self._use()
-        return await self._edges(partitions, False, timeout)
+        with self._use():
+            return await self._edges(partitions, False, timeout)
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[TopicPartition]:
         """The partitions of a topic; none where it does not exist."""
-        self._use()
-        return await self._partitions_of(topic, self._seconds(timeout))
+        with self._use():
+            return await self._partitions_of(topic, self._seconds(timeout))
 
     def group_metadata(self) -> GroupMetadata:
         """Who this consumer is in its group, for a producer's transaction."""
@@ -373,18 +422,31 @@ class AsyncConsumer(ConsumerBase[K, V]):
         self._engine.alert()
 
     async def close(self, timeout: float = CLOSE_SECONDS, *, leave_group: bool | None = None) -> None:
-        """As `Consumer.close`."""
-        if self._is_closed:
+        """As `Consumer.close`. A poll that another task waits for raises Closed."""
+        if self._is_closed or self._is_closing:
             return
-        self._use()
-        self._is_closed = True
+        self._is_closing = True
         clock = self._engine.cluster.clock.monotonic
         deadline = clock() + timeout
         try:
-            await self._commit_quietly(timeout)
+            await self._end_use(timeout)
+            self._user = asyncio.current_task()
+            self._settle()
+            await self._commit_quietly(max(deadline - clock(), 0.0))
             await self._leave(leave_group, max(min(deadline - clock(), LEAVE_SECONDS_MAX), 0.1))
         finally:
+            self._is_closed = True
             await bounded(self._engine.close(), max(deadline - clock(), 1.0))
+
+    async def _end_use(self, seconds: float) -> None:
+        """Have another task that uses the consumer end that, if it does so in time."""
+        if self._user in (None, asyncio.current_task()) or self._is_listening:
+            return
+        self._is_free.clear()
+        self._engine.alert()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._is_free.wait()
 
     async def __aenter__(self) -> Self:
         return self
@@ -398,11 +460,6 @@ class AsyncConsumer(ConsumerBase[K, V]):
         if kind is not None and not self._is_closed:
             self._settle(again=True)  # the record in hand was not done with
         await self.close()
-
-
-async def _maybe(result: Any) -> None:
-    if isawaitable(result):
-        await result
 
 
 async def _in_time(work: Coroutine[Any, Any, T], seconds: float, what: str) -> T:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -118,6 +119,8 @@ class Cluster:
         self._tasks: list[asyncio.Task[None]] = []
         self._refreshed_at = clock.monotonic()
         self._attempts = 0
+        self._equal_views = 0  # how often in a row somebody asked for news and there were none
+        self._looked_at = -math.inf
         self._is_closed = False
 
     # Life
@@ -228,19 +231,23 @@ class Cluster:
     async def _keep_fresh(self) -> None:
         age_max = self.settings.metadata_max_age_ms / 1000
         while True:
+            looked_for_news = False
             left = self._refreshed_at + age_max - self.clock.monotonic()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(left, 0.0)):
                     await self._wake.wait()
             if not self._needs and self._wanted:
                 # Nobody waits, somebody only saw that the view is old.
-                await asyncio.sleep(self.backoff.delay_ms(self._attempts) / 1000)
+                await asyncio.sleep(self._news_delay_seconds())
+                looked_for_news = True
             self._wake.clear()
             self._wanted = False
             needs = [need for need in self._needs if not need.future.done()]
             self._needs = list(needs)  # those who come while it is asked are not among those it is asked for
+            before = self.view
             try:
                 await self._refresh_once(needs)
+                self._equal_views = self._equal_views + 1 if looked_for_news and self.view == before else 0
             except Disconnected as error:
                 self.last_error = error
                 await self._pause()
@@ -251,6 +258,14 @@ class Cluster:
                         need.future.set_exception(error)
                 self._needs = []
                 await self._pause()
+
+    def _news_delay_seconds(self) -> float:
+        """How long to wait before looking again for a leader, say, that the last answers did not have."""
+        now = self.clock.monotonic()
+        if now - self._looked_at > 2 * self.settings.retry_backoff_max_ms / 1000:
+            self._equal_views = 0
+        self._looked_at = now
+        return self.backoff.delay_ms(self._attempts + self._equal_views) / 1000
 
     async def _pause(self) -> None:
         self._attempts += 1

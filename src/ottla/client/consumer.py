@@ -180,18 +180,28 @@ class Consumer(ConsumerBase[K, V]):
             engine.next_commit_at = now + self._settings.auto_commit_interval_ms / 1000
             if self._commits_itself:
                 offsets = engine.positions.consumed()
-                self._background.soon(engine.commit_soon, offsets, self._interceptors.committed)
+                self._background.soon(engine.commit_automatically, offsets, self._interceptors.committed)
 
     def _tell(self, call: Call) -> None:
+        """Tell the listener of a change, which counts as told also where the listener raises."""
         change = self._engine.begin_call(call)
         self._telling = call.partitions
+        is_told = True
         try:
             if change is Change.REVOKED:
                 self._commit_quietly()
             self._callbacks.call(change, call.partitions)
+        except Exception:
+            raise
+        except BaseException:  # Ctrl-C: the next poll tells it again
+            is_told = False
+            raise
         finally:
             self._telling = frozenset()
-            self._call(self._engine.finished, call)
+            if is_told:
+                self._call(self._engine.finished, call)
+            else:
+                self._engine.call_again(call)
 
     def _commit_quietly(self, seconds: float | None = None) -> None:
         offsets = self._engine.positions.consumed()
@@ -332,13 +342,14 @@ class Consumer(ConsumerBase[K, V]):
     def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the next record that this consumer gives."""
         with self._use():
-            return self._wait(self._engine.position(TopicPartition(*partition)), self._seconds(timeout))
+            work = self._engine.position(TopicPartition(*partition), self._telling)
+            return self._wait(work, self._seconds(timeout))
 
     def lag(self, timeout: float | None = None) -> dict[TopicPartition, int]:
         """How far each partition's end is ahead of the position."""
         with self._use():
             seconds = self._seconds(timeout)
-            return self._wait(self._engine.lag(seconds), seconds)
+            return self._wait(self._engine.lag(seconds, self._telling), seconds)
 
     def committed(
         self, partitions: Partitions | None = None, timeout: float | None = None
@@ -418,19 +429,20 @@ class Consumer(ConsumerBase[K, V]):
 
         A static member stays in its group until its session ends; `leave_group` says otherwise.
         """
-        if self._is_closed:
+        if self._is_closed or (self._is_closing and self._user == threading.get_ident()):
             return
         if self._background.is_forked:
             self._is_closed = True  # the parent goes on with it
             return
         with self._use():
-            self._is_closed = True
+            self._is_closing = True
             clock = self._engine.cluster.clock.monotonic
             deadline = clock() + timeout
             try:
                 self._commit_quietly(timeout)
                 self._leave(leave_group, max(min(deadline - clock(), LEAVE_SECONDS_MAX), 0.1))
             finally:
+                self._is_closed = True
                 try:
                     self._wait(self._engine.close(), max(deadline - clock(), 1.0))
                 except TimedOut:

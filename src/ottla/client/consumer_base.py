@@ -165,6 +165,7 @@ class ConsumerBase(Generic[K, V]):
         self._iteration: Iteration | None = None
         self._is_subscribed = False
         self._telling: frozenset[TopicPartition] = frozenset()  # what a listener hears of just now
+        self._is_closing = False  # close() is under way: listeners may still commit
         self._is_closed = False
         self._is_woken = False
         self._commits_itself = settings.enable_auto_commit and settings.group_id is not None
@@ -226,6 +227,7 @@ class ConsumerBase(Generic[K, V]):
         """The next records for an iteration, of one partition."""
         took = self._engine.buffer.take(self._settings.max_poll_records, hold=True)
         if took is None:
+            self._wake_engine()  # what was passed over may have made room
             return None
         piece, records = took
         self._engine.counters["records"] += len(records)
@@ -267,6 +269,7 @@ class ConsumerBase(Generic[K, V]):
     def _take_bytes(self) -> Fetched | None:
         took = self._engine.buffer.take_piece()
         if took is None:
+            self._wake_engine()  # what was passed over may have made room
             return None
         piece, position = took
         self._wake_engine()

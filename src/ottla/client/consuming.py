@@ -13,14 +13,15 @@ import contextlib
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from ottla.client.cluster import Cluster
 from ottla.client.config import ConsumerSettings
 from ottla.client.core.buffering import Buffer, Piece, Reader
 from ottla.client.core.fetch_session import FetchLimits, Wanted
-from ottla.client.core.fetching import Fetching
+from ottla.client.core.fetching import Fetching, Outcome
 from ottla.client.core.membership import Call, Change, MemberSettings, Membership
 from ottla.client.core.membership.classic import ClassicMembership
 from ottla.client.core.membership.consumer import ConsumerMembership
@@ -32,7 +33,7 @@ from ottla.client.offset_lookup import OffsetLookup
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.outliving import looked_at
 from ottla.rare import rarely
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import ErrorCode, KafkaError, for_code
 from ottla.wire.uuid import to_text
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ COUNTERS = (
     "poll_interval_exceeded",
 )
 _FETCH_LANE = "fetch"
+_UNREADABLE = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+_HASTY_ANSWERS_MAX = 10
 _UNKNOWN_TOPIC_SECONDS = 1.0  # how often to look again for a topic that is not there
 
 
@@ -112,8 +115,9 @@ class Engine:
         self._assignors = assignors
         self._ring = ring
         self._kick = asyncio.Event()
-        self._asked: set[str] = set()  # what is under way: "committed", "resets", "validations"
+        self._asked: set[str] = set()  # what is under way, by name: at most one of each
         self._fetches: set[int] = set()
+        self._hasty_answers: Counter[int] = Counter()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._pattern: re.Pattern[str] | None = None
         self._topics: frozenset[str] = frozenset()
@@ -223,20 +227,21 @@ class Engine:
             if self.group is None:
                 positions.set_committed(dict.fromkeys(missing))
             else:
-                self._start("committed", self._ask_committed(self.group, missing))
+                self._start("committed", partial(self._ask_committed, self.group, missing))
         wall_ms = self.cluster.clock.now_ms()
         if "resets" not in self._asked and (resets := positions.wanted_resets(now_ms, wall_ms)):
-            self._start("resets", self._ask_resets(resets))
+            self._start("resets", partial(self._ask_resets, resets))
         if "validations" not in self._asked and (states := positions.wanted_validations(now_ms)):
-            self._start("validations", self._ask_validations([state.partition for state in states]))
+            partitions = [state.partition for state in states]
+            self._start("validations", partial(self._ask_validations, partitions))
 
-    def _start(self, name: str, work: Any) -> None:
+    def _start(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._asked.add(name)
         self._spawn(self._finish(name, work))
 
-    async def _finish(self, name: str, work: Any) -> None:
+    async def _finish(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         except (ClientError, KafkaError) as error:
             if not isinstance(error, Disconnected):
                 self.fail(error)
@@ -289,6 +294,7 @@ class Engine:
 
     async def _fetch(self, node: int, wanted: dict[TopicPartition, Wanted]) -> None:
         request, version_max = self.fetching.request(node, wanted)
+        began_ms = self.now_ms
         timeout_ms = self.settings.request_timeout_ms + self.settings.fetch_max_wait_ms
         try:
             answer = await self.cluster.ask(
@@ -319,9 +325,19 @@ class Engine:
                 self._ring()
             if answer.throttle_time_ms > 0:
                 await asyncio.sleep(answer.throttle_time_ms / 1000)
+            elif self._is_hasty(node, outcome, self.now_ms - began_ms):
+                await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
         finally:
             self._fetches.discard(node)
             self.kick()
+
+    def _is_hasty(self, node: int, outcome: Outcome, took_ms: int) -> bool:
+        """Whether a broker answers with nothing again and again, without the wait that it was asked for."""
+        if outcome.heard or took_ms >= self.settings.fetch_max_wait_ms / 2:
+            self._hasty_answers.pop(node, None)
+            return False
+        self._hasty_answers[node] += 1
+        return self._hasty_answers[node] > _HASTY_ANSWERS_MAX
 
     # What is followed.
 
@@ -333,6 +349,10 @@ class Engine:
                 membership.subscribe(self._matched(view))
             membership.view_changed(view)
             self.group.kick()
+        for topic in sorted(self._topics):
+            found = view.topics.get(topic)
+            if found is not None and found.error in _UNREADABLE:
+                self.fail(for_code(found.error)(f"{topic!r} cannot be read: {found.error.name}."))
         if any(self._is_missing(view, topic) for topic in self._topics):
             asyncio.get_running_loop().call_later(_UNKNOWN_TOPIC_SECONDS, self._look_again)
         self.kick()
@@ -449,6 +469,11 @@ class Engine:
             return Change.LOST
         return call.change
 
+    def call_again(self, call: Call) -> None:
+        """The user's poll was cut short before it had heard of a change: the next one tells it."""
+        assert self.group is not None
+        self.group.calls.appendleft(call)
+
     def finished(self, call: Call) -> None:
         """The user has heard of a change: carry it out."""
         if call.change is Change.ASSIGNED:
@@ -481,28 +506,36 @@ class Engine:
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
         for partition in partitions:
             self.positions.states[partition].paused = paused
-        if not paused:
+        if paused:
+            self.buffer.park()
+        else:
             self.buffer.unpark()
             if self.buffer.ready:
                 self._ring()
         self.kick()
 
-    async def position(self, partition: TopicPartition) -> int:
-        """The next offset that the user gets, once that is known."""
+    async def position(self, partition: TopicPartition, telling: frozenset[TopicPartition]) -> int:
+        """The next offset that the user gets, once that is known.
+
+        `telling`: what a listener hears of just now, and may ask for before it may be fetched.
+        """
         while True:
             state = self.positions.states.get(partition)
-            if state is None:
+            if state is None or (state.pending and partition not in telling):
                 raise ValueError(f"{partition} is not assigned to this consumer.")
             if state.phase is Phase.FAILED and state.error is not None:
                 raise state.error
             if state.position >= 0:
                 return state.position
+            if self.errors:
+                raise self.errors.pop(0)  # why it cannot be looked up, say
+            if state.pending and not state.is_asked_for:
+                state.is_asked_for = True
+                self.kick()
             self._moved.clear()
             await self._moved.wait()
 
-    async def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, seconds: float | None
-    ) -> None:
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, seconds: float) -> None:
         await asyncio.sleep(0)  # commits that were asked for before, in the background, go first
         await self.require_group("commit").commit(offsets, seconds=seconds)
 
@@ -515,6 +548,15 @@ class Engine:
         """Commit in the background, once; who wants to know is told on the loop."""
         self._spawn(self._commit_once(offsets, committed, told))
 
+    def commit_automatically(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
+    ) -> None:
+        """As `commit_soon`, unless the last one is still under way: the next one has newer offsets."""
+        if "automatic commit" not in self._asked:
+            self._start("automatic commit", lambda: self._commit_once(offsets, committed, None))
+
     async def _commit_once(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
@@ -522,8 +564,9 @@ class Engine:
         told: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any] | None,
     ) -> None:
         failure: Exception | None = None
+        seconds = self.settings.default_api_timeout_ms / 1000
         try:
-            await self.require_group("commit").commit(offsets, seconds=None)
+            await self.require_group("commit").commit(offsets, seconds=seconds, retries=False)
         except (ClientError, KafkaError) as error:
             failure = error
             self.counters["failed_commits"] += 1
@@ -542,18 +585,22 @@ class Engine:
         if self.group is not None:
             self.group.came_back()
 
-    async def lag(self, seconds: float) -> dict[TopicPartition, int]:
-        """How many offsets each partition is ahead of this consumer's position."""
+    async def lag(self, seconds: float, telling: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
+        """How many offsets each partition that the user knows of is ahead of this consumer's position."""
         committed = self.settings.isolation_level == "read_committed"
         ends: dict[TopicPartition, int] = {}
+        missing: list[TopicPartition] = []
         for partition, state in self.positions.states.items():
+            if state.pending and partition not in telling:
+                continue
             if state.high_watermark >= 0:
                 ends[partition] = state.last_stable_offset if committed else state.high_watermark
-        missing = [partition for partition in self.positions.states if partition not in ends]
+            else:
+                missing.append(partition)
         if missing:
             ends.update(await self.lookup.edges(missing, earliest=False, seconds=seconds))
         found: dict[TopicPartition, int] = {}
         for partition, end in ends.items():
-            at = await self.position(partition)
+            at = await self.position(partition, telling)
             found[partition] = max(end - at, 0)
         return found

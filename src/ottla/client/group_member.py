@@ -254,17 +254,16 @@ class GroupMember:
     # Offsets.
 
     async def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, seconds: float | None
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, seconds: float, retries: bool = True
     ) -> None:
-        """Store offsets. `seconds` None: one try."""
+        """Store offsets within `seconds`, which include the wait for commits before this one."""
         if not offsets:
             return
-        async with self._commits:
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._commit(offsets, retries=seconds is not None)
-            except TimeoutError as error:
-                raise TimedOut(f"Offsets could not be committed within {seconds:g} s.") from error
+        try:
+            async with asyncio.timeout(seconds), self._commits:
+                await self._commit(offsets, retries=retries)
+        except TimeoutError as error:
+            raise TimedOut(f"Offsets could not be committed within {seconds:g} s.") from error
         self._counters["commits"] += 1
 
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, retries: bool) -> None:

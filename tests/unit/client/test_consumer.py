@@ -4,6 +4,8 @@ commits that are refused. What real brokers show is in tests/interop/library."""
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
@@ -13,9 +15,10 @@ from tests.unit.client.support import Script, run
 
 from ottla import OffsetAndMetadata, TopicPartition
 from ottla.aio import Consumer
+from ottla.client.core.fetching import Outcome
 from ottla.client.errors import CommitFailed, LogTruncated
 from ottla.records.record import Record, build_batch
-from ottla.wire.errors import ErrorCode, RebalanceInProgress
+from ottla.wire.errors import ErrorCode, RebalanceInProgress, TopicAuthorizationFailed
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -38,6 +41,7 @@ class World:
         self.leader, self.epoch = 1, 0
         self.log: list[tuple[int, list[bytes]]] = [(0, [b"%d" % n for n in range(10)])]
         self.preferred = -1
+        self.topic_error = 0
         self.committed: OffsetAndMetadata | None = None
         self.refusals: list[int] = []  # answers to the next commits
         self.nodes = {node: Script(self.answer_of(node), node) for node in (1, 2)}
@@ -87,6 +91,8 @@ class World:
             isr_nodes=[1, 2],
         )
         topic = MetadataResponse.MetadataResponseTopic(name="t", topic_id=TOPIC_ID, partitions=[partition])
+        if self.topic_error:
+            topic = MetadataResponse.MetadataResponseTopic(name="t", error_code=self.topic_error)
         brokers = [
             MetadataResponse.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=script.port)
             for node, script in self.nodes.items()
@@ -348,5 +354,41 @@ def test_an_iteration_that_was_left_goes_on_where_it_was() -> None:
         assert [record.offset for record in await consumer.poll(1.0, max_records=2)] == [3, 4]
         await consumer.seek(T0, 8)
         assert [(await anext(iteration)).offset for _ in range(2)] == [8, 9]
+
+    scene(act)
+
+
+def test_a_broker_that_answers_with_nothing_at_once_again_and_again_is_asked_less_often() -> None:
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        engine, nothing = consumer._engine, Outcome()
+        assert [engine._is_hasty(1, nothing, 0) for _ in range(12)] == [False] * 10 + [True] * 2
+        assert not engine._is_hasty(2, nothing, 0)  # of another node
+        assert not engine._is_hasty(1, nothing, 400)  # one that waited as it was asked to
+        assert not engine._is_hasty(1, nothing, 0)
+
+    scene(act)
+
+
+def test_a_consumer_that_closes_before_an_offset_was_asked_for_leaves_no_coroutine_behind() -> None:
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        consumer._engine.positions.add([T0])
+        consumer._engine._ask_offsets(0)
+        await consumer.close()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scene(act)
+        gc.collect()
+
+
+def test_a_topic_that_may_not_be_read_is_an_error() -> None:
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        world.topic_error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        await consumer.assign([T0])
+        with pytest.raises(TopicAuthorizationFailed, match="'t' cannot be read"):
+            await values(consumer, 1)
+        world.topic_error = 0
+        while len(await consumer.poll(0.1)) < 10:
+            pass
 
     scene(act)

@@ -86,13 +86,19 @@ class Buffer:
     def __init__(self, open_reader: Callable[[Piece, int], Reader]) -> None:
         self._open = open_reader
         self.ready: deque[Piece] = deque()
-        self._parked: list[Piece] = []  # of paused partitions
+        self._parked: list[Piece] = []  # of paused partitions, which wait beside the others
+        self._bytes_parked = 0  # counted by the user's thread, or while that waits
         self.bytes_arrived = 0
         self.bytes_taken = 0
 
     @property
     def bytes_buffered(self) -> int:
         return self.bytes_arrived - self.bytes_taken
+
+    @property
+    def bytes_ready(self) -> int:
+        """What the user will take: without paused partitions, which must not hold up the others."""
+        return self.bytes_buffered - self._bytes_parked
 
     def put(self, piece: Piece) -> None:
         """Called on the loop."""
@@ -117,7 +123,7 @@ class Buffer:
                 self.bytes_taken += piece.size
                 continue
             if state.paused:
-                self._parked.append(ready.popleft())
+                self._park(ready.popleft())
                 continue
             reader = piece.reader
             if reader is None:
@@ -168,7 +174,7 @@ class Buffer:
             if piece.stamp != state.stamp:
                 self.bytes_taken += piece.size
             elif state.paused:
-                self._parked.append(piece)
+                self._park(piece)
             else:
                 position, state.position = state.position, piece.next_offset
                 state.position_epoch = piece.epoch
@@ -177,11 +183,26 @@ class Buffer:
                 return piece, position
         return None
 
+    def _park(self, piece: Piece) -> None:
+        self._parked.append(piece)
+        self._bytes_parked += piece.size
+
+    def park(self) -> None:
+        """Put the pieces of partitions that were paused aside. The user's thread waits."""
+        for piece in [piece for piece in self.ready if piece.state.paused]:
+            self.ready.remove(piece)
+            self._park(piece)
+
     def unpark(self) -> None:
-        """Paused partitions may have been resumed: look at their pieces again. The user's thread waits."""
+        """Partitions may have been resumed: look at their pieces again. The user's thread waits."""
         parked, self._parked = self._parked, []
         for piece in reversed(parked):
-            if piece.stamp == piece.state.stamp:
+            is_valid = piece.stamp == piece.state.stamp
+            if is_valid and piece.state.paused:
+                self._parked.insert(0, piece)
+                continue
+            self._bytes_parked -= piece.size
+            if is_valid:
                 self.ready.appendleft(piece)
             else:
                 self.bytes_taken += piece.size

@@ -45,6 +45,7 @@ class Outcome:
     pieces: int = 0
     bytes: int = 0
     heard: int = 0  # partitions that came with records or an error
+    useless: int = 0  # partitions that came with nothing that can be used, or that nobody asked for
     refresh: bool = False
     leaders: list[tuple[str, int, int, int, Node | None]] = field(default_factory=list)
     errors: list[KafkaError] = field(default_factory=list)
@@ -88,7 +89,7 @@ class Fetching:
         """For each node that may be asked now, what to ask it for."""
         plans: dict[int, dict[TopicPartition, Wanted]] = {}
         held: set[int] = set()
-        self.is_holding = self._buffer.bytes_buffered >= self._limits.max_bytes
+        self.is_holding = self._buffer.bytes_ready >= self._limits.max_bytes
         if self.is_holding:
             return plans
         is_fetchable = self._positions.is_fetchable
@@ -166,12 +167,16 @@ class Fetching:
         for topic in answer.responses:
             name = session.topic_of(topic.topic, topic.topic_id)
             if name is None:
+                outcome.useless += 1
                 continue
             for told in topic.partitions:
                 partition = TopicPartition(name, told.partition_index)
                 asked = session.sent.get(partition)
                 state = self._positions.states.get(partition)
-                if asked is None or state is None or state.stamp != asked.stamp:
+                if asked is None:
+                    outcome.useless += 1
+                    continue
+                if state is None or state.stamp != asked.stamp:
                     continue
                 if state.fetch_offset != asked.offset or state.phase is not Phase.FETCH:
                     continue  # sought, or to be validated first: it is asked for again then
@@ -182,6 +187,10 @@ class Fetching:
                     self._took(state, told, outcome, now_ms)
         if not outcome.heard and not answer.throttle_time_ms:
             self._all_quiet(session)
+        if outcome.useless and not outcome.pieces:
+            # A broker brings a whole batch of some partition, at least: this one would be asked without end.
+            for partition in session.sent:
+                self._wait(partition, now_ms)
         return outcome
 
     def _all_quiet(self, session: FetchSession) -> None:
@@ -206,7 +215,8 @@ class Fetching:
         outcome.heard += 1
         size, next_offset, epoch = whole_batches(records, state.stop_offset)
         if next_offset <= state.fetch_offset:
-            return  # only part of a batch: the broker sends a whole one when asked again
+            outcome.useless += 1  # only part of a batch: the broker sends a whole one when asked again
+            return
         aborted = tuple((one.producer_id, one.first_offset) for one in told.aborted_transactions or ())
         self._buffer.put(Piece(state, records[:size], next_offset, epoch, aborted))
         state.fetch_offset = next_offset
@@ -228,7 +238,10 @@ class Fetching:
         state.preferred_replica = -1
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if not from_follower:  # a follower may lag behind, or have deleted more: the leader decides
-                self._positions.out_of_range(state.partition, state.stamp, state.fetch_offset)
+                offset = state.fetch_offset
+                self._positions.out_of_range(state.partition, state.stamp, offset)
+                if state.phase is Phase.RESET and state.reset_offset == offset:
+                    state.retry_at_ms = now_ms + self._retry_backoff_ms  # where a reset had gone just now
             return
         state.retry_at_ms = now_ms + self._retry_backoff_ms
         if code in _MOVED:

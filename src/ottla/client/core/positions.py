@@ -88,6 +88,7 @@ class PartitionState:
         "fetch_epoch",
         "fetch_offset",
         "high_watermark",
+        "is_asked_for",
         "last_stable_offset",
         "leader",
         "leader_epoch",
@@ -102,6 +103,7 @@ class PartitionState:
         "preferred_until_ms",
         "quiet_at",
         "reset",
+        "reset_offset",
         "retry_at_ms",
         "stamp",
         "stop_offset",
@@ -126,7 +128,9 @@ class PartitionState:
         self.preferred_until_ms = 0
         self.paused = False
         self.pending = pending  # the user has not been told of it yet
+        self.is_asked_for = False  # a listener that is told of it asks for its position
         self.reset: Reset | None = None
+        self.reset_offset = -1  # where the last reset went
         self.error: Exception | None = None
         self.retry_at_ms = 0
         self.arrived = 0  # pieces put into the buffer
@@ -239,7 +243,7 @@ class Positions:
         return [
             partition
             for partition, state in self.states.items()
-            if state.phase is Phase.COMMITTED and not state.pending
+            if state.phase is Phase.COMMITTED and (state.is_asked_for or not state.pending)
         ]
 
     def set_committed(self, found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
@@ -283,6 +287,7 @@ class Positions:
         state = self.states.get(partition)
         if state is not None and state.stamp == stamp and state.phase is Phase.RESET:
             state.place(offset, epoch)
+            state.reset_offset = offset
 
     # Leaders and their epochs.
 

@@ -303,3 +303,66 @@ def test_a_position_behind_a_marker_has_the_epoch_of_the_marker() -> None:
     consumer.buffer.take(100)
     assert consumer.buffer.take(100) is None
     assert consumer.positions.consumed()[A0] == OffsetAndMetadata(11, 7)
+
+
+def test_a_node_whose_answer_brings_nothing_that_can_be_used_is_left_alone_for_a_while() -> None:
+    good = bytes(batch(0, 10))
+    for useless in (good[:40], good[:8] + b"\x7f\xff\xff\xff" + good[12:]):
+        consumer = Consumer()
+        consumer.ask()
+        consumer.answer(records=memoryview(useless))
+        assert consumer.fetching.wanted(consumer.view, 0) == {}
+        assert consumer.fetching.next_retry_ms(0) == 100
+        assert 1 in consumer.fetching.wanted(consumer.view, 100)
+
+
+def test_part_of_a_batch_beside_a_whole_one_is_asked_for_again_at_once() -> None:
+    consumer = Consumer()
+    consumer.ask()
+    whole = FetchResponse.PartitionData(partition_index=1, records=batch(0, 10), high_watermark=10)
+    part = FetchResponse.PartitionData(partition_index=0, records=batch(0, 10)[:40], high_watermark=10)
+    topic = FetchResponse.FetchableTopicResponse(topic_id=IDS["a"], partitions=[whole, part])
+    consumer.fetching.answered(1, FetchResponse(session_id=7, responses=[topic]), 0)
+    assert {A0, A1} <= set(consumer.fetching.wanted(consumer.view, 0)[1])
+
+
+def test_partitions_that_nobody_asked_for_do_not_make_the_next_fetch_sooner() -> None:
+    consumer = Consumer()
+    consumer.ask()
+    told = FetchResponse.PartitionData(partition_index=9, records=batch(0, 10), high_watermark=10)
+    topic = FetchResponse.FetchableTopicResponse(topic_id=IDS["a"], partitions=[told])
+    consumer.fetching.answered(1, FetchResponse(session_id=7, responses=[topic]), 0)
+    assert consumer.fetching.wanted(consumer.view, 0) == {}
+
+
+def test_an_offset_that_a_reset_gave_and_the_leader_does_not_have_is_looked_up_later() -> None:
+    consumer = Consumer()
+    for expected_ms in (0, 100):
+        consumer.ask()
+        consumer.answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        state = consumer.positions.states[A0]
+        assert (state.phase, state.retry_at_ms) == (Phase.RESET, expected_ms)
+        consumer.positions.reset_to(A0, state.stamp, 0, 5)
+
+
+def test_bytes_of_paused_partitions_leave_room_for_the_others() -> None:
+    consumer = Consumer()
+    consumer.ask()
+    consumer.answer(records=batch(0, 10))
+    buffer, state = consumer.buffer, consumer.positions.states[A0]
+    size = buffer.bytes_buffered
+    assert buffer.bytes_ready == size > 0
+    state.paused = True
+    buffer.park()
+    assert (buffer.bytes_ready, buffer.bytes_buffered, len(buffer.ready)) == (0, size, 0)
+    buffer.unpark()
+    assert (buffer.bytes_ready, len(buffer.ready)) == (0, 0)  # it is paused still
+    state.paused = False
+    buffer.unpark()
+    assert (buffer.bytes_ready, len(buffer.ready)) == (size, 1)
+    state.paused = True
+    assert buffer.take(5) is None  # one that came after the pause is put aside when the user polls
+    assert (buffer.bytes_ready, buffer.bytes_buffered) == (0, size)
+    consumer.positions.remove([A0])
+    buffer.drop_stale()
+    assert (buffer.bytes_ready, buffer.bytes_buffered) == (0, 0)

@@ -1,0 +1,292 @@
+"""What a consumer does for its user around the edges, on production nodes in virtual time: listeners that use
+the consumer, polls that are cancelled, paused partitions, topics that cannot be read, leaders that are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ottla import OffsetAndMetadata, TopicPartition
+from ottla.aio import Consumer
+from ottla.client.admin.topics import NewTopic
+from ottla.testing.world import SimulatedClient, World
+from ottla.testing.world.tap import Arrival, Tap
+from ottla.wire.errors import InvalidTopicException
+
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+METADATA = 3
+
+Act = Callable[[World, SimulatedClient], Coroutine[Any, Any, None]]
+
+
+def play(act: Act, *, partitions: int = 2, records: int = 20, size_bytes: int = 10) -> None:
+    """Run `act` in a client's process, with a topic "t" that has so many records in each partition."""
+    with World(3) as world:
+        world.add_nodes(1)
+        client = world.client("client")
+
+        async def create() -> None:
+            async with client.admin() as admin:
+                await admin.create_topics([NewTopic("t", partitions, 1)])
+            async with client.producer(linger_ms=0, batch_size=size_bytes) as producer:
+                for number in range(records * partitions):
+                    await producer.send("t", b"x" * size_bytes, partition=number % partitions)
+
+        async def story() -> None:
+            await world.start()
+            await client.spawn(create())
+            await client.spawn(act(world, client))
+
+        world.run(story(), limit_s=300)
+        assert world.unhandled == []
+
+
+def member(client: SimulatedClient, protocol: str = "classic", **more: Any) -> Consumer[Any, Any]:
+    settings = {"group_id": "g", "group_protocol": protocol, "auto_offset_reset": "earliest", **more}
+    consumer: Consumer[Any, Any] = client.consumer(**settings)
+    return consumer
+
+
+async def read(consumer: Consumer[Any, Any], count: int, **poll: Any) -> list[Any]:
+    found: list[Any] = []
+    while len(found) < count:
+        found += await consumer.poll(1.0, **poll)
+    return found
+
+
+# Listeners that use the consumer
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("ending", ["close", "unsubscribe"])
+def test_a_listener_may_commit_when_the_consumer_closes_or_unsubscribes(protocol: str, ending: str) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        consumer = member(client, protocol, enable_auto_commit=False)
+
+        async def on_revoked(partitions: list[TopicPartition]) -> None:
+            await consumer.commit(dict.fromkeys(partitions, 7))
+            assert await consumer.position(partitions[0]) >= 0
+
+        await consumer.subscribe(["t"], on_revoked=on_revoked)
+        await read(consumer, 1)
+        await (consumer.close() if ending == "close" else consumer.unsubscribe())
+        async with member(client, protocol) as other:
+            assert await other.committed([T0, T1]) == dict.fromkeys([T0, T1], OffsetAndMetadata(7))
+        await consumer.close()
+
+    play(act)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("committed", [None, 5])
+def test_a_listener_may_ask_for_positions_and_lag_of_what_it_is_assigned(
+    protocol: str, committed: int | None
+) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        found: dict[str, Any] = {}
+
+        async def on_assigned(partitions: list[TopicPartition]) -> None:
+            began = world.now
+            found["position"] = await consumer.position(T0)
+            found["lag"] = await consumer.lag()
+            found["took_s"] = world.now - began
+            await consumer.seek(T1, 9)
+
+        async with member(client, protocol) as consumer:
+            if committed is not None:
+                await consumer.commit({T0: committed})
+            await consumer.subscribe(["t"], on_assigned=on_assigned)
+            offsets = {record.offset for record in await read(consumer, 1) if record.partition == 1}
+            while not offsets:
+                offsets = {record.offset for record in await read(consumer, 1) if record.partition == 1}
+        start = committed or 0
+        assert (found["position"], found["lag"]) == (start, {T0: 20 - start, T1: 20})
+        assert found["took_s"] < 1.0
+        assert min(offsets) == 9
+
+    play(act)
+
+
+@PROTOCOLS
+def test_what_the_user_has_not_heard_of_has_no_position_and_no_lag(protocol: str) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        async with member(client, protocol) as consumer:
+            await consumer.subscribe(["t"])
+            assert consumer._engine.group is not None
+            while not consumer._engine.group.calls:
+                await asyncio.sleep(0.1)  # the group assigns without a poll
+            assert await consumer.lag(timeout=5) == {}
+            with pytest.raises(ValueError, match="t-0 is not assigned"):
+                await consumer.position(T0, timeout=5)
+            await read(consumer, 40)
+            assert await consumer.lag(timeout=5) == {T0: 0, T1: 0}
+
+    play(act)
+
+
+# Polls that are cancelled
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("within", ["the commit before it", "the listener"])
+def test_a_revocation_that_a_cancelled_poll_did_not_finish_is_told_by_the_next_poll(
+    protocol: str, within: str
+) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        told: list[str] = []
+        is_slow = True
+
+        async def on_revoked(partitions: list[TopicPartition]) -> None:
+            told.append("begun")
+            if within == "the listener" and is_slow:
+                await asyncio.sleep(60)
+            told.append(f"revoked {len(partitions)}")
+
+        settings = {"auto_commit_interval_ms": 600_000, "heartbeat_interval_ms": 300}
+        if protocol == "consumer":
+            del settings["heartbeat_interval_ms"]
+        async with member(client, protocol, **settings) as first, member(client, protocol) as second:
+            await first.subscribe(["t"], on_revoked=on_revoked)
+            await read(first, 40)
+            engine = first._engine
+            assert engine.group is not None
+            await second.subscribe(["t"])
+            while not engine.group.calls:
+                await second.poll(0.1)
+            if within == "the commit before it":  # which takes longer than each poll
+                world.slow("client", world.nodes[1].host, delay_s=1.0)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(first.poll(5.0), 0.5)
+            assert told == ([] if within == "the commit before it" else ["begun"])
+            is_slow = False
+            while not {"revoked 1", "revoked 2"} & {*told}:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(first.poll(5.0), 0.1)
+            while len(second.assignment) < 1:
+                await asyncio.gather(first.poll(0.1), second.poll(0.1))
+            [taken] = second.assignment
+            found = await second.committed([taken])
+            assert found[taken] is not None
+            assert found[taken].offset == 20  # of the first member's automatic commit
+
+    play(act)
+
+
+def test_a_second_task_is_refused_while_one_polls_and_may_close_it() -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        consumer = member(client)
+        await consumer.subscribe(["t"])
+        await read(consumer, 40)
+        polling = asyncio.ensure_future(consumer.poll(30.0))
+        await asyncio.sleep(0)
+        for call in (lambda: consumer.poll(0.0), consumer.commit, lambda: consumer.position(T0)):
+            with pytest.raises(RuntimeError, match="one task at a time"):
+                await call()
+        began = world.now
+        await consumer.close()
+        with pytest.raises(Exception, match="closed while it was used"):
+            await polling
+        assert world.now - began < 1.0
+        await consumer.close()
+
+    play(act)
+
+
+# Buffers
+
+
+def test_partitions_that_are_paused_with_a_full_buffer_do_not_starve_the_others() -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        settings = {"auto_offset_reset": "earliest", "fetch_max_bytes": 4_000, "max_poll_records": 3}
+        async with client.consumer(**settings) as consumer:
+            await consumer.assign([TopicPartition("t", index) for index in range(4)])
+            first = await read(consumer, 1)
+            await asyncio.sleep(1)
+            engine = consumer._engine
+            assert engine.buffer.bytes_buffered >= 4_000
+            full = {piece.state.partition for piece in engine.buffer.ready}
+            await consumer.pause(full)
+            others = set(range(4)) - {partition.partition for partition in full}
+            assert others
+            found = await read(consumer, 40 * len(others))
+            assert {record.partition for record in found} == others
+            await consumer.resume(list(full)[:1])  # and the rest stays aside
+            [resumed] = list(full)[:1]
+            found = await read(consumer, 5)
+            assert {record.partition for record in found} == {resumed.partition}
+            await consumer.resume()
+            rest = 160 - 40 * len(others) - len(first) - len(found)
+            found = first + found + await read(consumer, rest)
+            places = [(one.partition, one.offset) for one in found]
+            assert sorted(places) == [
+                (partition.partition, offset) for partition in sorted(full) for offset in range(40)
+            ]
+
+    play(act, partitions=4, records=40, size_bytes=500)
+
+
+# Brokers that cannot give what is asked for
+
+
+@PROTOCOLS
+def test_a_topic_that_can_never_be_read_is_an_error(protocol: str) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        async with member(client, protocol) as consumer:
+            await consumer.subscribe(["not a topic"])
+            for _ in range(2):  # and again, as long as it is subscribed
+                with pytest.raises(InvalidTopicException, match="not a topic"):
+                    await read(consumer, 1)
+            await consumer.subscribe(["t"])
+            await read(consumer, 40)
+
+    play(act)
+
+
+def test_metadata_is_asked_for_less_and_less_often_while_a_partition_has_no_leader() -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        asked: list[float] = []
+
+        def hear(arrival: Arrival) -> None:
+            if arrival.api_key == METADATA and arrival.source == "client":
+                asked.append(world.now)
+
+        tap = Tap(world.wires)
+        tap.listeners.append(hear)
+        async with client.consumer(auto_offset_reset="earliest") as consumer:
+            await consumer.assign([TopicPartition("t", 7)])
+            await consumer.poll(60.0)
+            assert 40 < len(asked) < 90  # retry.backoff.max.ms is a second
+            gaps = [later - sooner for sooner, later in pairwise(asked)]
+            assert min(gaps[-20:]) > 0.7
+        tap.listeners.remove(hear)
+
+    play(act)
+
+
+def test_automatic_commits_do_not_pile_up_while_no_coordinator_can_be_reached() -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        consumer = member(client, auto_commit_interval_ms=100)
+        await consumer.subscribe(["t"])
+        await read(consumer, 40)
+        world.crash(1)
+        before = len(consumer._engine._tasks)
+        await consumer.poll(10.0)
+        assert len(consumer._engine._tasks) <= before + 2
+        await world.start()
+        await consumer.seek(T0, 11)
+        while True:
+            await consumer.poll(0.2, max_records=1)
+            await asyncio.sleep(0.2)
+            found = (await consumer.committed([T0]))[T0]
+            if found is not None and found.offset >= 11:
+                break
+        await consumer.close()
+
+    play(act)

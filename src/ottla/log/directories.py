@@ -138,7 +138,7 @@ class LogDirectories(Duties):
         await asyncio.gather(*runs)
         for found in founds:
             self._take(found, is_stray)
-        self._moves.align()
+        await self._moves.align()
         for found in founds:
             if not found.is_contiguous:
                 await self.write_checkpoint(self.by_path(found.path), checkpoints.RECOVERY_POINTS)
@@ -191,8 +191,10 @@ class LogDirectories(Duties):
         table = self.futures if kind is Kind.FUTURE else self.logs
         other = table.setdefault(partition, log)
         if other is not log:
-            # A crash in the middle of a move leaves two: both have the same records, one perhaps some more.
-            winner, loser = (log, other) if log.log_end_offset > other.log_end_offset else (other, log)
+            # A crash at the end of a move leaves two: both have the same records, one perhaps some more. The
+            # one that took the place of the other may have been truncated since, in a later epoch.
+            is_longer = _extent(log) > _extent(other)
+            winner, loser = (log, other) if is_longer else (other, log)
             logger.error(
                 "%s and %s hold the same partition; the first stays", winner.directory, loser.directory
             )
@@ -237,7 +239,7 @@ class LogDirectories(Duties):
                 raise KafkaStorageError(
                     f"Can not create log for {name_of(key)} because log directories {offline} are offline"
                 )
-            log = self._create_somewhere(key, topic_id, directory_id)
+            log = self._adopt_copy(key, topic_id) or self._create_somewhere(key, topic_id, directory_id)
         if log.topic_id in (None, uuid.ZERO):
             self._write_topic_id(log, topic_id)
         elif topic_id not in (uuid.ZERO, log.topic_id):
@@ -245,6 +247,26 @@ class LogDirectories(Duties):
                 f"The log of {name_of(key)} in {log.directory} belongs to another topic of the same name."
             )
         return log
+
+    def _adopt_copy(self, key: Partition, topic_id: bytes) -> Log | None:
+        """The copy of a log that was on its way here, if the log itself is gone: all that is left of it."""
+        future = self.futures.get(key)
+        if future is None or future.topic_id not in (None, uuid.ZERO, topic_id):
+            return None
+        try:
+            self.rename(future, f"{directory_of(future)}/{name_of(key)}")
+        except OSError as error:
+            raise self.storage_error(future, error) from error
+        self.unsynced.add(future.directory)
+        self._moves.cancel(key)
+        self.logs[key] = future
+        logger.error(
+            "The log of %s is gone: its copy in %s, up to offset %d, takes its place",
+            name_of(key),
+            future.directory,
+            future.log_end_offset,
+        )
+        return future
 
     def _create_somewhere(self, key: Partition, topic_id: bytes, directory_id: bytes | None) -> Log:
         tried = []
@@ -367,27 +389,50 @@ class LogDirectories(Duties):
         """Cut a log, and all that speaks of its end, before anything is appended again."""
         partition = (log.topic, log.partition)
         self.cleaner.abort(partition)
-        future = self.futures.get(partition)
+        start_offset = log.log_start_offset
         try:
             is_cut = log.truncate_to(offset)
-            if future is not None and future is not log:
-                future.truncate_to(offset)
+        except OSError as error:
+            raise self.storage_error(log, error) from error
+        await self.cut_copy(partition, log, lambda future: future.truncate_to(offset))
+        try:
             await self.cleaner.truncated(partition, log)
         except OSError as error:
             raise self.storage_error(log, error) from error
         if is_cut:
             await self._sync_cut(log)
         await self.write_checkpoint(self.directory_of(log), checkpoints.RECOVERY_POINTS)
+        if log.log_start_offset < start_offset:
+            # Or a start after a crash would take what is appended now for deleted, and drop it.
+            await self.write_checkpoint(self.directory_of(log), checkpoints.LOG_STARTS)
         return is_cut
+
+    async def cut_copy(self, partition: Partition, log: Log, cut: Callable[[Log], object]) -> None:
+        """Shorten the copy of a log that is being moved as the log was. If that fails, the log goes on."""
+        future = self.futures.get(partition)
+        if future is None or future is log:
+            return
+        try:
+            cut(future)
+            await self._sync_cut(future)
+        except OSError as error:
+            self.storage_error(future, error)
+        except KafkaError as error:
+            logger.error("%s: %s", future.name, error)
+        else:
+            await self.write_checkpoint(self.directory_of(future), checkpoints.RECOVERY_POINTS)
+            await self.write_checkpoint(self.directory_of(future), checkpoints.LOG_STARTS)
 
     async def start_over(self, log: Log, offset: int) -> None:
         """Drop all of a log: its next record gets `offset`."""
         partition = (log.topic, log.partition)
         self.cleaner.abort(partition)
         try:
-            for one in (log, self.futures.get(partition)):
-                if one is not None:
-                    one.truncate_fully_and_start_at(offset)
+            log.truncate_fully_and_start_at(offset)
+        except OSError as error:
+            raise self.storage_error(log, error) from error
+        await self.cut_copy(partition, log, lambda future: future.truncate_fully_and_start_at(offset))
+        try:
             await self.cleaner.truncated(partition, log)
         except OSError as error:
             raise self.storage_error(log, error) from error
@@ -498,6 +543,10 @@ def _sync_cut(log: Log) -> None:
     except OSError as error:
         raise told_apart(error) from error
     flush.run()
+
+
+def _extent(log: Log) -> tuple[int, int]:
+    return log.epochs.latest_epoch, log.log_end_offset
 
 
 def _close_logs(logs: list[Log]) -> OSError | KafkaError | None:

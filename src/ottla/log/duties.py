@@ -40,8 +40,8 @@ class Duties(Hosting):
         except OSError as error:
             raise self.storage_error(log, error) from error
         try:
-            if log.directory in self.unsynced:
-                await self._sync_new([log.directory])
+            while log.directory in self.unsynced:
+                await self._sync_new(log.directory)
             if flush is not None:
                 await outlast(self.disk, flush.run)
         except NotOpened as error:
@@ -63,10 +63,15 @@ class Duties(Hosting):
         if not directory.online:
             raise KafkaStorageError(f"{directory.path} is offline.")
 
-    async def _sync_new(self, paths: list[str]) -> None:
-        """Make sure that new logs are still there after a power loss."""
-        await outlast(self.disk, sync_created, self.disk, paths)
-        self.unsynced.difference_update(paths)
+    async def _sync_new(self, path: str) -> None:
+        """Make sure that a new log is still there after a power loss."""
+        try:
+            await outlast(self.disk, sync_created, self.disk, [path])
+        except FileNotFoundError:
+            if path in self.unsynced:
+                raise
+            return  # it has another name by now
+        self.unsynced.discard(path)
 
     async def flush_due(self) -> None:
         """Flush what `flush.ms` asks for, and segments that were rolled. See whether full disks have room."""
@@ -102,13 +107,13 @@ class Duties(Hosting):
             if path not in self.unsynced:
                 continue  # synced or deleted since
             try:
-                await self._sync_new([path])
+                await self._sync_new(path)
             except NotOpened as error:
                 self.note_failure(self.by_path(path.rpartition("/")[0]), error)
             except OSError as error:
-                if path not in self.unsynced:
-                    continue  # renamed for deletion meanwhile: that it is not found is no fault of the disk
                 self.unsynced.discard(path)
+                if not any(log.directory == path for log in self.everything()):
+                    continue  # no log is there any more: that it is not found is no fault of the disk
                 self.take_offline(self.by_path(path.rpartition("/")[0]), error)
         await self._write_everywhere(checkpoints.RECOVERY_POINTS)
 

@@ -278,6 +278,11 @@ class LogFiles:
     # ---- flushing
 
     @property
+    def is_flushing(self) -> bool:
+        """Whether a flush is under way, off the loop."""
+        return self._flushing > 0
+
+    @property
     def is_flush_due(self) -> bool:
         """Whether flush.messages asks for a flush before the last append is acknowledged."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages

@@ -145,6 +145,14 @@ class Hosting(ABC):
 
     # ---- leaving
 
+    def rename(self, log: Log, path: str) -> None:
+        """Give the directory of a log that stays another name. May raise OSError."""
+        old = log.directory
+        log.rename_directory(path)
+        if old in self.unsynced:
+            self.unsynced.discard(old)
+            self.unsynced.add(path)
+
     def doom(self, log: Log, kind: Kind = Kind.DELETED) -> None:
         """Rename a log that is no longer served; its files go later, when readers are done with them."""
         self.cleaner.abort((log.topic, log.partition))
@@ -215,5 +223,18 @@ class Hosting(ABC):
         prefix = f"{directory.path}/"
         self.doomed = [doomed for doomed in self.doomed if not doomed.path.startswith(prefix)]
         self.unsynced = {path for path in self.unsynced if not path.startswith(prefix)}
+        for partition in lost:
+            self._rename_copy(partition)
         if self._on_offline is not None:
             self._on_offline(directory, lost)
+
+    def _rename_copy(self, partition: Partition) -> None:
+        """A log's directory failed at the end of a move. The copy may lack its last records, so a start must
+        not take it for the log."""
+        future = self.futures.get(partition)
+        if future is None or not future.directory.endswith(f"/{name_of(partition)}"):
+            return
+        try:
+            self.rename(future, self.marked_path(future, Kind.FUTURE))
+        except OSError as error:
+            self.note_failure(self.directory_of(future), error)

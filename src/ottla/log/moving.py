@@ -1,8 +1,10 @@
 """Moves replicas between the log directories of a node (AlterReplicaLogDirs).
 
-A copy grows in a `-future` directory until it has all that the log has; then, in one step of the event loop,
-it takes the log's name and place, and the old one goes out as `-delete`. The rule: in that step both end at
-the same offset, and the copy is on stable storage as far as the log was.
+A copy grows in a `-future` directory until it has all that the log has. Then it is flushed and gets the log's
+name, and that name is synced. At last, in one step of the event loop, it takes the log's place, and the old
+one is renamed to `-delete`. The rules: in that step both end at the same offset, and the copy is on stable
+storage as far as the log was, its name too. The two directories may be on different file systems, which keep
+no order between them, so a power loss at any moment leaves at least one log under the partition's name.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.log import checkpoints
 from ottla.log.checkpoints import Partition
 from ottla.log.cleaner import directory_of
 from ottla.log.log import Log
 from ottla.log.names import Kind, name_of
 from ottla.log.offloading import outlast
+from ottla.log.segment import LogDamaged
 from ottla.records.batch import read_header
 from ottla.wire import uuid
 from ottla.wire.errors import (
@@ -40,6 +44,14 @@ _PAUSE_SECONDS = 0.1
 _PAUSE_SECONDS_MIN = 0.001
 
 
+class _SourceError(Exception):
+    """The log that is copied could not be read."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Moves:
     """The moves of a node. They share its tables of logs and futures."""
 
@@ -61,7 +73,7 @@ class Moves:
         directory = self._destination(path)
         log = owner.get(*partition)
         future = owner.futures.get(partition)
-        if future is not None and (log is None or owner.directory_of(future) is not directory):
+        if log is not None and future is not None and owner.directory_of(future) is not directory:
             owner.doom(future)
             self.cancel(partition)
             future = None
@@ -107,15 +119,23 @@ class Moves:
             self._owner.cleaner.resume(partition)
         return future
 
-    def align(self) -> None:
+    async def align(self) -> None:
         """After a crash a copy may have more than its log: no more than the log has is true."""
-        for partition, future in list(self._owner.futures.items()):
+        for partition in list(self._owner.futures):
             log = self._owner.logs.get(partition)
-            if log is not None and future.log_end_offset > log.log_end_offset:
-                try:
-                    future.truncate_to(log.log_end_offset)
-                except OSError as error:
-                    self._owner.storage_error(future, error)
+            if log is not None:
+                await self._fit(partition, log)
+
+    async def _fit(self, partition: Partition, log: Log) -> None:
+        """Have the copy end no later than the log, and no earlier than the log starts."""
+        future = self._owner.futures[partition]
+        end_offset, start_offset = log.log_end_offset, log.log_start_offset
+        if future.log_end_offset > end_offset:
+            await self._owner.cut_copy(partition, log, lambda copy: copy.truncate_to(end_offset))
+        elif future.log_end_offset < start_offset:
+            await self._owner.cut_copy(
+                partition, log, lambda copy: copy.truncate_fully_and_start_at(start_offset)
+            )
 
     async def advance(self) -> bool:
         """Copy a slice for every move, and complete those that caught up; whether to go on at once."""
@@ -132,52 +152,96 @@ class Moves:
                 continue
             try:
                 is_busy |= await self._advance(partition, log, future)
+            except _SourceError as failed:
+                self._owner.storage_error(log, failed.error)
+                if isinstance(failed.error, LogDamaged):
+                    self._call_off(partition, log, future, failed)
             except OSError as error:
                 self._owner.storage_error(future, error)
+            except KafkaStorageError as error:  # of a flush, and dealt with where it failed
+                logger.error("%s is not moved to %s for now: %s", log.name, future.directory, error)
             except (KafkaError, ValueError) as error:
-                logger.error("%s cannot be moved to %s: %s", log.name, future.directory, error)
-                self.cancel(partition)
-                self._owner.doom(future)
+                self._call_off(partition, log, future, error)
         return is_busy
+
+    def _call_off(self, partition: Partition, log: Log, future: Log, cause: Exception) -> None:
+        logger.error("%s cannot be moved to %s: %s", log.name, future.directory, cause)
+        self.cancel(partition)
+        self._owner.doom(future)
 
     async def _advance(self, partition: Partition, log: Log, future: Log) -> bool:
         copied = await self._copy_slice(partition, log, future)
         if copied:
             self._charge(copied)
             return True
-        if future.recovery_point < log.recovery_point:
-            await self._owner.flush(future)
-        if not self._is_current(partition, log, future):
+        if not await self._prepare(partition, log, future):
             return False
-        # From here on nothing else runs. What came during the flush is little, and is copied on the spot.
+        # From here on nothing else runs. What came meanwhile is little, and is copied on the spot.
         while future.log_end_offset < log.log_end_offset:
-            read = log.read(future.log_end_offset, _SLICE_BYTES, limit_offset=log.log_end_offset)
-            if not self._take(log, future, read.records):
+            if not self._take(log, future, self._read(log, future.log_end_offset)):
                 return False
         if future.recovery_point < log.recovery_point:
             future.flush()
         self._complete(partition, log, future)
-        await self._owner.settle({self._owner.directory_of(future).path, directory_of(log)})
+        await self._owner.settle((directory_of(future), directory_of(log)))
         return False
+
+    async def _prepare(self, partition: Partition, log: Log, future: Log) -> bool:
+        """Have the copy on stable storage under its final name, and in the checkpoints; False: not now.
+
+        Until the log gives up its place both have the partition's name. A start that finds them keeps the one
+        that has more.
+        """
+        owner = self._owner
+        await owner.flush(future)
+        if future.is_flushing or not self._is_current(partition, log, future):
+            return False  # the other flush would look for files under names that are gone
+        directory = owner.directory_of(future)
+        final = f"{directory.path}/{name_of(partition)}"
+        future.set_high_watermark(log.high_watermark)
+        self._move_start(log, future)
+        cleaned = owner.cleaner.cleaned_offset(partition, log)
+        await owner.cleaner.set_cleaned(directory.path, {partition: cleaned})
+        await owner.write_checkpoint(directory, checkpoints.RECOVERY_POINTS)
+        await owner.write_checkpoint(directory, checkpoints.LOG_STARTS)
+        if future.is_flushing or not self._is_current(partition, log, future):
+            return False
+        if future.directory != final:
+            owner.rename(future, final)
+        await outlast(owner.disk, owner.disk.sync_directory, directory.path)
+        return self._is_current(partition, log, future)
+
+    def _move_start(self, log: Log, future: Log) -> None:
+        offset = min(log.log_start_offset, future.high_watermark)
+        if offset > future.log_start_offset:
+            future.increase_log_start_offset(offset, "as in the log it was copied from")
 
     def _is_current(self, partition: Partition, log: Log, future: Log) -> bool:
         return self._owner.logs.get(partition) is log and self._owner.futures.get(partition) is future
 
     async def _copy_slice(self, partition: Partition, log: Log, future: Log) -> int:
         """Copy the next bytes, read off the loop; how many. 0: there are none for now."""
-        if future.log_end_offset > log.log_end_offset:
-            future.truncate_to(log.log_end_offset)
-        if future.log_end_offset < log.log_start_offset:
-            future.truncate_fully_and_start_at(log.log_start_offset)
+        await self._fit(partition, log)
+        if not self._is_current(partition, log, future):
+            return 0
         start = future.log_end_offset
         size_max = int(max(min(_SLICE_BYTES, self._limit / _SLICES_PER_SECOND), _SLICE_BYTES_MIN))
-        found = log.locate(start, size_max, limit_offset=log.log_end_offset)
-        if not found.length:
-            return 0
-        data = await outlast(self._owner.disk, found.file.pread, found.length, found.position)
+        try:
+            found = log.locate(start, size_max, limit_offset=log.log_end_offset)
+            if not found.length:
+                return 0
+            data = await outlast(self._owner.disk, found.file.pread, found.length, found.position)
+        except OSError as error:
+            raise _SourceError(error) from error
         if future.log_end_offset != start or not self._is_current(partition, log, future):
             return 0
         return self._take(log, future, data)
+
+    def _read(self, log: Log, offset: int) -> bytes:
+        try:
+            return log.read(offset, _SLICE_BYTES, limit_offset=log.log_end_offset).records
+        except OSError as error:
+            raise _SourceError(error) from error
 
     def _take(self, log: Log, future: Log, data: bytes) -> int:
         """Append batches of the log to its copy; how many bytes."""
@@ -200,11 +264,9 @@ class Moves:
     def _complete(self, partition: Partition, log: Log, future: Log) -> None:
         """The copy takes the place of the log. All in one step of the loop."""
         owner = self._owner
-        future.rename_directory(f"{owner.directory_of(future).path}/{name_of(partition)}")
         self.cancel(partition)
         future.set_high_watermark(log.high_watermark)
-        if log.log_start_offset > future.log_start_offset:
-            future.increase_log_start_offset(log.log_start_offset, "as in the log it was copied from")
+        self._move_start(log, future)
         cleaned = owner.cleaner.cleaned_offset(partition, log)
         owner.logs[partition] = future
         if cleaned is not None:

@@ -90,6 +90,10 @@ class FaultyFile(HostFile):
             raise
         return super().pwrite(buffers, position)
 
+    def pread(self, count: int, position: int) -> bytes:
+        self._disk.check("pread", self.path)
+        return super().pread(count, position)
+
     def fsync(self) -> None:
         self._disk.check("fsync", self.path)
         super().fsync()

@@ -311,10 +311,10 @@ def test_logs_that_are_deleted_while_new_ones_are_synced_cost_no_directory(
         syncing = directories._sync_new
         asked: list[str] = []
 
-        async def sync_slowly(paths: list[str]) -> None:
-            asked.extend(paths)
+        async def sync_slowly(path: str) -> None:
+            asked.append(path)
             await directories.delete([("orders", index) for index in range(6)])
-            await syncing(paths)
+            await syncing(path)
 
         monkeypatch.setattr(directories, "_sync_new", sync_slowly)
         await directories.checkpoint_recovery_points()
@@ -341,5 +341,23 @@ def test_a_truncation_is_in_the_checkpoints_before_anything_is_appended(node: No
         assert node.checkpoint(0, checkpoints.RECOVERY_POINTS) == {("orders", 0): 0}
         assert node.checkpoint(0, checkpoints.CLEANED) == {("orders", 0): 0}
         await node.stop(directories)
+
+    run(test)
+
+
+def test_records_written_after_a_truncation_below_the_log_start_are_kept_over_a_crash(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(4):
+            append(log, batch(5))
+        log.increase_log_start_offset(17, "DeleteRecords")
+        await directories.checkpoint_log_starts()
+        await directories.truncate_to(log, 10)
+        append(log, batch(3), leader_epoch=1)
+        await node.kill(directories)
+        again = await node.start()
+        assert [record.offset for record in read_all(again.logs["orders", 0])] == [10, 11, 12]
+        await node.stop(again)
 
     run(test)

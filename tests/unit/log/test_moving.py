@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.log.node_support import (
@@ -20,7 +21,9 @@ from tests.unit.log.support import append, batch, produced, read_all
 from ottla.log import checkpoints
 from ottla.log.config import LogConfig
 from ottla.log.directories import LogDirectories
+from ottla.log.log import Log
 from ottla.wire.errors import (
+    KafkaStorageError,
     LogDirNotFound,
     ReplicaNotAvailable,
 )
@@ -274,6 +277,185 @@ def test_a_failing_destination_calls_the_move_off_and_the_log_goes_on(node: Node
         directories.reconfigure("orders")
         log.roll()
         assert await directories.cleaner.clean_next(), "it may be cleaned again"
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_log_that_was_never_flushed_moves_and_both_directories_stay_online(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(15))
+        directories.move("orders", 0, node.paths[1])
+        await move_all(directories)
+        await directories.checkpoint_recovery_points()
+        assert node.offline == []
+        assert directories.logs["orders", 0].directory == f"{node.paths[1]}/orders-0"
+        assert directories.unsynced == set()
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_new_log_that_is_renamed_while_it_is_synced_costs_no_directory(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        append(directories.create("orders", 0, TOPIC_ID), batch(15))
+        directories.move("orders", 0, node.paths[1])
+        future = directories.futures["orders", 0]
+        await directories.copy_futures()
+        old, new = future.directory, f"{node.paths[1]}/orders-0"
+        really_offload = node.disk.offload
+
+        def offload(work: Any, *arguments: Any) -> Any:
+            if future.directory == old:
+                directories.rename(future, new)
+            return really_offload(work, *arguments)
+
+        monkeypatch.setattr(node.disk, "offload", offload)
+        future.recovery_point = future.log_end_offset  # nothing is left to flush but the name
+        await directories.flush(future)
+        assert node.offline == []
+        assert new not in directories.unsynced
+        await node.stop(directories)
+
+    run(test)
+
+
+@pytest.mark.parametrize("operation", ["pread", "open"])
+def test_a_source_that_cannot_be_read_is_the_one_that_goes_offline(node: Node, operation: str) -> None:
+    async def test() -> None:
+        node.config = LogConfig(segment_bytes=300)
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(9):
+            append(log, batch())
+        other = directories.create("others", 0, TOPIC_ID, directory_id=bytes([101]) * 16)
+        directories.move("orders", 0, node.paths[1])
+        for segment in log.segments:
+            segment.close_handles()
+        node.disk.fault = lambda asked, path: (
+            errno.EIO if asked == operation and path.startswith(f"{node.paths[0]}/orders") else 0
+        )
+        await directories.copy_futures()
+        assert node.offline == [(node.paths[0], [("orders", 0)])]
+        assert directories.logs["others", 0] is other
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_source_that_is_damaged_calls_its_move_off(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(15))
+        directories.move("orders", 0, node.paths[1])
+        log.active_segment.file.pwrite([bytes(100)], 0)
+        await directories.copy_futures()
+        assert directories.futures == {}
+        assert node.offline == []
+        assert directories.logs["orders", 0] is log
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_the_last_copy_of_a_log_takes_its_place(node: Node) -> None:
+    async def test() -> None:
+        first = await node.start()
+        log = first.create("orders", 0, TOPIC_ID)
+        append(log, batch(15))
+        first.move("orders", 0, node.paths[1])
+        await first.copy_futures()
+        gone = log.directory
+        await node.kill(first)
+        node.disk.rename(gone, f"{gone}.{'0' * 32}-delete")  # all that a power loss left of the move's end
+
+        again = await node.start()
+        with pytest.raises(ReplicaNotAvailable):
+            again.move("orders", 0, node.paths[0])
+        copy = again.create("orders", 0, TOPIC_ID, is_new=False)
+        assert [record.offset for record in read_all(copy)] == list(range(15))
+        assert copy.directory == f"{node.paths[1]}/orders-0"
+        assert again.futures == {}
+        await move_all(again)
+        assert copy.log_end_offset == 15
+        await node.stop(again)
+        assert (await node.start()).logs["orders", 0].log_end_offset == 15
+
+    run(test)
+
+
+def test_the_name_of_a_copy_is_synced_before_its_log_is_marked_for_deletion(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        append(directories.create("orders", 0, TOPIC_ID), batch(15))
+        directories.move("orders", 0, node.paths[1])
+        node.disk.operations.clear()
+        await move_all(directories)
+        renamed = [at for at, (what, _) in enumerate(node.disk.operations) if what == "rename"]
+        copy_named, log_marked = renamed[-2:]
+        between = node.disk.operations[copy_named:log_marked]
+        assert node.disk.operations[log_marked] == ("rename", "orders-0")
+        assert ("sync_directory", "d1") in between
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_copy_whose_source_fails_at_the_end_of_a_move_does_not_pass_for_the_log(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(15))
+        directories.move("orders", 0, node.paths[1])
+        await directories.copy_futures()
+        really_rename = directories.rename
+
+        def rename(future: Log, path: str) -> None:
+            really_rename(future, path)
+            if path.endswith("/orders-0"):
+                append(log, batch(1))
+                directories.take_offline(directories.directory_of(log), OSError(errno.EIO, "gone"))
+
+        monkeypatch.setattr(directories, "rename", rename)
+        await move_all(directories)
+        assert node.names(1) == node.names(1, "-future")
+        with pytest.raises(KafkaStorageError):
+            directories.create("orders", 0, TOPIC_ID)
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_truncated_log_shortens_its_copy_and_what_is_known_of_it(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(3):
+            append(log, batch(5))
+        directories.move("orders", 0, node.paths[1])
+        await directories.copy_futures()
+        future = directories.futures["orders", 0]
+        await directories.flush(future)
+        await directories.checkpoint_recovery_points()
+        await directories.truncate_to(log, 5)
+        assert future.log_end_offset == 5
+        assert node.checkpoint(1, checkpoints.RECOVERY_POINTS) == {("orders", 0): 5}
+        node.disk.fault = lambda operation, path: (
+            errno.EIO if operation == "truncate" and path.startswith(node.paths[1]) else 0
+        )
+        append(log, batch(5))
+        await directories.copy_futures()
+        await directories.truncate_to(log, 5)
+        assert node.offline == [(node.paths[1], [])], "not the directory of the log"
+        node.disk.heal()
         await node.stop(directories)
 
     run(test)

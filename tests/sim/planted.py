@@ -17,6 +17,7 @@ from ottla.client.async_consumer import AsyncConsumer
 from ottla.client.async_producer import AsyncProducer
 from ottla.client.core.assignors.ranges import Range
 from ottla.client.group_member import GroupMember
+from ottla.client.values import GroupMetadata
 from ottla.controller import brokers
 from ottla.controller import image as image_module
 from ottla.controller.image import ClusterImage
@@ -26,6 +27,7 @@ from ottla.log.cleaning import TransactionTracker
 from ottla.log.log import Log
 from ottla.log.producers import ProducerStates
 from ottla.raft import leading
+from ottla.raft.silence import Patience
 from ottla.records import compaction
 from ottla.records.batch import iterate_headers, write_crc
 from ottla.records.control import end_txn_marker
@@ -324,6 +326,16 @@ def _generations_back() -> list[Patch]:
     return [(GroupMember, "metadata", property(metadata))]
 
 
+def _members_that_were_put_out_are_nobody() -> list[Patch]:
+    def metadata(member: Any) -> GroupMetadata:
+        membership = member.membership
+        if membership is None:
+            return GroupMetadata(member.group_id, group_instance_id=member.instance_id)
+        return GroupMetadata(member.group_id, membership.generation, membership.member_id, member.instance_id)
+
+    return [(GroupMember, "metadata", property(metadata))]
+
+
 # Disks, compaction and what only scenarios meet
 
 
@@ -367,6 +379,10 @@ def _quorum_of_one() -> list[Patch]:
         return offset if offset > max(leader.start_offset, leader.high_watermark) else None
 
     return [(leading, "committed_offset", committed_offset)]
+
+
+def _late_timers_judge() -> list[Patch]:
+    return [(Patience, "extend", lambda patience, role, due_ms, now_ms: None)]
 
 
 def _lost_tails_ignored() -> list[Patch]:
@@ -494,6 +510,12 @@ PLANTS = (
         scenario="cut in halves",
     ),
     Plant(
+        "a timer that fires late judges the leader at once",
+        _late_timers_judge,
+        frozenset({"needless election"}),
+        scenario="late timers",
+    ),
+    Plant(
         "one that lost its tail may lead",
         _lost_tails_ignored,
         frozenset({"lost write", "moved write", "two values"}),
@@ -506,6 +528,13 @@ PLANTS = (
         frozenset({"aborted read", "aborted records", "torn transaction", "processed twice", "duplicate"}),
         seconds=15.0,
         scenario="late requests",
+    ),
+    Plant(
+        "a member that its group put out is a consumer without a group",
+        _members_that_were_put_out_are_nobody,
+        frozenset({"processed twice", "offset went back"}),
+        seconds=25.0,
+        scenario="zombies",
     ),
     Plant("generations go back", _generations_back, frozenset({"generation went back"})),
 )

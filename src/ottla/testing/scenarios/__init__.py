@@ -8,7 +8,7 @@ that strike by chance.
 
 from __future__ import annotations
 
-from ottla.testing.scenarios import admins, aims, damage, hosts, late, tables
+from ottla.testing.scenarios import admins, aims, damage, hosts, late, stalls, tables
 from ottla.testing.scenarios.tables import CLEANING
 from ottla.testing.workload.scenario import Aimed, Part, Scenario
 
@@ -123,10 +123,10 @@ _ALL = (
     Scenario(
         name="zombies",
         number=11,
-        text="a producer sleeps while another takes over its id, and wakes up",
-        aimed=(late.start_a_rival, aims.pause_a_client),
+        text="a producer sleeps while another takes over its id or its partitions, and wakes up",
+        aimed=(late.start_a_rival, aims.pause_a_client, aims.pause_in_a_transaction),
         pause_s=(0.2, 3.0),
-        deeds=("rival took over",),
+        deeds=("rival took over", "paused in a transaction"),
     ),
     Scenario(
         name="group coordinator killed",
@@ -309,6 +309,17 @@ _ALL = (
         pause_s=(0.5, 4.0),
         lasts_s=(2.0, 15.0),
         deeds=("follower held back",),
+    ),
+    Scenario(
+        name="late timers",
+        number=26,
+        text="event loops stand still for seconds, with answers in their sockets; nobody is elected",
+        aimed=(stalls.stall_followers,),
+        keeps_leaders=True,
+        pause_s=(0.5, 3.0),
+        down_max=8,
+        rare=0.0,
+        deeds=("followers stalled",),
     ),
 )
 

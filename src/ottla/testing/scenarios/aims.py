@@ -21,7 +21,7 @@ from ottla.testing.world.tap import Arrival
 
 if TYPE_CHECKING:
     from ottla.testing.workload.story import Story
-    from ottla.testing.world import SimulatedNode
+    from ottla.testing.world import SimulatedClient, SimulatedNode
 
 PRODUCE, FETCH, OFFSET_COMMIT, JOIN_GROUP, SYNC_GROUP = 0, 1, 8, 11, 14
 ADD_PARTITIONS_TO_TXN, END_TXN, WRITE_TXN_MARKERS, TXN_OFFSET_COMMIT = 24, 26, 27, 28
@@ -292,6 +292,36 @@ async def cut_in_mid_produce(story: Story, nemesis: Nemesis) -> None:
 
 
 _WRITERS = ("writer", "feeder", "ledger", "application", "table", "brief")
+
+
+async def pause_in_a_transaction(story: Story, nemesis: Nemesis) -> None:
+    """An application sleeps past the session of its member, with a transaction open, and goes on with it."""
+    world, loop = story.world, story.world.loop
+    hit: list[SimulatedClient] = []
+
+    def hear(arrival: Arrival) -> None:
+        if hit or arrival.api_key != PRODUCE or not arrival.source.startswith("application"):
+            return
+        found = [one for one in living_clients(world, "application") if one.host == arrival.source]
+        if found:
+            hit.append(found[0])
+            world.note(arrival.source, "paused in a transaction")
+            nemesis.did("paused in a transaction")
+            loop.call_in(loop.root, found[0].process.pause)
+
+    tap = nemesis.tap
+    tap.listeners.append(hear)
+    try:
+        await asyncio.sleep(1.0)
+        if hit:
+            await asyncio.sleep(nemesis.between((9.5, 13.0)))
+    finally:
+        if hear in tap.listeners:
+            tap.listeners.remove(hear)
+        for client in hit:
+            if not client.process.is_dead:
+                world.note(client.host, "resumed")
+                client.process.resume()
 
 
 async def pause_a_client(story: Story, nemesis: Nemesis) -> None:

@@ -50,26 +50,31 @@ CLEANING = {
 class Table(Part):
     """`table`, compacted all the time."""
 
+    topic = TABLE
+    replicas_max = 3
+
     def topics(self, story: Story) -> list[NewTopic]:
         settings = {
             "cleanup.policy": "compact",
-            "min.insync.replicas": "2",
             "segment.ms": "1500",
             "min.cleanable.dirty.ratio": "0.01",
             "delete.retention.ms": "1000",
             "flush.ms": "500",
         }
-        return [NewTopic(TABLE, PARTITIONS, _replicas(story), configs=settings)]
+        replicas = min(_replicas(story), self.replicas_max)
+        settings["min.insync.replicas"] = str(min(replicas, 2))
+        return [NewTopic(self.topic, PARTITIONS, replicas, configs=settings)]
 
     def roles(self, story: Story) -> Mapping[str, Life]:
+        ledger = f"{self.topic}-ledger"
         return {
-            "table-writer": partial(_write_keys, story),
-            "table-ledger": partial(_write_keys_in_transactions, story, name="table-ledger"),
+            f"{self.topic}-writer": partial(_write_keys, story, self.topic),
+            ledger: partial(_write_keys_in_transactions, story, self.topic, name=ledger),
         }
 
     async def judge(self, story: Story, client: SimulatedClient) -> None:
         views: list[dict[Partition, list[tuple[int, str, str | None]]]] = []
-        named = [TopicPartition(TABLE, index) for index in range(PARTITIONS)]
+        named = [TopicPartition(self.topic, index) for index in range(PARTITIONS)]
         for committed in (False, True):
             view: dict[Partition, list[tuple[int, str, str | None]]] = {
                 (one.topic, one.partition): [] for one in named
@@ -151,7 +156,7 @@ def _replicas(story: Story) -> int:
 
 
 async def _put(
-    story: Story, client: SimulatedClient, producer: Any, transaction: str | None = None
+    story: Story, topic: str, client: SimulatedClient, producer: Any, transaction: str | None = None
 ) -> asyncio.Task[None]:
     """One key gets a new value, or is deleted."""
     keyed = story.recorder.history.keyed
@@ -163,7 +168,7 @@ async def _put(
     keyed.append(
         KeyedSend(
             process=client.host,
-            partition=(TABLE, index),
+            partition=(topic, index),
             key=key,
             value=value,
             outcome=Outcome.UNKNOWN,
@@ -172,7 +177,7 @@ async def _put(
     )
     raw = None if value is None else value.encode()
     try:
-        delivery = await producer.send(TABLE, raw, key=key.encode(), partition=index)
+        delivery = await producer.send(topic, raw, key=key.encode(), partition=index)
     except REFUSED:
         keyed[number] = replace(keyed[number], outcome=Outcome.FAILED)
         raise
@@ -189,7 +194,7 @@ async def _settle(story: Story, process: str, number: int, delivery: Any) -> Non
         keyed[number] = replace(keyed[number], outcome=Outcome.OK, offset=report.offset)
 
 
-async def _write_keys(story: Story, client: SimulatedClient) -> None:
+async def _write_keys(story: Story, topic: str, client: SimulatedClient) -> None:
     settings = {
         "linger_ms": 5,
         "request_timeout_ms": REQUEST_TIMEOUT_MS,
@@ -198,13 +203,13 @@ async def _write_keys(story: Story, client: SimulatedClient) -> None:
     waits = []
     async with client.producer(**settings) as producer:
         while not story.is_ending:
-            waits.append(await _put(story, client, producer))
+            waits.append(await _put(story, topic, client, producer))
             await asyncio.sleep(0.2 * client.random.fraction())
         await producer.flush()
         await asyncio.gather(*waits)
 
 
-async def _write_keys_in_transactions(story: Story, client: SimulatedClient, name: str) -> None:
+async def _write_keys_in_transactions(story: Story, topic: str, client: SimulatedClient, name: str) -> None:
     """Transactions that stay open for seconds now and then, over segments that roll and are compacted."""
     recorder = story.recorder
     async with client.producer(**transactional(name)) as producer:
@@ -213,7 +218,7 @@ async def _write_keys_in_transactions(story: Story, client: SimulatedClient, nam
             await producer.begin_transaction()
             waits = []
             for _ in range(1 + client.random.below(4)):
-                waits.append(await _put(story, client, producer, transaction))
+                waits.append(await _put(story, topic, client, producer, transaction))
                 await asyncio.sleep((3.0 if client.random.below(10) == 0 else 0.1) * client.random.fraction())
             await end_transaction(recorder, producer, number, commit=client.random.below(3) > 0)
             await asyncio.gather(*waits)

@@ -184,7 +184,6 @@ async def _process(
     targets: list[Partition],
     group: str,
 ) -> bool:
-    metadata = consumer.group_metadata()
     number, transaction = recorder.begin(client.host)
     await producer.begin_transaction()
     waits = []
@@ -196,9 +195,12 @@ async def _process(
         waits.append(
             await send(recorder, producer, client.host, target, transaction=transaction, source=place)
         )
+    if client.random.below(4) == 0:  # takes its time: its group may go on without it
+        await asyncio.gather(*waits)
+        await asyncio.sleep(0.3 * client.random.fraction())
     try:
         places = {TopicPartition(*one): OffsetAndMetadata(offset) for one, offset in offsets.items()}
-        await producer.send_offsets(places, metadata)
+        await producer.send_offsets(places, consumer.group_metadata())
         may_commit = client.random.below(12) > 0
     except REFUSED as error:  # the group went on without this member, say
         recorder.complain(client.host, error)

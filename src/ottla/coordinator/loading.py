@@ -1,7 +1,9 @@
 """Loading a shard: everything that its partition holds is replayed, in slices, oldest first.
 
-Rule: what cannot be read stops the load. A coordinator that skipped a record would answer with a state that
-nobody ever committed.
+Damage stops the load: a batch whose checksum is wrong, or a segment that cannot be read. A coordinator that
+skipped it would answer with a state that nobody ever committed. A sound batch may still hold records that
+mean nothing here: of a later version, or written by someone who may write to any topic. Those are skipped
+and counted, since they would stop the load for ever, and with it every group of the partition.
 
 A shard may have a quick way for records of one kind (`load`): it is handed the records of many batches as
 bytes, in their order, and gives back those that are for `replay`. Nothing of a transaction goes that way, and
@@ -10,6 +12,7 @@ whatever has to do with transactions waits until what stands before it is replay
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,11 +23,14 @@ from ottla.coordinator.active import Shard
 from ottla.coordinator.records import Kinds, decode
 from ottla.log.recovery import marker_of
 from ottla.records import kernel
-from ottla.records.batch import BatchHeader, iterate_headers
-from ottla.records.record import Pair, read_pairs
+from ottla.records.batch import BatchHeader, check_crc, iterate_headers
+from ottla.records.record import Pair, read_batch
+from ottla.wire.errors import CorruptMessage, KafkaError
 
 if TYPE_CHECKING:
     from ottla.log.log import Log
+
+logger = logging.getLogger("ottla.coordinator.loading")
 
 READ_BYTES_MAX = 1 << 20
 RECORDS_PER_STEP = 100
@@ -41,6 +47,20 @@ class Progress:
     end_offset: int
     record_count: int = 0
     bytes_read: int = 0
+    unknown_count: int = 0
+    """Records of types that are not known: skipped."""
+    unreadable_count: int = 0
+    """Records that cannot be decoded or replayed: skipped."""
+    first_unreadable: str = ""
+    """Where the first of these is, and what is wrong with it."""
+
+    def skip(self, error: Exception, count: int = 1) -> None:
+        if not self.unreadable_count:
+            where = f"at or after offset {self.next_offset}"
+            self.first_unreadable = f"{where}: {type(error).__name__}: {error}"
+            if not isinstance(error, (KafkaError, ValueError)):
+                logger.error("A record %s cannot be replayed", where, exc_info=error)
+        self.unreadable_count += count
 
 
 def load_steps(log: Log, shard: Shard, kinds: Kinds, progress: Progress) -> Generator[None, None, None]:
@@ -89,13 +109,33 @@ def _replay_batch(
     shard: Shard, kinds: Kinds, view: memoryview, position: int, header: BatchHeader, progress: Progress
 ) -> Generator[None, None, None]:
     """Replay a batch that is not plain: of a transaction, its end, compressed, or of an old format."""
+    check_crc(view, position, header)
     if header.is_control:
-        marker = marker_of(view, position, header)
-        if marker is not None:
-            shard.replay_end_transaction(header.producer_id, header.producer_epoch, not marker.is_abort)
+        try:
+            marker = marker_of(view, position, header)
+            if marker is not None:
+                shard.replay_end_transaction(header.producer_id, header.producer_epoch, not marker.is_abort)
+        except Exception as error:  # noqa: BLE001 - see the module: the batch is sound
+            progress.skip(error)
         return
     producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
-    yield from _replay_pairs(shard, kinds, read_pairs(view, position, header), progress, producer)
+    try:
+        pairs = _pairs(view, position, header, progress)
+    except CorruptMessage as error:
+        progress.skip(error, max(1, header.record_count))
+        return
+    yield from _replay_pairs(shard, kinds, pairs, progress, producer)
+
+
+def _pairs(view: memoryview, position: int, header: BatchHeader, progress: Progress) -> list[Pair]:
+    """The records of a batch that have a key, as those of a compacted topic must."""
+    pairs = []
+    for record in read_batch(view, position, header, verify=False):
+        if record.key is None:
+            progress.skip(CorruptMessage(f"The record at offset {record.offset} has no key."))
+        else:
+            pairs.append((record.key, record.value))
+    return pairs
 
 
 def _replay_pairs(
@@ -114,9 +154,14 @@ def _replay_pairs(
         if quick is not None and producer is None:
             part = quick(part)
         for number, (key, value) in enumerate(part, 1):
-            record = decode(kinds, key, value)
-            if record is not None:
-                shard.replay(record, producer_id=producer_id, producer_epoch=producer_epoch)
+            try:
+                record = decode(kinds, key, value)
+                if record is None:
+                    progress.unknown_count += 1
+                else:
+                    shard.replay(record, producer_id=producer_id, producer_epoch=producer_epoch)
+            except Exception as error:  # noqa: BLE001 - see the module: the batch is sound
+                progress.skip(error)
             if number % RECORDS_PER_STEP == 0:
                 yield
         yield

@@ -272,7 +272,17 @@ class Coordinator(Generic[S]):
                 seat.progress.record_count,
                 (self._clock.monotonic() - seat.started_at) * 1000,
             )
-        seat.active = active = ActiveShard(
+        progress = seat.progress
+        if progress.unknown_count or progress.unreadable_count:
+            logger.warning(
+                "%s-%d: skipped %d records of unknown types and %d that cannot be read%s",
+                self.topic,
+                seat.partition.index,
+                progress.unknown_count,
+                progress.unreadable_count,
+                f", the first {progress.first_unreadable}" if progress.unreadable_count else "",
+            )
+        active = ActiveShard(
             seat.partition,
             shard,
             clock=self._clock,
@@ -283,7 +293,9 @@ class Coordinator(Generic[S]):
             run_effect=self._run_effect,
             on_broken=lambda error: self._on_broken(seat, error),
         )
-        active.take(shard.on_loaded())
+        result = shard.on_loaded()
+        seat.active = active
+        active.take(result)
 
     def _on_load_failed(self, seat: _Seat[S], error: Exception) -> None:
         """Requests are told that it is still loading, and the log says why; it is tried again."""

@@ -91,8 +91,18 @@ def _step(job: Job) -> bool:
     except StopIteration as end:
         outcome = end.value
     except Exception as error:  # noqa: BLE001  whoever started it decides what becomes of it
-        job.on_error(error)
+        _fail(job, error)
         return False
     if not job.is_cancelled:
-        job.on_done(outcome)
+        try:
+            job.on_done(outcome)
+        except Exception as error:  # noqa: BLE001  likewise, and the other jobs go on
+            _fail(job, error)
     return False
+
+
+def _fail(job: Job, error: Exception) -> None:
+    try:
+        job.on_error(error)
+    except Exception:
+        logger.exception("Nobody took note of a failure: %s", error)

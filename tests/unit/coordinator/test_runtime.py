@@ -671,13 +671,75 @@ def test_a_record_of_a_kind_that_is_not_known_is_left_alone(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "stored", [(b"\0", None), (None, None), (b"\0\2\0\1a", b"\0\x63x"), (b"\0\2\0\1a", b"")]
 )
-def test_a_record_that_cannot_be_read_stops_the_load(
+def test_a_record_that_cannot_be_read_is_skipped(
     tmp_path: Path, stored: tuple[bytes | None, bytes | None], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
         world = open_world(tmp_path)
         world.coordinator.close()
-        _append(world, [stored])
+        _append(world, [encode(put("b", 3)), stored, stored, encode(put("c", 4))])
+        world.coordinator.take_seats()
+        await world.until(lambda: not world.coordinator.is_any_loading)
+        assert world.numbers == {"b": 3, "c": 4}
+        world.coordinator.close()
+
+    run(main())
+    [line] = [record.message for record in caplog.records if "skipped" in record.message]
+    assert "0 records of unknown types and 2 that cannot be read, the first at or after offset 0" in line
+
+
+def test_records_of_unknown_types_are_skipped_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.coordinator.close()
+        _append(world, [(b"\x7f\x7f", b"\0\0"), encode(put("b", 3)), (b"\x7f\x7f", None)])
+        world.coordinator.take_seats()
+        await world.until(lambda: not world.coordinator.is_any_loading)
+        assert world.numbers == {"b": 3}
+        world.coordinator.close()
+
+    run(main())
+    [line] = [record.message for record in caplog.records if "skipped" in record.message]
+    assert "skipped 2 records of unknown types and 0 that cannot be read" in line
+
+
+@pytest.mark.parametrize("error", [ValueError("as asked for"), RuntimeError("unforeseen")])
+def test_a_record_that_cannot_be_replayed_is_skipped(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.coordinator.close()
+        _append(world, [encode(put("b", 3)), encode(put("bad", 3)), encode(put("c", 4))])
+        replay = Counters.replay
+
+        def fail(shard: Counters, record: Record, **options: int) -> None:
+            if isinstance(record.key, GroupMetadataKey) and record.key.group == "bad":
+                raise error
+            replay(shard, record, **options)
+
+        monkeypatch.setattr(Counters, "replay", fail)
+        world.coordinator.take_seats()
+        await world.until(lambda: not world.coordinator.is_any_loading)
+        assert world.numbers == {"b": 3, "c": 4}
+        world.coordinator.close()
+
+    run(main())
+
+
+def test_damage_stops_the_load_since_what_it_held_was_committed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.coordinator.close()
+        _append(world, [encode(put("b", 3))])
+        world.log.flush()
+        file = world.log.active_segment.file
+        last = world.log.size_bytes - 3
+        file.pwrite([bytes([file.pread(1, last)[0] ^ 1])], last)
         world.coordinator.take_seats()
         await world.until(lambda: "could not be loaded at offset 0" in caplog.text)
         world.add("a")
@@ -685,6 +747,31 @@ def test_a_record_that_cannot_be_read_stops_the_load(
         world.coordinator.close()
 
     run(main())
+
+
+def test_a_shard_that_fails_once_loaded_is_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.coordinator.close()
+        _append(world, [encode(put("b", 3))])
+        failures = [RuntimeError("unforeseen")]
+
+        def on_loaded(_shard: Counters) -> Result[None]:
+            if failures:
+                raise failures.pop()
+            return Result()
+
+        monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0.001)
+        monkeypatch.setattr(Counters, "on_loaded", on_loaded)
+        world.coordinator.take_seats()
+        await world.until(lambda: bool(world.coordinator.loaded()))
+        assert world.numbers == {"b": 3}
+        world.coordinator.close()
+
+    run(main())
+    assert "could not be loaded" in caplog.text
 
 
 def _append(world: World, records: list[tuple[bytes | None, bytes | None]]) -> None:

@@ -13,11 +13,12 @@ from sys import intern
 from ottla.coordinator.groups.offset_records import (
     KEY_TYPE,
     PARTITION_BYTES,
-    VERSIONS,
+    is_sound,
     key_prefix,
     read_key,
     read_value,
 )
+from ottla.wire.errors import MalformedMessage
 from ottla.wire.uuid import ZERO
 
 Partitions = dict[int, bytes]
@@ -155,7 +156,8 @@ class OffsetStore:
     # Loading
 
     def load(self, records: Iterable[Pair]) -> list[Pair]:
-        """Take in commits that are not part of a transaction, as bytes; the records of other types come back.
+        """Take in commits that are not part of a transaction, as bytes; the records of other types come back,
+        and commits that cannot be read.
 
         All keys of a group's topic share what stands before the partition, so a prefix that was seen before
         needs no decoding. `end_load` afterwards.
@@ -169,24 +171,27 @@ class OffsetStore:
                 others.append(record)
                 continue
             partitions = known.get(key[:-PARTITION_BYTES])
-            if partitions is None or value is None or is_any_open or value[:2] not in VERSIONS:
-                if key[:2] == KEY_TYPE:
-                    self._load_one(key, value)
-                else:
+            if partitions is None or value is None or is_any_open or not is_sound(value):
+                if key[:2] != KEY_TYPE or not self._load_one(key, value):
                     others.append(record)
             else:
                 partitions[int.from_bytes(key[-PARTITION_BYTES:], "big", signed=True)] = value
         return others
 
-    def _load_one(self, key: bytes, value: bytes | None) -> None:
-        group_id, topic, partition = read_key(key)
-        if value is None:
-            self.remove(group_id, topic, partition)
-            return
-        if value[:2] not in VERSIONS:
-            read_value(value)  # says what is wrong
+    def _load_one(self, key: bytes, value: bytes | None) -> bool:
+        """Take in a commit; whether it can be read."""
+        try:
+            group_id, topic, partition = read_key(key)
+            if value is None:
+                self.remove(group_id, topic, partition)
+                return True
+            if not is_sound(value):
+                read_value(value)
+        except MalformedMessage:
+            return False
         self.put(group_id, topic, partition, value)
         self._known_prefixes[key[:-PARTITION_BYTES]] = self.committed[group_id][topic]
+        return True
 
     def end_load(self) -> None:
         """Everything is loaded: forget what made it fast."""

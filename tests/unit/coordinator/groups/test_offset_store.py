@@ -10,6 +10,8 @@ from tests.unit.coordinator.groups.shards import ShardOfTests
 
 from ottla.coordinator.groups.offset_records import (
     OffsetRecord,
+    bytes_of,
+    is_sound,
     key_bytes,
     key_prefix,
     read_key,
@@ -180,3 +182,40 @@ def test_packed_records_are_those_that_the_codec_makes(
         assert packed.value == read_value(packed.value_bytes)
         assert packed.version == version
         assert times_of(packed.value_bytes) == (commit_ms, expiry)
+
+
+@settings(max_examples=100)
+@given(
+    value=st.builds(
+        OffsetCommitValue,
+        offset=st.integers(0, 2**62),
+        leader_epoch=st.integers(-1, 5),
+        metadata=st.text(max_size=140),
+        commit_timestamp=st.integers(0, 2**62),
+        topic_id=st.sampled_from([bytes(16), bytes(range(16))]),
+    ),
+    version=st.integers(0, 4),
+    data=st.data(),
+)
+def test_a_value_that_a_load_takes_unread_can_be_read(
+    value: OffsetCommitValue, version: int, data: st.DataObject
+) -> None:
+    stored = bytearray(bytes_of(value, version))
+    whole = bytes(stored)
+    if version == 4 and value.metadata.isascii() and len(value.metadata) < 127:
+        assert is_sound(whole)
+    stored[data.draw(st.integers(0, len(stored) - 1))] = data.draw(st.integers(0, 255))
+    damaged = bytes(stored[: data.draw(st.integers(0, len(stored)))]) + data.draw(st.binary(max_size=2))
+    for one in (whole, damaged):
+        if is_sound(one):
+            read_value(one)
+            times_of(one)
+    store = ShardOfTests(a=3).shard.offsets.store
+    key = key_bytes(key_prefix("g", "a"), 0)
+    store.load([(key, whole)])
+    assert store.get("g", "a", 0) == whole
+    unreadable = store.load([(key, damaged)])
+    kept = store.get("g", "a", 0)
+    assert kept == (whole if unreadable else damaged)
+    assert kept is not None
+    read_value(kept)

@@ -68,6 +68,11 @@ class _Job(Generic[_T]):
         else:
             self._work.close()
 
+    def fail(self, error: Exception) -> None:
+        """The loop has ended, and never will be done with this."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
     def _done(self, task: asyncio.Task[_T]) -> None:
         if self.future.done():
             return
@@ -91,13 +96,14 @@ class Background:
         self._process_id = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._is_stopped = False
+        self._jobs: dict[_Job[Any], None] = {}
         _all.add(self)
 
     def forked(self) -> None:
         """This is the child of a fork: the thread is not here, and a lock may never be free again."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         if self._on_fork is not None:
             self._on_fork()
 
@@ -113,27 +119,30 @@ class Background:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None or self.is_forked:
-            self._start()
-        assert self._loop is not None
-        return self._loop
+        loop = self._loop
+        return self._start() if loop is None or self.is_forked else loop
 
-    def _start(self) -> None:
+    def _start(self) -> asyncio.AbstractEventLoop:
         if self.is_forked:
             raise Forked(
                 f"The {self._name} was made before this process was forked: make one here, after the fork."
             )
+        # Before the lock: a finalizer that runs here may come to this point too, in the same thread.
+        loop = _new_loop()
+        thread = threading.Thread(target=self._main, args=(loop,), name=f"ottla-{self._name}", daemon=True)
         with self._lock:
-            if self._is_stopped:
-                raise Closed(f"The {self._name} is closed.")
-            if self._loop is not None:
-                return
-            loop = _new_loop()
-            self._thread = threading.Thread(
-                target=self._main, args=(loop,), name=f"ottla-{self._name}", daemon=True
-            )
-            self._thread.start()
-            self._loop = loop
+            started = self._loop
+            if started is None and not self._is_stopped:
+                self._loop, self._thread = loop, thread
+                thread.start()
+                return loop
+        loop.close()
+        if started is None:
+            raise self._closed()
+        return started
+
+    def _closed(self) -> Closed:
+        return Closed(f"The {self._name} is closed.")
 
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
@@ -147,6 +156,8 @@ class Background:
                 loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
+            for job in list(self._jobs):  # whoever still waits would do so for ever
+                job.fail(self._closed())
 
     def soon(self, call: Callable[..., object], *arguments: Any) -> None:
         """Have the loop call something, without waiting for it."""
@@ -160,6 +171,7 @@ class Background:
                 f"A callback of the {self._name} called something that waits: hand it to another thread."
             )
         job = self._job(work)
+        self._jobs[job] = None
 
         def is_over(seconds: float) -> bool:
             try:
@@ -171,16 +183,28 @@ class Background:
             return True
 
         try:
-            job.loop.call_soon_threadsafe(job.start)
+            self._begin(job)
             if wait_in_slices(is_over, timeout):
                 return job.future.result()
+        except concurrent.futures.CancelledError:
+            raise self._closed() from None
         except BaseException:
             # Ctrl-C can come at any point here, also before the loop has begun with the work.
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                 job.loop.call_soon_threadsafe(job.cancel)
             raise
-        job.loop.call_soon_threadsafe(job.cancel)
+        finally:
+            del self._jobs[job]
+        with contextlib.suppress(RuntimeError):
+            job.loop.call_soon_threadsafe(job.cancel)
         raise TimedOut(f"The {self._name} was not done within {timeout:g} s.")
+
+    def _begin(self, job: _Job[_T]) -> None:
+        try:
+            job.loop.call_soon_threadsafe(job.start)
+        except RuntimeError:  # another thread has closed it meanwhile, and the loop with it
+            job.cancel()
+            raise self._closed() from None
 
     def _job(self, work: Coroutine[Any, Any, _T]) -> _Job[_T]:
         try:

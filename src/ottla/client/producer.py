@@ -91,8 +91,12 @@ class Producer(ProducerBase):
                 return result
             left = deadline - self._clock.monotonic()
             if result == NEEDS_TOPIC:
+                if self._is_interrupting:
+                    raise self._interrupting(f"the metadata of {ready.topic}")
                 work = self._engine.topic(ready.topic, ready.partition, max(left, 0.0) * 1000)
                 self._background.run(work)
+            elif self._is_interrupting:
+                raise self._interrupting("memory")
             elif left <= 0 or self._background.is_inside:
                 raise self._no_room()
             else:
@@ -100,6 +104,20 @@ class Producer(ProducerBase):
                 loop.call_soon_threadsafe(self._engine.want_room, self._room.set)
                 self._room.wait(min(left, ROOM_WAIT_SECONDS))
                 self._check()
+
+    @property
+    def _is_interrupting(self) -> bool:
+        """Whether this is a finalizer or a signal handler in the middle of a send, which has the lock.
+
+        What it would wait for needs that lock.
+        """
+        return self._lock._is_owned()  # type: ignore[attr-defined, no-any-return]
+
+    def _interrupting(self, need: str) -> RuntimeError:
+        return RuntimeError(
+            "A finalizer or signal handler sent a record in the middle of another send, and would have to "
+            f"wait for {need}, which that send prevents. Have another thread send it."
+        )
 
     def send_arrow(
         self,

@@ -159,9 +159,8 @@ class ProducerBase:
         for warning in settings.warnings:
             log.warning("%s", warning)
         self._chain = _Chain(settings, random)
-        self._engine = Engine(
-            settings, clock=clock, network=network, random=random, lock=threading.Lock(), **hooks
-        )
+        self._lock = threading.RLock()
+        self._engine = Engine(settings, clock=clock, network=network, random=random, lock=self._lock, **hooks)
         self._engine.may_be_fast = self._chain.is_empty
         if handle is not None and self._engine.transactions is not None:
             self._engine.transactions.join(handle)

@@ -124,9 +124,14 @@ class Engine(Settling):
 
     def wake(self) -> None:
         """Have a turn soon. Any thread may call it."""
-        if not self._is_scheduled:
+        if self._is_scheduled:
+            return
+        try:
             self._is_scheduled = True
             self._schedule(self._turn)
+        except BaseException:  # Ctrl-C too: nobody would schedule another turn
+            self._is_scheduled = False
+            raise
 
     async def wait_for(self, delivery: Delivery) -> Any:
         """What `await delivery` does."""
@@ -416,8 +421,9 @@ class Engine(Settling):
             self.lost(batches, error)
         elif self.settings.acks == 0:
             for batch in batches:
-                batch.is_doubtful = True
-                self.finish(batch, -1, -1)
+                if not batch.is_done:
+                    batch.is_doubtful = True
+                    self.finish(batch, -1, -1)
         else:
             self.sort_answers(batches, future.result())
         self.wake()
@@ -489,8 +495,7 @@ class Engine(Settling):
 
     async def flush(self) -> None:
         """Send everything that is there now, and wait until all of it is done."""
-        with self.accumulator.lock:
-            batches: list[Batch] = list(self.accumulator.incomplete)
+        batches: list[Batch] = list(self.accumulator.incomplete)
         self._flushes += 1
         self.wake()
         try:

@@ -214,7 +214,6 @@ class Settling:
                 piece.is_split, piece.is_open = True, False
                 piece.is_doubtful = batch.is_doubtful
                 pieces.append(piece)
-            pieces[-1].count += 1
         if accumulator.codec:
             queue.topic.ratio = 1.0
         pieces[0].reserved, batch.reserved = batch.reserved, 0
@@ -293,8 +292,7 @@ class Settling:
 
     def expire(self, now: float) -> float:
         """Give up batches that are too old; when the next one will be."""
-        with self.accumulator.lock:
-            oldest = next(iter(self.accumulator.incomplete), None)
+        oldest: Batch | None = self.accumulator.oldest()
         if oldest is None:
             return float("inf")
         if oldest.created + self._delivery_seconds > now:

@@ -22,6 +22,7 @@ cdef class BatchBuilder:
     cdef Py_ssize_t _size
     cdef bytearray _data
     cdef bytearray _sealed
+    cdef bint _is_closed
 
     cdef unsigned char *_raw
     cdef Py_ssize_t _room
@@ -29,11 +30,10 @@ cdef class BatchBuilder:
     @cython.locals(estimated=double)
     cdef Py_ssize_t _estimate(self) noexcept nogil
 
+    @cython.locals(key_bytes=bytes, value_bytes=bytes, header_bytes=bytearray, header_count=Py_ssize_t)
+    cpdef bint append(self, long long timestamp, key, value, headers=*) except -1
+
     @cython.locals(
-        key_bytes=bytes,
-        value_bytes=bytes,
-        header_bytes=bytearray,
-        header_count=Py_ssize_t,
         header_size=Py_ssize_t,
         key_size=Py_ssize_t,
         value_size=Py_ssize_t,
@@ -42,7 +42,9 @@ cdef class BatchBuilder:
         header_raw="const unsigned char *",
         status=Py_ssize_t,
     )
-    cpdef bint append(self, long long timestamp, key, value, headers=*) except -1
+    cpdef Py_ssize_t append_packed(
+        self, long long timestamp, bytes key, bytes value, Py_ssize_t header_count, bytearray header_bytes
+    ) except -2
 
     @cython.locals(status=Py_ssize_t, before=Py_ssize_t)
     cpdef Py_ssize_t append_rows(self, Rows rows, Py_ssize_t position, Py_ssize_t end) except -1
@@ -97,6 +99,7 @@ cdef class BatchBuilder:
         Py_ssize_t header_size,
     ) noexcept nogil
 
+    @cython.locals(room=Py_ssize_t)
     cdef _grow(self, Py_ssize_t size)
 
     @cython.locals(sealed=bytearray)
@@ -105,7 +108,7 @@ cdef class BatchBuilder:
     cpdef release(self)
 
 @cython.locals(out=bytearray, count=Py_ssize_t, encoded=bytes, data=bytes)
-cdef tuple _pack_headers(headers)
+cpdef tuple pack_headers(headers)
 
 cdef long long _wrap(long long value) noexcept nogil
 

@@ -5,8 +5,11 @@ bytes either way: those that Kafka's Java client writes for the same records. Re
 after the room of a header, and compressed as a whole when the batch is built. While it is open, the size of
 a compressed batch is only estimated, by how well the topic's batches before it could be compressed.
 
-The rule: a batch changes only through `append`, and never again once it is built, except for the producer's
-fields in its header. Compiled, `append` runs no Python code for bytes, so threads cannot meet in it.
+The rules: a batch changes only through the methods that append, and never again once it is closed, except for
+the producer's fields in its header. Between the look at `_is_closed` and the last byte of a record nothing
+may run Python code or allocate an object that the garbage collector tracks (its finalizers are Python code):
+the batch could be closed, or grow, and `_raw` would point into freed memory. So `append` converts and packs
+first, and `append_packed`, which takes bytes that are ready, is one step when it is compiled.
 """
 
 from __future__ import annotations
@@ -101,6 +104,7 @@ class BatchBuilder:
             self._raw = cython.cast("unsigned char *", self._data)
             self._room = _ROOM_FIRST
         self._sealed: bytearray | None = None
+        self._is_closed = False
 
     @property
     def bytes_estimate(self) -> int:
@@ -134,8 +138,6 @@ class BatchBuilder:
 
         The first record always fits. Kafka knows no timestamps before 1970 except -1, which means none.
         """
-        if self._sealed is not None:
-            return False
         if timestamp < -1:
             raise ValueError(f"the timestamp {timestamp} is before 1970: use -1 for none")
         key_bytes = key if key is None or isinstance(key, bytes) else bytes(memoryview(key))
@@ -143,18 +145,34 @@ class BatchBuilder:
         header_bytes = None
         header_count = 0
         if headers is not None:
-            header_count, header_bytes = _pack_headers(headers)
+            header_count, header_bytes = pack_headers(headers)
+        return self.append_packed(timestamp, key_bytes, value_bytes, header_count, header_bytes) >= 0
+
+    def append_packed(
+        self,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        header_count: int,
+        header_bytes: bytearray | None,
+    ) -> int:
+        """Take one record in, with headers from `pack_headers`: its index, or -1 if it does not fit any more.
+
+        Compiled, this runs no Python code and allocates nothing that is tracked: see the rules above.
+        """
+        if self._is_closed:
+            return -1
         header_size = 0 if header_bytes is None else len(header_bytes)
         if cython.compiled:
-            key_raw = cython.cast("const unsigned char *", b"" if key_bytes is None else key_bytes)
-            value_raw = cython.cast("const unsigned char *", b"" if value_bytes is None else value_bytes)
+            key_raw = cython.cast("const unsigned char *", b"" if key is None else key)
+            value_raw = cython.cast("const unsigned char *", b"" if value is None else value)
             header_raw = cython.cast("const unsigned char *", b"")
             if header_bytes is not None:
                 header_raw = cython.cast("const unsigned char *", header_bytes)
         else:
-            key_raw, value_raw, header_raw = key_bytes, value_bytes, header_bytes
-        key_size = -1 if key_bytes is None else len(key_bytes)
-        value_size = -1 if value_bytes is None else len(value_bytes)
+            key_raw, value_raw, header_raw = key, value, header_bytes
+        key_size = -1 if key is None else len(key)
+        value_size = -1 if value is None else len(value)
         status = self._append(
             timestamp, key_raw, key_size, value_raw, value_size, header_count, header_raw, header_size
         )
@@ -165,14 +183,14 @@ class BatchBuilder:
             )
         if status == _TOO_LARGE:
             raise MessageTooLarge("A record of 2 GiB or more fits into no batch.")
-        return status == _TAKEN
+        return self.count - 1 if status == _TAKEN else -1
 
     def append_rows(self, rows: Rows, position: int, end: int) -> int:
         """Take in rows of Arrow columns, in their order from `position` to `end`: up to where they fit.
 
         A first row always fits. Rows without headers are taken without the interpreter lock.
         """
-        if self._sealed is not None:
+        if self._is_closed:
             return position
         status = _TAKEN
         while position < end and status == _TAKEN:
@@ -210,7 +228,7 @@ class BatchBuilder:
         if rows.headers is not None:
             listed = rows.headers.pack(row)
             if listed is not None:
-                header_count, header_bytes = _pack_headers(listed)
+                header_count, header_bytes = pack_headers(listed)
         header_size = 0 if header_bytes is None else len(header_bytes)
         if cython.compiled:
             header_raw = rows.nothing
@@ -320,9 +338,11 @@ class BatchBuilder:
     def _grow(self, size: int) -> None:
         """Make room for `size` bytes and what follows."""
         if cython.compiled:
-            self._room = max(size, min(self._limit, _ROOM_SECOND if size <= _ROOM_SECOND else self._limit))
-            PyByteArray_Resize(self._data, self._room)
+            room = max(size, min(self._limit, _ROOM_SECOND if size <= _ROOM_SECOND else self._limit))
+            PyByteArray_Resize(self._data, room)
+            # Only now: where memory is short the line above raises, and the batch is as it was.
             self._raw = cython.cast("unsigned char *", self._data)
+            self._room = room
 
     def close(self) -> None:
         """Seal the records, compressed if they are to be: from here on `append` refuses."""
@@ -330,6 +350,7 @@ class BatchBuilder:
             return
         if self.count == 0:
             raise ValueError("a batch needs at least one record")
+        self._is_closed = True
         del self._data[self._size :]
         if not self.codec:
             self._sealed = self._data
@@ -353,12 +374,14 @@ class BatchBuilder:
         self.count = header.record_count
         self.base_timestamp = header.base_timestamp
         self.max_timestamp = header.max_timestamp
+        self._is_closed = True
         self._sealed = bytearray(data)
         self._size = len(data)
         self._data = bytearray()
 
     def release(self) -> None:
         """Let go of the bytes: the batch will not be built again."""
+        self._is_closed = True
         self._sealed = self._data = bytearray()
 
     def build(
@@ -399,8 +422,8 @@ class BatchBuilder:
         return sealed
 
 
-def _pack_headers(headers: Headers) -> tuple[int, bytearray]:
-    """How many headers there are, and their bytes."""
+def pack_headers(headers: Headers) -> tuple[int, bytearray]:
+    """How many headers there are, and their bytes: what `append_packed` takes."""
     out = bytearray()
     count = 0
     for name, value in headers:

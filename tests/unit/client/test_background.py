@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -123,3 +124,64 @@ def test_a_program_that_closes_nothing_ends_its_loops_before_the_interpreter_goe
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "['ottla-producer']\n[]\n", "")
+
+
+def test_who_waits_while_another_thread_stops_the_loop_is_told_that_it_is_closed() -> None:
+    background = Background("producer")
+    has_begun = threading.Event()
+    found: list[BaseException] = []
+
+    async def endless() -> None:
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    def wait() -> None:
+        try:
+            background.run(endless())
+        except BaseException as error:  # noqa: BLE001 - it is what the test looks at
+            found.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    has_begun.wait()
+    background.stop()
+    waiting.join()
+    assert [type(error) for error in found] == [Closed]
+
+
+def test_work_that_comes_while_the_loop_ends_is_told_that_it_is_closed() -> None:
+    background = Background("producer")
+    loop = background.loop
+    # As a thread that found the loop just before another one stopped it.
+    background.stop()
+    background._loop = loop
+
+    async def work() -> None:
+        raise AssertionError("nothing runs any more")
+
+    with pytest.raises(Closed):
+        background.run(work())
+
+
+def test_a_finalizer_that_uses_the_loop_while_it_is_started_gets_the_same_one() -> None:
+    background = Background("producer")
+    found: list[object] = []
+
+    class Parting:
+        def __init__(self) -> None:
+            self.cycle = self
+
+        def __del__(self) -> None:
+            found.append(background.loop)
+
+    before = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(3):
+            Parting()
+        started = background.loop
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert set(found) == {started}
+    background.stop()

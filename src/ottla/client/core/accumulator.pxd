@@ -35,8 +35,8 @@ cdef class Batch:
     cdef readonly Builder builder
     cdef readonly double created
     cdef public Py_ssize_t reserved
-    cdef public Py_ssize_t count
     cdef public bint is_open
+    cdef public bint is_taking
     cdef public bint is_done
     cdef public long long base_offset
     cdef public long long log_append_time
@@ -103,24 +103,54 @@ cdef class Accumulator:
     cdef object _fallback
     cdef bint _locks
 
-    @cython.locals(number=Py_ssize_t)
+    @cython.locals(
+        queues=TopicQueues,
+        queue=PartitionQueue,
+        delivery=Delivery,
+        sticky=bint,
+        header_count=Py_ssize_t,
+        header_bytes=bytearray,
+    )
     cpdef object append(
         self, str topic, bytes key, bytes value, headers, Py_ssize_t partition, long long timestamp, callback
     )
 
-    @cython.locals(queues=TopicQueues, queue=PartitionQueue, batch=Batch, delivery=Delivery, sticky=bint)
-    cdef object _append(
-        self, str topic, bytes key, bytes value, headers, Py_ssize_t partition, long long timestamp, callback
-    )
+    @cython.locals(batch=Batch)
+    cdef bint _put_open(
+        self,
+        PartitionQueue queue,
+        Delivery delivery,
+        bytes key,
+        bytes value,
+        Py_ssize_t header_count,
+        bytearray header_bytes,
+    ) except -1
 
-    cdef Batch _new_batch(
-        self, TopicQueues queues, PartitionQueue queue, bint sticky, Delivery delivery, bytes key, bytes value, headers
-    )
+    @cython.locals(index=Py_ssize_t)
+    cdef bint _put(
+        self,
+        Batch batch,
+        Delivery delivery,
+        bytes key,
+        bytes value,
+        Py_ssize_t header_count,
+        bytearray header_bytes,
+    ) except -1
 
-    @cython.locals(batch=Batch, size=Py_ssize_t, reserved=Py_ssize_t)
-    cdef Batch _new_batch_locked(
-        self, TopicQueues queues, PartitionQueue queue, bint sticky, Delivery delivery, bytes key, bytes value, headers
-    )
+    @cython.locals(made=Batch, builder=Builder, size=Py_ssize_t, reserved=Py_ssize_t, share=Py_ssize_t)
+    cdef bint _put_new(
+        self,
+        TopicQueues queues,
+        PartitionQueue queue,
+        bint sticky,
+        Delivery delivery,
+        bytes key,
+        bytes value,
+        Py_ssize_t header_count,
+        bytearray header_bytes,
+    ) except -1
+
+    cdef _check_size(self, Py_ssize_t size, str what, str topic)
 
 @cython.locals(
     raw="const unsigned char *", length=Py_ssize_t, at=Py_ssize_t, word=cython.ulonglong, value=cython.ulonglong

@@ -4,10 +4,18 @@ Like `records/builder.py` this one file runs compiled (C types in `accumulator.p
 Users' threads append, the loop's thread takes whole batches; neither waits for the other while there is room.
 
 The rules that keep it right:
-- A record is appended in one step that no other thread can come into: compiled, since no Python code runs in
-  it; plain, under the lock. Whatever allocates comes before that step.
+- `_put` is the only step that changes a batch which other threads can see. It looks at `is_open`, writes the
+  record, and notes index and callback. Between that look and the last of those writes nothing may run Python
+  code or allocate an object that the garbage collector tracks: a collection runs finalizers, and then another
+  thread appends to the batch, the loop seals it, or this same thread sends a record.
+- So whatever may do that comes before the step (headers are packed, the clock is read, the delivery and a new
+  batch are made) or after it (the loop is woken). The step relies on nothing that was decided before it.
+- The plain form cannot keep such a step. It takes the lock for it, and `is_taking` turns away a finalizer or
+  a signal handler that sends in the middle of it: that record goes to a batch of its own.
+- The lock is reentrant, since a finalizer can run while its thread has it. Nobody waits while they have it.
 - A batch takes no records once `is_open` is false, and only the loop's thread sets that.
-- New batches are made under the lock. A thread's records are in the order in which it sent them.
+- A batch is published (`queue.open`) after its first record is complete. A thread's records are in the order
+  in which it sent them.
 - A `Delivery` is no more than a batch and an index; what became of a record is known to its batch alone.
 """
 
@@ -21,7 +29,7 @@ from typing import TYPE_CHECKING
 from ottla.client.core.partitioners import Sticky
 from ottla.client.errors import RecordTooLarge
 from ottla.client.values import Status
-from ottla.records.builder import BatchBuilder, next_ratio
+from ottla.records.builder import BatchBuilder, next_ratio, pack_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -105,12 +113,19 @@ class Delivery:
         """The batch that holds the record now: a batch that was too large becomes several."""
         batch = self._batch
         assert batch is not None
-        while batch.pieces is not None:
-            for piece in batch.pieces:
-                batch = piece
-                if self._index < piece.count:
-                    break
-                self._index -= piece.count
+        if batch.pieces is None:
+            return batch
+        with batch.queue.topic.accumulator.lock:
+            batch, index = self._batch, self._index
+            assert batch is not None
+            while batch.pieces is not None:
+                for piece in batch.pieces:
+                    batch = piece
+                    if index < piece.count:
+                        break
+                    index -= piece.count
+            # In this order: who sees the piece without having the lock sees the index in it.
+            self._index = index
             self._batch = batch
         return batch
 
@@ -174,8 +189,9 @@ class Batch:
         self.builder = builder
         self.created = created
         self.reserved = reserved
-        self.count = 0
         self.is_open = True
+        self.is_taking = False
+        """Whether a record is being written: the plain form alone can be seen in the middle of that."""
         self.is_done = False
         self.base_offset = -1
         self.log_append_time = -1
@@ -194,6 +210,11 @@ class Batch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.sequence = -1
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return self.builder.count
 
     def on_done(self, listener: Callable[[], object]) -> None:
         """Have `listener` called, once, when the batch is done or split."""
@@ -264,9 +285,9 @@ class TopicQueues:
 
     def grow(self, view: TopicView) -> None:
         """Take a newer view. Partitions are never fewer than before."""
-        self.view = view
         for index in range(len(self.queues), len(view.partitions)):
             self.queues.append(PartitionQueue(self, index))
+        self.view = view  # last: threads choose a partition by it, and look for its queue
 
 
 class Accumulator:
@@ -355,21 +376,10 @@ class Accumulator:
         callback: Callable[[DeliveryReport], object] | None,
     ) -> Any:
         """Append a record of bytes: its Delivery, or NEEDS_TOPIC or NEEDS_ROOM where that is missing."""
-        if self._locks:
-            with self.lock:
-                return self._append(topic, key, value, headers, partition, timestamp, callback)
-        return self._append(topic, key, value, headers, partition, timestamp, callback)
-
-    def _append(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Any,
-        partition: int,
-        timestamp: int,
-        callback: Callable[[DeliveryReport], object] | None,
-    ) -> Any:
+        header_count = 0
+        header_bytes = None
+        if headers is not None:
+            header_count, header_bytes = pack_headers(headers)
         queues = self.topics.get(topic)
         if queues is None:
             return _NEEDS_TOPIC
@@ -393,17 +403,10 @@ class Accumulator:
             if queues.sticky_queue is None:
                 queues.sticky_queue = queues.queues[queues.sticky.current(queues.view)]
             queue = queues.sticky_queue
-        batch = queue.open
-        if batch is None or not batch.is_open or not batch.builder.append(timestamp, key, value, headers):
-            batch = self._new_batch(queues, queue, sticky, delivery, key, value, headers)
-            if batch is None:
-                return _NEEDS_ROOM
-        # From the append above to here no other thread has run, or this one has the lock.
-        delivery._batch = batch
-        delivery._index = batch.count
-        batch.count += 1
-        if callback is not None:
-            batch.watched.append(delivery)
+        if not self._put_open(queue, delivery, key, value, header_count, header_bytes) and not self._put_new(
+            queues, queue, sticky, delivery, key, value, header_count, header_bytes
+        ):
+            return _NEEDS_ROOM
         if sticky:
             queues.sticky_bytes += 8
             if value is not None:
@@ -412,23 +415,51 @@ class Accumulator:
                 queues.sticky_bytes += len(key)
         return delivery
 
-    def _new_batch(
+    def _put_open(
         self,
-        queues: TopicQueues,
         queue: PartitionQueue,
-        sticky: bool,
         delivery: Delivery,
         key: bytes | None,
         value: bytes | None,
-        headers: Any,
-    ) -> Batch | None:
-        """Append to a new batch; None where memory is used up."""
-        if self._locks:
-            return self._new_batch_locked(queues, queue, sticky, delivery, key, value, headers)
+        header_count: int,
+        header_bytes: bytearray | None,
+    ) -> bool:
+        """Append to the open batch of a partition; False where there is none, or it is full."""
+        if not self._locks:
+            batch = queue.open
+            return batch is not None and self._put(batch, delivery, key, value, header_count, header_bytes)
         with self.lock:
-            return self._new_batch_locked(queues, queue, sticky, delivery, key, value, headers)
+            batch = queue.open
+            if batch is None or batch.is_taking:
+                return False
+            batch.is_taking = True
+            try:
+                return self._put(batch, delivery, key, value, header_count, header_bytes)
+            finally:
+                batch.is_taking = False
 
-    def _new_batch_locked(
+    def _put(
+        self,
+        batch: Batch,
+        delivery: Delivery,
+        key: bytes | None,
+        value: bytes | None,
+        header_count: int,
+        header_bytes: bytearray | None,
+    ) -> bool:
+        """The step: see the rules above. False where the batch takes no more."""
+        if not batch.is_open:
+            return False
+        index = batch.builder.append_packed(delivery.timestamp, key, value, header_count, header_bytes)
+        if index < 0:
+            return False
+        delivery._index = index
+        delivery._batch = batch
+        if delivery.callback is not None:
+            batch.watched.append(delivery)
+        return True
+
+    def _put_new(
         self,
         queues: TopicQueues,
         queue: PartitionQueue,
@@ -436,58 +467,50 @@ class Accumulator:
         delivery: Delivery,
         key: bytes | None,
         value: bytes | None,
-        headers: Any,
-    ) -> Batch | None:
+        header_count: int,
+        header_bytes: bytearray | None,
+    ) -> bool:
+        """Append to a new batch; False where memory is used up."""
         if sticky and queues.sticky_bytes >= self.batch_size:
             # This partition has had its share: the next one, perhaps with an open batch.
-            queues.sticky.appended(queues.sticky_bytes, queues.view)
-            queues.sticky_bytes = 0
+            share, queues.sticky_bytes = queues.sticky_bytes, 0
+            queues.sticky.appended(share, queues.view)
             queue = queues.queues[queues.sticky.current(queues.view)]
             queues.sticky_queue = queue
-        batch = queue.open
-        timestamp = delivery.timestamp
-        if batch is not None and batch.is_open and batch.builder.append(timestamp, key, value, headers):
-            return batch  # another thread has made it meanwhile
         size = RECORD_OVERHEAD + (0 if key is None else len(key)) + (0 if value is None else len(value))
-        if headers is not None:
-            size += sum(10 + len(name) + (0 if data is None else len(data)) for name, data in headers)
-        if size > self.max_request_size or size > self.buffer_memory:
-            limit = "max.request.size" if size > self.max_request_size else "buffer.memory"
-            raise RecordTooLarge(
-                f"A record of about {size} bytes for {queues.name} is larger than {limit} allows "
-                f"({min(self.max_request_size, self.buffer_memory)})."
-            )
+        if header_bytes is not None:
+            size += len(header_bytes)
+        self._check_size(size, "record", queues.name)
         reserved = max(self.batch_size, size)
         if self.used + reserved > self.buffer_memory and self.used > 0:
-            return None
+            return False
         builder = BatchBuilder(
             codec=self.codec, level=self.level, batch_size=self.batch_size, ratio=queues.ratio
         )
-        batch = Batch(queue, builder, self._monotonic(), reserved)
-        builder.append(timestamp, key, value, headers)
-        self.used += reserved
-        self.incomplete[batch] = None
-        queue.batches.append(batch)
-        self.active[queue] = None
-        queue.open = batch
+        made = Batch(queue, builder, self._monotonic(), reserved)
+        with self.lock:
+            if self._put_open(queue, delivery, key, value, header_count, header_bytes):
+                return True  # another thread has made a batch meanwhile, and woken the loop for it
+            if self.used + reserved > self.buffer_memory and self.used > 0:
+                return False
+            self._put(made, delivery, key, value, header_count, header_bytes)
+            self.used += reserved
+            self.incomplete[made] = None
+            queue.batches.append(made)
+            self.active[queue] = None
+            queue.open = made
         self._wake()
-        return batch
+        return True
 
     def add(self, queue: PartitionQueue, builder: BatchBuilder) -> Batch | None:
         """Put a batch that is sealed already behind those of a partition; None where memory is used up."""
         size = builder.bytes_estimate
-        if size > self.max_request_size or size > self.buffer_memory:
-            limit = "max.request.size" if size > self.max_request_size else "buffer.memory"
-            raise RecordTooLarge(
-                f"A batch of {size} bytes for {queue.topic.name} is larger than {limit} allows "
-                f"({min(self.max_request_size, self.buffer_memory)})."
-            )
+        self._check_size(size, "batch", queue.topic.name)
+        batch = Batch(queue, builder, self._monotonic(), size)
+        batch.is_open = False
         with self.lock:
             if self.used + size > self.buffer_memory and self.used > 0:
                 return None
-            batch = Batch(queue, builder, self._monotonic(), size)
-            batch.count = builder.count
-            batch.is_open = False
             self.used += size
             self.incomplete[batch] = None
             queue.batches.append(batch)
@@ -496,7 +519,23 @@ class Accumulator:
         self._wake()
         return batch
 
+    def _check_size(self, size: int, what: str, topic: str) -> None:
+        if size > self.max_request_size or size > self.buffer_memory:
+            limit = "max.request.size" if size > self.max_request_size else "buffer.memory"
+            raise RecordTooLarge(
+                f"A {what} of about {size} bytes for {topic} is larger than {limit} allows "
+                f"({min(self.max_request_size, self.buffer_memory)})."
+            )
+
     # The loop's thread
+
+    def oldest(self) -> Batch | None:
+        """The batch that waits longest, of those that are not done."""
+        # One step of a loop: no other thread comes between the iterator and its first item, as `next` of an
+        # `iter` would allow, so the dictionary cannot change there.
+        for batch in self.incomplete:
+            return batch
+        return None
 
     def seal(self, queue: PartitionQueue, batch: Batch) -> None:
         """The batch is about to be sent: it takes no more records."""

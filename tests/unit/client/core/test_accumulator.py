@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +18,8 @@ from ottla.client.core.partitioners import Sticky, murmur2
 from ottla.client.errors import RecordTooLarge
 from ottla.client.values import Status
 from ottla.host import HostRandom
+from ottla.records.builder import BatchBuilder
+from ottla.records.record import read_batch
 
 
 class Made:
@@ -23,6 +27,7 @@ class Made:
 
     def __init__(self, **more: Any) -> None:
         self.woken = 0
+        self.on_wake: Callable[[], object] = lambda: None
         self.fallen_back: list[tuple[Any, ...]] = []
         settings: dict[str, Any] = {
             "batch_size": 500,
@@ -41,7 +46,7 @@ class Made:
             fallback=lambda *arguments: self.fallen_back.append(arguments),
             block=lambda delivery, timeout: None,
             wait=lambda delivery: None,
-            lock=threading.Lock(),
+            lock=threading.RLock(),
             **settings,
         )
         partitions = tuple(PartitionView(index, 1, 0, (1,), (1,), ()) for index in range(3))
@@ -53,6 +58,7 @@ class Made:
 
     def wake(self) -> None:
         self.woken += 1
+        self.on_wake()
 
     def batches(self, partition: int) -> list[Any]:
         return list(self.topic.queues[partition].batches)
@@ -165,8 +171,11 @@ def test_a_delivery_finds_its_record_in_the_piece_that_has_it_now() -> None:
     batch.on_done(lambda: told.append(1))
     pieces = []
     for base, count in ((100, 2), (200, 3)):
-        piece = loaded.Batch(batch.queue, batch.builder, 1.0, 0)
-        piece.count, piece.base_offset, piece.is_done = count, base, True
+        builder = BatchBuilder(batch_size=5000)
+        for _ in range(count):
+            builder.append(7, None, b"x")
+        piece = loaded.Batch(batch.queue, builder, 1.0, 0)
+        piece.base_offset, piece.is_done = base, True
         pieces.append(piece)
     batch.hand_over(pieces)
     assert told == [1]
@@ -211,3 +220,95 @@ def test_threads_that_send_at_once_lose_nothing_and_keep_their_order() -> None:
 @given(st.binary(max_size=40))
 def test_the_hash_is_the_one_of_the_partitioners(data: bytes) -> None:
     assert loaded.murmur2(data) == murmur2(data)
+
+
+def reported(made: Made, deliveries: dict[bytes, Any]) -> dict[bytes, bytes | None]:
+    """For each record, by its value, the value that its batch has at the index which the delivery reports."""
+    base = 0
+    for batch in made.batches(0):
+        made.accumulator.seal(batch.queue, batch)
+        batch.base_offset, batch.is_done = base, True
+        base += batch.count
+    log = [record.value for batch in made.batches(0) for record in read_batch(batch.builder.build(), 0)]
+    assert len(log) == len(deliveries)
+    return {value: log[delivery.report().offset] for value, delivery in deliveries.items()}
+
+
+def test_a_record_that_is_sent_while_the_sender_is_woken_is_reported_at_its_own_offset() -> None:
+    made = Made()
+    deliveries: dict[bytes, Any] = {}
+
+    def send(value: bytes) -> None:
+        deliveries[value] = made.accumulator.append("t", None, value, None, 0, 1, None)
+
+    waking = iter([b"second"])
+    made.on_wake = lambda: [send(value) for value in waking]
+    send(b"first")
+    assert reported(made, deliveries) == {b"first": b"first", b"second": b"second"}
+
+
+def test_a_callback_is_called_although_the_batch_is_done_as_soon_as_the_sender_is_woken() -> None:
+    made = Made()
+    heard: list[Any] = []
+
+    def answer() -> None:
+        (batch,) = made.batches(0)
+        made.accumulator.seal(batch.queue, batch)
+        batch.is_done = True
+        assert batch.call_back() == []
+
+    made.on_wake = answer
+    made.accumulator.append("t", None, b"x", None, 0, 1, heard.append)
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize("does", ["seals", "sends", "fills"])
+def test_a_batch_may_be_sealed_or_grow_while_the_headers_of_a_record_are_read(does: str) -> None:
+    made = Made(batch_size=3000)
+    deliveries: dict[bytes, Any] = {}
+
+    def send(value: bytes, headers: Any) -> None:
+        deliveries[value] = made.accumulator.append("t", None, value, headers, 0, 1, None)
+
+    class Headers:
+        def __iter__(self) -> Iterator[tuple[str, bytes]]:
+            if does == "seals":
+                (batch,) = made.batches(0)
+                made.accumulator.seal(batch.queue, batch)
+            for number in range({"seals": 0, "sends": 1, "fills": 40}[does]):
+                send(b"other %d" % number + b"x" * 100, None)
+            return iter([("name", b"h" * 200)])
+
+    send(b"first", None)
+    send(b"second", Headers())
+    send(b"third", None)
+    assert all(value == found for value, found in reported(made, deliveries).items())
+
+
+def test_finalizers_that_send_and_seal_in_the_middle_of_a_send_leave_every_report_true() -> None:
+    made = Made(batch_size=400, buffer_memory=10**8)
+    deliveries: dict[bytes, Any] = {}
+
+    class Parting:
+        def __init__(self, name: bytes) -> None:
+            self.name, self.cycle = name, self
+
+        def __del__(self) -> None:
+            deliveries[self.name] = made.accumulator.append("t", None, self.name, [("a", b"b")], 0, 1, None)
+            batch = made.topic.queues[0].open
+            if batch is not None and len(deliveries) % 3 == 0:
+                made.accumulator.seal(batch.queue, batch)
+
+    before = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        for number in range(300):
+            Parting(b"late %d" % number)
+            value = b"%d " % number + b"x" * (number % 90)
+            headers = [("name", value)] if number % 2 else None
+            deliveries[value] = made.accumulator.append("t", None, value, headers, 0, 1, None)
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert len(deliveries) == 600
+    assert all(value == found for value, found in reported(made, deliveries).items())

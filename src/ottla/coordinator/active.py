@@ -297,10 +297,16 @@ class ActiveShard(Generic[S]):
     def write_marker(
         self, write: Callable[[], None], producer_id: int, producer_epoch: int, *, is_commit: bool
     ) -> None:
-        """End a transaction: `write` appends its marker to the partition."""
+        """End a transaction: `write` appends its marker to the partition.
+
+        Its records take effect at once, and whoever reads them is answered once the marker is committed.
+        """
         self.flush()
         write()
+        turn = _Waiting()
+        self._uncommitted.append(turn)
         self.shard.replay_end_transaction(producer_id, producer_epoch, is_commit)
+        self._wait_for_commit(turn)
 
     def _writable_log(self) -> Log:
         partition = self.partition

@@ -656,6 +656,45 @@ def test_a_transactions_records_count_from_its_marker_on(tmp_path: Path) -> None
     run(main())
 
 
+def test_what_a_marker_brought_into_effect_is_told_once_the_marker_is_committed(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, isr=2)
+        write = TransactionalWrite(7, 0)
+        world.ask(lambda _shard, _reply: Result("written", [put("kept", 1)], transaction=write))
+        world.replicate()
+        await world.until(lambda: world.answers == ["written"])
+        world.coordinator.active(0).write_marker(lambda: _append_marker(world, 7), 7, 0, is_commit=True)
+        world.ask(lambda shard, _reply: Result(dict(shard.numbers)))
+        await asyncio.sleep(0.01)
+        assert world.answers == ["written"], "the marker could still be lost"
+        world.replicate()
+        assert world.answers == ["written", {"kept": 1}]
+
+    run(main())
+
+
+def test_a_marker_that_the_log_refuses_holds_nobody_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path, isr=2)
+
+        def refuse() -> None:
+            raise NotEnoughReplicas("as asked for")
+
+        with pytest.raises(NotEnoughReplicas):
+            world.coordinator.active(0).write_marker(refuse, 7, 0, is_commit=True)
+        world.ask(lambda shard, _reply: Result(dict(shard.numbers)))
+        assert world.answers == [{}]
+
+    run(main())
+
+
+def _append_marker(world: World, producer_id: int) -> None:
+    marker = end_txn_marker(
+        commit=True, producer_id=producer_id, producer_epoch=0, coordinator_epoch=1, timestamp=1
+    )
+    world.partition.append(memoryview(marker), acks=-1, now_ms=1, origin=Origin.COORDINATOR)
+
+
 def test_a_record_of_a_kind_that_is_not_known_is_left_alone(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path)

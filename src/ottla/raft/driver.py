@@ -29,7 +29,7 @@ from ottla.raft.effects import (
     LeadershipLost,
     StartEpoch,
 )
-from ottla.raft.election import NOBODY, ElectionState
+from ottla.raft.election import EPOCH_MAX, NOBODY, ElectionState
 from ottla.raft.journal import (
     DIRECTORY_NAME,
     TOPIC,
@@ -290,6 +290,12 @@ class Driver(Generic[_T]):
         elif isinstance(effect, LeaderChanged):
             if effect.leader_id == NOBODY:
                 logger.info("No leader of the quorum is known in epoch %d.", effect.epoch)
+                if effect.epoch >= EPOCH_MAX:
+                    logger.critical(
+                        "Epoch %d is the last: no leader can be elected any more. Restore the quorum-state "
+                        "files of the controllers from a backup.",
+                        effect.epoch,
+                    )
             else:
                 logger.info("In epoch %d the leader of the quorum is %d.", effect.epoch, effect.leader_id)
             self._tell_progress()

@@ -15,7 +15,11 @@ from ottla.wire import uuid
 
 FILE_NAME = "quorum-state"
 NOBODY = -1
-_INT32_MAX = 2**31 - 1
+EPOCH_MAX = 2**31 - 1
+"""Epochs are 32-bit numbers on the wire and on disk; after this one there can be no election."""
+EPOCH_JUMP_MAX = 1 << 20
+"""How far beyond its own epoch a replica follows a request. A voter that was cut off for a week comes with
+less. Whoever is further behind asks others itself, and takes their answers."""
 
 
 class ElectionFileDamaged(ValueError):
@@ -33,6 +37,8 @@ class ElectionState:
 
 def to_json(election: ElectionState, kraft_version: int, voter_ids: Sequence[int]) -> bytes:
     """The content of the file."""
+    if not 0 <= election.epoch <= EPOCH_MAX:
+        raise ValueError(f"Epoch {election.epoch} is not one that a replica could be in.")
     voted_id = NOBODY if election.voted is None else election.voted.id
     if kraft_version == 0:
         fields: dict[str, object] = {
@@ -58,8 +64,8 @@ def to_json(election: ElectionState, kraft_version: int, voter_ids: Sequence[int
 
 def _number(fields: dict[str, object], name: str, lowest: int) -> int:
     number = fields.get(name)
-    if type(number) is not int or not lowest <= number <= _INT32_MAX:
-        raise ValueError(f"{name} is not a number from {lowest} to {_INT32_MAX}")
+    if type(number) is not int or not lowest <= number <= EPOCH_MAX:
+        raise ValueError(f"{name} is not a number from {lowest} to {EPOCH_MAX}")
     return number
 
 

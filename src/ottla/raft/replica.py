@@ -23,7 +23,7 @@ from ottla.raft.effects import (
     PersistElection,
     StartEpoch,
 )
-from ottla.raft.election import NOBODY, ElectionState
+from ottla.raft.election import EPOCH_JUMP_MAX, EPOCH_MAX, NOBODY, ElectionState
 from ottla.raft.history import History
 from ottla.raft.leading import OBSERVER_SESSION_MS, OBSERVERS_MAX
 from ottla.raft.messages import Answer, BeginEpoch, EndEpoch, Request, UpdateVoter, Vote, VoterChangeRefused
@@ -191,7 +191,8 @@ class Replica:
             self._tick_election(role, now_ms, effects)
         elif isinstance(role, Resigned):
             if now_ms >= role.deadline_ms:
-                self._become(Unattached(role.epoch + 1, self._election_deadline(now_ms)), effects)
+                epoch = min(role.epoch + 1, EPOCH_MAX)
+                self._become(Unattached(epoch, self._election_deadline(now_ms)), effects)
             else:
                 self._tell_end(role, now_ms, effects)
         elif now_ms >= role.deadline_ms:
@@ -419,7 +420,9 @@ class Replica:
     def _judge_peer(self, epoch: int, peer_id: int) -> ErrorCode:
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.INVALID_REQUEST if peer_id < 0 else ErrorCode.NONE
+        # One damaged or forged request must not use up the epochs, nor bring the quorum close to their end.
+        is_absurd = epoch - self.epoch > EPOCH_JUMP_MAX
+        return ErrorCode.INVALID_REQUEST if peer_id < 0 or is_absurd else ErrorCode.NONE
 
     def _is_addressed_to(self, key: ReplicaKey | None) -> bool:
         """Whether a request that names its receiver (None: it does not) means this replica."""
@@ -603,6 +606,10 @@ class Replica:
 
     def _become_candidate(self, now_ms: int, effects: list[Effect]) -> None:
         deadline_ms = self._election_deadline(now_ms)
+        if self.epoch >= EPOCH_MAX:  # there is no epoch left to be elected in
+            voted = self.role.election.voted
+            self._become(Unattached(self.epoch, deadline_ms, voted=voted), effects)
+            return
         candidate = Candidate(self.epoch + 1, deadline_ms, Votes(self.voters.last), self.local.key)
         self._become(candidate, effects)
         self._count_own_vote(candidate, now_ms, effects)

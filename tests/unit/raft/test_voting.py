@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.raft.effects import Ask, Effect, LeadershipLost, PersistElection, StartEpoch
-from ottla.raft.election import ElectionState
+from ottla.raft.election import EPOCH_JUMP_MAX, EPOCH_MAX, ElectionState, to_json
 from ottla.raft.messages import Answer, BeginEpoch, EndEpoch, UpdateVoter, Vote, VoterChangeRefused
 from ottla.raft.replica import Replica, Timeouts
 from ottla.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
@@ -284,3 +284,66 @@ class TestVoterChanges:
         for voter_id in (2, 3):
             assert machine.with_updated_voter(VOTERS[voter_id], 1100) is None
         assert machine.upgrade(1) == VoterSet(VOTERS[i] for i in IDS)
+
+
+# Epochs without end
+
+
+@pytest.mark.parametrize("is_pre_vote", [False, True])
+def test_a_vote_of_an_absurd_epoch_changes_nothing(is_pre_vote: bool) -> None:
+    for machine in (replica(), leader()):
+        before, epoch = machine.role, machine.epoch
+        for asked in (epoch + EPOCH_JUMP_MAX + 1, EPOCH_MAX):
+            effects, answer = machine.asked(vote(4, asked, is_pre_vote=is_pre_vote), 0)
+            assert (answer.error, answer.epoch, answer.is_granted) == (
+                ErrorCode.INVALID_REQUEST,
+                epoch,
+                False,
+            )
+            assert effects == []
+            assert machine.role is before
+
+
+def test_a_leader_of_an_absurd_epoch_is_not_followed() -> None:
+    machine = leader()
+    for told in (BeginEpoch(4, EPOCH_MAX), EndEpoch(4, EPOCH_MAX, ())):
+        effects, answer = machine.asked(told, 0)
+        assert (answer.error, answer.leader_id, answer.epoch) == (ErrorCode.INVALID_REQUEST, 1, 5)
+        assert effects == []
+
+
+def test_a_candidate_that_was_alone_for_long_is_heard() -> None:
+    machine = leader()
+    assert granted(machine, vote(2, 5 + EPOCH_JUMP_MAX, last=(5, 11)))
+    assert machine.epoch == 5 + EPOCH_JUMP_MAX
+
+
+def test_whoever_is_further_behind_takes_the_epoch_from_an_answer() -> None:
+    machine = replica()
+    machine.tick(1000)
+    far = 4 + 3 * EPOCH_JUMP_MAX
+    request = Vote(4, KEYS[1], 4, 10, True)
+    machine.answered(2, request, Answer(ErrorCode.FENCED_LEADER_EPOCH, 3, far, is_granted=False), 1000)
+    assert (machine.epoch, machine.leader_id) == (far, 3)
+
+
+def test_after_the_last_epoch_there_is_no_election() -> None:
+    machine = replica(ElectionState(EPOCH_MAX))
+    machine.tick(1000)
+    assert role_of(machine) is Prospective
+    yes = Answer(ErrorCode.NONE, -1, EPOCH_MAX, is_granted=True)
+    effects = machine.answered(2, Vote(EPOCH_MAX, KEYS[1], 4, 10, True), yes, 1000)
+    assert (role_of(machine), machine.epoch) == (Unattached, EPOCH_MAX)
+    assert [effect.election.epoch for effect in effects if isinstance(effect, PersistElection)] == [EPOCH_MAX]
+
+
+def test_a_leader_of_the_last_epoch_that_resigned_stays_in_it() -> None:
+    machine = replica(ElectionState(EPOCH_MAX, leader_id=1))
+    assert role_of(machine) is Resigned
+    machine.tick(1000)
+    assert (role_of(machine), machine.epoch) == (Unattached, EPOCH_MAX)
+
+
+def test_no_epoch_is_written_that_could_not_be_read() -> None:
+    with pytest.raises(ValueError, match="2147483648"):
+        to_json(ElectionState(EPOCH_MAX + 1), 1, IDS)

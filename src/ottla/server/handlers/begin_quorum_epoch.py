@@ -37,11 +37,12 @@ async def handle(
     asked = only_partition(request.topics)
     if asked is None:
         return BeginQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST)
-    learn_endpoints(broker, context, asked.leader_id, request.leader_endpoints)
     receiver = receiver_of(request.voter_id, asked.voter_directory_id)
     answer = await asked_replica(broker, BeginEpoch(asked.leader_id, asked.leader_epoch, receiver))
     if answer is None:
         return None
+    if answer.error == ErrorCode.NONE:
+        learn_endpoints(broker, context, asked.leader_id, request.leader_endpoints)
     part = BeginQuorumEpochResponse.PartitionData(
         partition_index=0, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
     )

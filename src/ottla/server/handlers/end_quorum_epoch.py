@@ -37,7 +37,6 @@ async def handle(
     asked = only_partition(request.topics)
     if asked is None:
         return EndQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST)
-    learn_endpoints(broker, context, asked.leader_id, request.leader_endpoints)
     if context.version >= 1:
         successors = [
             ReplicaKey(one.candidate_id, one.candidate_directory_id) for one in asked.preferred_candidates
@@ -48,6 +47,8 @@ async def handle(
     answer = await asked_replica(broker, end)
     if answer is None:
         return None
+    if answer.error == ErrorCode.NONE:
+        learn_endpoints(broker, context, asked.leader_id, request.leader_endpoints)
     part = EndQuorumEpochResponse.PartitionData(
         partition_index=0, error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch
     )

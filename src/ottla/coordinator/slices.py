@@ -66,9 +66,16 @@ class Slices:
 
     def _run(self) -> None:
         self._is_due = False
+        begun = self._clock.monotonic()
+        try:
+            self._run_until(begun + SLICE_MS / 1000)
+        finally:  # whatever one of them raised, the others go on
+            self.longest_step_s = max(self.longest_step_s, self._clock.monotonic() - begun)
+            self._arm()
+
+    def _run_until(self, end: float) -> None:
         monotonic = self._clock.monotonic
-        begun = now = monotonic()
-        end = begun + SLICE_MS / 1000
+        now = monotonic()
         while self._jobs and now < end:
             job = self._jobs.popleft()
             if job.is_cancelled:
@@ -79,8 +86,6 @@ class Slices:
                 now = monotonic()
             if is_open and not job.is_cancelled:
                 self._jobs.append(job)
-        self.longest_step_s = max(self.longest_step_s, now - begun)
-        self._arm()
 
 
 def _step(job: Job) -> bool:

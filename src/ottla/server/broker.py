@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.server.producer_ids import ProducerIds
     from ottla.server.replicas import Replicas
     from ottla.server.replicating import Replication
+    from ottla.server.step_runner import StepRunner
     from ottla.server.transactions import Transactions
 
 GROUPS_TOPIC = "__consumer_offsets"
@@ -60,7 +61,9 @@ class Broker:
     dispatchers: dict[str, Dispatcher] = field(default_factory=dict)  # by listener, for embedded requests
     replication: Replication | None = None  # made with the replicas, where the node is a broker
     replicas: Replicas | None = None
+    topics_in_creation: set[str] = field(default_factory=set)  # by themselves, since somebody asked for them
     _slices: Slices | None = None
+    _step_runner: StepRunner | None = None
     _is_coordinating: bool = True
     _groups: Groups | None = None
     _transactions: Transactions | None = None
@@ -72,6 +75,15 @@ class Broker:
         self._under_way.add(task)  # a task that nobody has may be collected before it is done
         task.add_done_callback(self._under_way.discard)
         return task
+
+    @property
+    def step_runner(self) -> StepRunner:
+        """The requests that take more than a slice of the loop."""
+        if self._step_runner is None:
+            from ottla.server.step_runner import StepRunner
+
+            self._step_runner = StepRunner(self.slices, self.clock)
+        return self._step_runner
 
     @property
     def slices(self) -> Slices:

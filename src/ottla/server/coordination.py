@@ -6,7 +6,7 @@ they are joined to this node's partitions, configuration and metadata.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.config import ResourceType
@@ -20,13 +20,15 @@ from ottla.records.batch import Codec
 from ottla.server.broker import GROUPS_TOPIC, Broker
 from ottla.server.partitions import flush_partition
 from ottla.server.waiting import Answer
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import KafkaError, NotCoordinator
 from ottla.wire.messages import group_records
 
 if TYPE_CHECKING:
     from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
     from ottla.server.dispatch import RequestContext
+
+KEYS_PER_DECISION = 500
 
 _R = TypeVar("_R")
 _T = TypeVar("_T")
@@ -74,7 +76,7 @@ class Asked(Generic[S]):
         self,
         asked: Iterable[tuple[str, Callable[[S, Reply], Result[_T]], Callable[[KafkaError], _T]]],
         join: Callable[[list[_T]], _R],
-    ) -> _R | Answer:
+    ) -> Generator[None, None, _R | Answer]:
         """Several decisions, each (key, decision, failed), and one response made of their outcomes."""
         outcomes: list[Any] = []
         open_count = 0
@@ -100,17 +102,26 @@ class Asked(Generic[S]):
                 Reply(send, lambda error: send(failed(shown(error)))),
             )
 
-        for place, (key, decision, failed) in enumerate(list(asked)):
+        for place, (key, decision, failed) in enumerate(asked):
             outcomes.append(None)
             open_count += 1
             ask_one(place, key, decision, failed)
+            yield
         if open_count == 0:
             return join(outcomes)
         answer = Answer()
         return answer
 
-    def ask_every(self, decision: Callable[[S], _T], join: Callable[[list[_T], bool], _R]) -> _R | Answer:
-        """Ask all shards of this node. `join` gets what they said, and whether one is still being loaded."""
+    def ask_every(
+        self,
+        choose: Callable[[S], Generator[None, None, list[str]]],
+        decision: Callable[[S, list[str]], list[_T]],
+        join: Callable[[list[_T], bool], _R],
+    ) -> Generator[None, None, _R | Answer]:
+        """Ask all shards of this node, each about the keys that `choose` found in it, some at a time.
+
+        `join` gets what they said, and whether one is still being loaded.
+        """
         is_any_loading = self.coordinator.is_any_loading
         outcomes: list[_T] = []
         open_count = 0
@@ -122,8 +133,8 @@ class Asked(Generic[S]):
             if open_count == 0 and answer is not None:
                 answer.settle(join(outcomes, is_any_loading))
 
-        def send(outcome: _T) -> None:
-            outcomes.append(outcome)
+        def send(outcome: list[_T]) -> None:
+            outcomes.extend(outcome)
             finish()
 
         def fail(_error: KafkaError) -> None:
@@ -132,8 +143,18 @@ class Asked(Generic[S]):
             finish()
 
         for active in self.coordinator.loaded():
-            open_count += 1
-            active.decide(lambda shard, _reply: Result(decision(shard)), Reply(send, fail))
+            keys = yield from choose(active.shard)
+            for start in range(0, len(keys), KEYS_PER_DECISION):
+                open_count += 1
+                if not active.is_open:
+                    fail(NotCoordinator("The partition is led by another node now."))
+                    break
+                some = keys[start : start + KEYS_PER_DECISION]
+                active.decide(
+                    lambda shard, _reply, some=some: Result(decision(shard, some)),  # type: ignore[misc]
+                    Reply(send, fail),
+                )
+                yield
         if open_count == 0:
             return join(outcomes, is_any_loading)
         answer = Answer()

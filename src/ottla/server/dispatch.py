@@ -13,13 +13,15 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct as Layout
-from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from types import CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any, cast
 
 from ottla.ports import Buffer
 from ottla.server.connection import Connection, FileSlice
 from ottla.server.controller_link import ControllerIsHere
 from ottla.server.forwarding import Forward, Forwarding, mentions_error
+from ottla.server.long_requests import LongRequests, Steps
+from ottla.server.step_runner import UNFINISHED
 from ottla.server.waiting import Answer, answer_of
 from ottla.wire import apis, codec
 from ottla.wire import frame as frames
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.server.dispatch")
 
 HAND_ON_TRIES = 5
-BOUNDED_BYTES_MIN = 256 * 1024
-"""A frame of fewer bytes cannot become more than some tens of megabytes of objects."""
+SLICED_BYTES_MIN = 16 * 1024
+"""A frame of fewer bytes is read in few milliseconds, whatever it holds."""
 
 MESSAGE_LETTERS_MAX = 1000
 """Of an error message whose response could not be written."""
@@ -58,9 +60,10 @@ class Api:
     """One API as its handler module declares it.
 
     `handle(broker, request, context)` returns the response; an `Answer` or a coroutine for one that comes
-    later; or None where the protocol wants no response. `handle_at_controller`: on controller listeners it is
-    another request under the same key. `express(version)` gives a quick way from frame to frame, if that
-    version has one; where it returns None, nothing has happened and the request goes the usual way.
+    later; a generator that returns one of these, and is run in slices; or None where the protocol wants no
+    response. `handle_at_controller`: on controller listeners it is another request under the same key.
+    `express(version)` gives a quick way from frame to frame, if that version has one; where it returns None,
+    nothing has happened and the request goes the usual way.
     """
 
     key: int
@@ -97,6 +100,7 @@ class _Route:
         "has_flexible_header",
         "prefix",
         "request",
+        "response",
         "version",
     )
 
@@ -107,22 +111,35 @@ class _Route:
         self.has_flexible_header = apis.request_header_version(key, version) >= 2
         self.request, self.version = entry.request_class(), version
         self.decode = codec.decoder(self.request, version)
-        encode_parts = codec.parts_encoder(entry.response_class(), version)
+        self.response = entry.response_class()
         self.prefix = _PREFIX_FLEXIBLE if apis.response_header_version(key, version) >= 1 else _PREFIX
-        self.encode = encode_parts
+        self.encode = codec.parts_encoder(self.response, version)
 
-    def decode_bounded(self, frame: memoryview, position: int) -> tuple[Any, int]:
+    def decode_in_steps(self, frame: memoryview, position: int) -> Steps[tuple[Any, int]]:
         """Decode a large frame, in memory of about its size or not at all."""
-        return codec.decoder(self.request, self.version, bounded=True)(frame, position)
+        return codec.sliced_decoder(self.request, self.version)(frame, position)
 
     def frame(self, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
         """The parts of the response's frame; one part where it has no records."""
-        prefix = self.prefix
         try:
             parts: list[Buffer | FileSlice] = self.encode(response)
         except UnencodableMessage:
             shorten_messages(response)
             parts = self.encode(response)
+        return self._with_prefix(parts, correlation_id)
+
+    def frame_in_steps(self, response: Any, correlation_id: int) -> Steps[list[Buffer | FileSlice]]:
+        """The same, in steps: a large response has one part for each of them."""
+        encode = codec.sliced_encoder(self.response, self.version)
+        try:
+            parts: list[Buffer | FileSlice] = yield from encode(response)
+        except UnencodableMessage:
+            shorten_messages(response)
+            parts = yield from encode(response)
+        return self._with_prefix(parts, correlation_id)
+
+    def _with_prefix(self, parts: list[Buffer | FileSlice], correlation_id: int) -> list[Buffer | FileSlice]:
+        prefix = self.prefix
         size = prefix.size - 4
         if len(parts) == 1:
             body: Any = parts[0]
@@ -163,7 +180,7 @@ class _ForwardingRoute(_Route):
 
     def __init__(self, handle: Handle, key: int, version: int, forward: Forward) -> None:
         super().__init__(handle, key, version)
-        decode = super().decode_bounded
+        decode = self.decode
 
         def decode_and_keep(frame: memoryview, position: int) -> tuple[Any, int]:
             request, end = decode(frame, position)
@@ -194,8 +211,14 @@ class _ForwardingRoute(_Route):
         self.decode = decode_and_keep  # type: ignore[assignment]
         self.handle = hand_on
 
-    def decode_bounded(self, frame: memoryview, position: int) -> tuple[Any, int]:
-        return self.decode(frame, position)
+    def decode_in_steps(self, frame: memoryview, position: int) -> Steps[tuple[Any, int]]:
+        request, end = yield from super().decode_in_steps(frame, position)
+        return _Forwarded(bytes(frame), request), end
+
+    def frame_in_steps(self, response: Any, correlation_id: int) -> Steps[list[Buffer | FileSlice]]:
+        if isinstance(response, bytes):
+            return self.frame(response, correlation_id)
+        return (yield from super().frame_in_steps(response, correlation_id))
 
     def frame(self, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
         if isinstance(response, bytes):
@@ -222,6 +245,8 @@ class Dispatcher:
         self._lateness = broker.lateness
         self._listener_name = listener_name
         self._forward = forward
+        self._steps = broker.step_runner
+        self._long = LongRequests(broker)
         self._routes: dict[int, _Route] = {}
         self._handles: dict[int, Handle] = {}
         self._expresses: dict[int, Callable[[int], Express | None]] = {}
@@ -256,25 +281,29 @@ class Dispatcher:
                 if answer is not None:
                     connection.answer_now([answer])
                     return
-            decode = route.decode if len(frame) < BOUNDED_BYTES_MIN else route.decode_bounded
-            request, _ = decode(frame, position)  # bytes after the request are ignored, as Kafka does
+            context = RequestContext(version, correlation_id, client_id, connection, self._listener_name)
+            if len(frame) < SLICED_BYTES_MIN:
+                request, _ = route.decode(frame, position)  # Kafka ignores bytes after the request too
+            else:
+                decoded = self._steps.first_slice(route.decode_in_steps(frame, position))
+                if decoded is UNFINISHED:
+                    self._long.read(route, context, frame, position)
+                    return
+                request, _ = decoded
         except MalformedMessage as error:
             connection.close(f"its request cannot be read: {error}")
             return
-        context = RequestContext(version, correlation_id, client_id, connection, self._listener_name)
         try:
             outcome = route.handle(self._broker, request, context)
-        except Exception:  # the last line of defence: the client reconnects and asks again
-            name = apis.API_BY_KEY[key].name
-            peer = f"{connection.peer_host}:{connection.peer_port}"
-            logger.exception(
-                "A %s v%d request from %s failed in a way that no handler foresaw", name, version, peer
-            )
-            connection.close()
+        except Exception as error:  # noqa: BLE001  the last line of defence
+            self._long.close_failed(route, context, error)
             return
         if outcome is None:
             return
         kind = type(outcome)
+        if kind is GeneratorType or len(frame) >= SLICED_BYTES_MIN:
+            self._long.finish(route, context, request, outcome)
+            return
         if kind is not Answer and kind is not CoroutineType and connection.owes_nothing:
             try:
                 parts = route.frame(outcome, correlation_id)
@@ -300,16 +329,18 @@ class Dispatcher:
             route = self._routes.get(key << 16 | version)
             if route is None:
                 route = self._routes[key << 16 | version] = _Route(self._handles[key], key, version)
-            request, _ = route.decode_bounded(memoryview(frame), position)
+            request, _ = await self._steps.run(route.decode_in_steps(memoryview(frame), position))
         except MalformedMessage as error:
             raise UnsupportedVersion(f"A request in an envelope cannot be read: {error}") from error
         inner = RequestContext(version, correlation_id, client_id, context.connection, self._listener_name)
         inner.principal = principal
         outcome = route.handle(self._broker, request, inner)
+        if inspect.isgenerator(outcome):
+            outcome = await self._steps.run(cast(Steps[Any], outcome))
         response = await outcome if inspect.iscoroutine(outcome) else outcome
         if mentions_error(response, ErrorCode.NOT_CONTROLLER):
             return None
-        parts = route.frame(response, correlation_id)
+        parts = await self._steps.run(route.frame_in_steps(response, correlation_id))
         return b"".join(bytes(part) for part in parts if not isinstance(part, FileSlice))[4:]
 
     def _answer_later(self, connection: Connection, route: _Route, outcome: Any, correlation_id: int) -> None:

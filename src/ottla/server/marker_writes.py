@@ -8,7 +8,7 @@ marker for `__consumer_offsets` goes through its group coordinator, whose offset
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.transactions.markers import Outcomes, WritableMarker
@@ -35,6 +35,14 @@ _NOT_READY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 
 def write_marker(broker: Broker, marker: WritableMarker, done: Callable[[Outcomes], None]) -> None:
     """Append one marker to its partitions. `done` gets each one's error code, at once or later."""
+    for _ in write_marker_in_steps(broker, marker, done):
+        pass
+
+
+def write_marker_in_steps(
+    broker: Broker, marker: WritableMarker, done: Callable[[Outcomes], None]
+) -> Generator[None, None, None]:
+    """The same, for a marker that another node asks for: it may name any number of partitions."""
     outcomes: dict[TopicPartition, int] = {}
     waiting: list[_Waiting] = []
     now_ms = broker.clock.now_ms()
@@ -48,6 +56,7 @@ def write_marker(broker: Broker, marker: WritableMarker, done: Callable[[Outcome
     for topic in marker.topics:
         for index in topic.partition_indexes:
             key = (topic.name, index)
+            yield
             partition = broker.partitions.get(topic.name, index)
             try:
                 if partition is None:

@@ -6,7 +6,7 @@ import costs nothing, and what a node never speaks it never compiles.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import error as layout_error
 from typing import Any, TypeAlias, TypeVar
 
@@ -26,12 +26,16 @@ Decoder: TypeAlias = Callable[[Buffer, int], tuple[M, int]]
 Encoder: TypeAlias = Callable[[M], bytes]
 PartsEncoder: TypeAlias = Callable[[M], list[Any]]
 """A part is a buffer, or what a records field holds."""
+SlicedDecoder: TypeAlias = Callable[[Buffer, int], Generator[None, None, tuple[M, int]]]
+SlicedEncoder: TypeAlias = Callable[[M], Generator[None, None, list[Any]]]
 
 _schemas: dict[type[Message], MessageSchema] = {}
 _decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
 _bounded_decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
 _encoders: dict[tuple[type[Message], int], Encoder[Any]] = {}
 _parts_encoders: dict[tuple[type[Message], int], PartsEncoder[Any]] = {}
+_sliced_decoders: dict[tuple[type[Message], int], SlicedDecoder[Any]] = {}
+_sliced_encoders: dict[tuple[type[Message], int], SlicedEncoder[Any]] = {}
 
 
 def decode(cls: type[M], buffer: Buffer, version: int, position: int = 0, *, exact: bool = True) -> M:
@@ -79,6 +83,24 @@ def parts_encoder(cls: type[M], version: int) -> PartsEncoder[M]:
     if found is None:
         grown = EncoderSource(_plan(cls, version), parts=True)
         found = _parts_encoders[cls, version] = _compiled(cls, "encode", grown)
+    return found
+
+
+def sliced_decoder(cls: type[M], version: int) -> SlicedDecoder[M]:
+    """The generator that reads one version, bounded, and stops after every few elements."""
+    found = _sliced_decoders.get((cls, version))
+    if found is None:
+        grown = DecoderSource(_plan(cls, version), sliced=True)
+        found = _sliced_decoders[cls, version] = _compiled(cls, "decode", grown)
+    return found
+
+
+def sliced_encoder(cls: type[M], version: int) -> SlicedEncoder[M]:
+    """The generator that writes one version in parts, and stops after every few elements."""
+    found = _sliced_encoders.get((cls, version))
+    if found is None:
+        grown = EncoderSource(_plan(cls, version), parts=True, sliced=True)
+        found = _sliced_encoders[cls, version] = _compiled(cls, "encode", grown)
     return found
 
 

@@ -8,13 +8,14 @@ comparison at the end does.
 
 An empty text takes one byte on the wire and fifty in memory. Where the sender is not trusted and the frame is
 large, the `bounded` form is used: it counts what the objects will take before it makes them, and refuses a
-message that would take far more than its frame.
+message that would take far more than its frame. The `sliced` form is a generator that does the same and stops
+after every few elements, so that its caller can let others run.
 """
 
 from __future__ import annotations
 
 from ottla.wire.schema import Field
-from ottla.wire.source import LETTER_BYTES, LETTERS, SHORT_ARRAY, Plan, Source
+from ottla.wire.source import LETTER_BYTES, LETTERS, NUMBERS_IN_STEP, SHORT_ARRAY, Plan, Source, add_step
 
 ROOM_BYTES = 32 * 1024 * 1024
 """What the objects of a bounded message may take beside as much as its frame has."""
@@ -31,9 +32,10 @@ class DecoderSource:
     addition of their own. `run` holds the neighbours of fixed size that are not read yet.
     """
 
-    def __init__(self, plan: Plan, *, bounded: bool = False) -> None:
+    def __init__(self, plan: Plan, *, bounded: bool = False, sliced: bool = False) -> None:
         self.plan = plan
-        self.bounded = bounded
+        self.bounded = bounded or sliced
+        self.sliced = sliced
         self.source = Source(depth=2)
         self.ahead = 0
         self.run: list[tuple[str, str]] = []
@@ -45,6 +47,8 @@ class DecoderSource:
         head = ["def decode(buffer, p):", "    try:", "        size = len(buffer)"]
         if self.bounded:
             head.append(f"        room = {ROOM_BYTES} + size")
+        if self.sliced:
+            head += ["        k = 0", "        if size < 0:", "            yield"]
         if self.plan.has_records():
             head.append("        view = memoryview(buffer)")
         self.source.add("m = new(outer)")
@@ -264,6 +268,10 @@ class DecoderSource:
             source.add(f"e = p + {count} * 16")
             source.add(f"{target} = [bytes(buffer[i : i + 16]) for i in range(p, e, 16)]")
             source.add("p = e")
+            if self.sliced:
+                source.add("yield")
+        elif self.sliced and member.type in LETTERS:
+            self._numbers_in_steps(LETTERS[member.type], target, count)
         elif member.type in LETTERS:
             letter = LETTERS[member.type]
             self.short_arrays.add(letter)
@@ -284,6 +292,18 @@ class DecoderSource:
                     self._sequence(member, item, False)
                     source.add(f"{items}.append({item})")
                 self._settle()
+                if self.sliced:
+                    add_step(source)
+
+    def _numbers_in_steps(self, letter: str, target: str, count: str) -> None:
+        source, items, size = self.source, self.source.name("l"), LETTER_BYTES[letter]
+        source.add(f"{target} = {items} = []")
+        with source.block(f"for i in range(0, {count}, {NUMBERS_IN_STEP}):"):
+            source.add(f"n = min({NUMBERS_IN_STEP}, {count} - i)")
+            source.add(f'{items} += read_fixed_array(buffer, p + i * {size}, n, "{letter}")')
+            with source.block(f"if n == {NUMBERS_IN_STEP}:"):
+                source.add("yield")
+        source.add(f"p += {count} * {size}")
 
     def _take(self, memory: str) -> None:
         """Count memory that is about to be taken."""

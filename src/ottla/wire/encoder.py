@@ -2,14 +2,15 @@
 
 As in the decoder, neighbours of fixed size become one `struct` call together with the length that follows
 them. The pieces are joined once, at the end. With `parts` the records are not joined: they stay what they
-are, between the joined pieces. A value that the version cannot carry is refused unless the schema says that
-it may be dropped.
+are, between the joined pieces. The `sliced` form is a generator that returns parts and stops after every few
+elements, so that its caller can let others run. A value that the version cannot carry is refused unless the
+schema says that it may be dropped.
 """
 
 from __future__ import annotations
 
 from ottla.wire.schema import Field
-from ottla.wire.source import LETTERS, SHORT_ARRAY, Plan, Source
+from ottla.wire.source import LETTERS, SHORT_ARRAY, Plan, Source, add_step
 
 
 class EncoderSource:
@@ -19,9 +20,10 @@ class EncoderSource:
     appended to: the content of a tagged field goes to one of its own, since its size comes before it.
     """
 
-    def __init__(self, plan: Plan, *, parts: bool) -> None:
+    def __init__(self, plan: Plan, *, parts: bool, sliced: bool = False) -> None:
         self.plan = plan
-        self.parts = parts
+        self.parts = parts or sliced
+        self.sliced = sliced
         self.source = Source(depth=2)
         self.run: list[tuple[str, str]] = []
         self.layouts: set[str] = set()
@@ -45,6 +47,7 @@ class EncoderSource:
                 "def encode(m):",
                 "    out = []",
                 *(["    parts = []"] if self.parts else []),
+                *(["    k = 0", "    if m is None:", "        yield"] if self.sliced else []),
                 "    try:",
                 *source.lines,
                 "    except (LayoutError, TypeError, AttributeError, UnicodeEncodeError) as error:",
@@ -234,6 +237,9 @@ class EncoderSource:
                 else:
                     self._sequence(member, item, False)
                 self._flush()
+                if self.sliced:
+                    before = ('parts.append(b"".join(out))', "out.clear()") if self.out == "out" else ()
+                    add_step(source, *before)
 
 
 def short_packers(letter: str) -> str:

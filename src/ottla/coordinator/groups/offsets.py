@@ -7,6 +7,7 @@ generation); what is wrong with one partition (metadata too long) is said for th
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.classic_group import ClassicGroup, ClassicState
@@ -197,13 +198,10 @@ class Offsets:
 
     # Fetching
 
-    def fetch(
-        self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool
-    ) -> FetchedGroup:
-        """The offsets of some partitions, or of all that a group has (no topics named).
+    def find(self, request: AskedGroup, *, require_stable: bool) -> FoundOffsets:
+        """The offsets of some partitions, each named once, or of all that a group has (no topics named).
 
-        -1 for a partition without one. `require_stable`: UNSTABLE_OFFSET_COMMIT where a transaction that is
-        still open could change it.
+        `require_stable`: UNSTABLE_OFFSET_COMMIT where a transaction that is still open could change one.
         """
         group_id = request.group_id
         committed = self.store.committed.get(group_id, {})
@@ -212,18 +210,17 @@ class Offsets:
             group.check_offset_fetch(request.member_id, request.member_epoch)
         except GroupIdNotFound:
             committed = {}
-        unstable = set(self.store.pending_of(group_id)) if require_stable else None
-        topics = []
+        unstable = set(self.store.pending_of(group_id)) if require_stable else set()
+        found = FoundOffsets(group_id, unstable)
         if request.topics is None:
             for name, partitions in committed.items():
-                topics.append(_fetched(name, ZERO, partitions, partitions, unstable))
+                found.topics.append((name, ZERO, list(partitions), list(partitions.values())))
         else:
             for topic in request.topics:
-                partitions = committed.get(topic.name, _NO_PARTITIONS)
-                topics.append(
-                    _fetched(topic.name, topic.topic_id, topic.partition_indexes, partitions, unstable)
-                )
-        return FetchedGroup(group_id=group_id, topics=topics)
+                stored = committed.get(topic.name, _NO_PARTITIONS)
+                values = list(map(stored.get, topic.partition_indexes))
+                found.topics.append((topic.name, topic.topic_id, topic.partition_indexes, values))
+        return found
 
     # Deleting
 
@@ -308,36 +305,45 @@ def _check_owner(check: CommitCheck, topic: str, topic_id: bytes, partition: int
         raise IllegalGeneration(error.message) from error
 
 
-def _fetched(
-    name: str,
-    topic_id: bytes,
-    indexes: list[int] | Partitions,
-    committed: Partitions,
-    unstable: set[tuple[str, int]] | None,
-) -> OffsetFetchResponse.OffsetFetchResponseTopics:
-    partitions = []
-    for index in indexes:
-        value = committed.get(index)
-        if unstable and (name, index) in unstable:
-            fetched = _FetchPartition(
+class FoundOffsets:
+    """The offsets that a group had when it was asked. Their rows are made later, in steps."""
+
+    __slots__ = ("group_id", "topics", "unstable")
+
+    def __init__(self, group_id: str, unstable: set[tuple[str, int]]) -> None:
+        self.group_id = group_id
+        self.unstable = unstable
+        self.topics: list[tuple[str, bytes, list[int], list[bytes | None]]] = []
+        """Name, id, partitions, and the values of their commit records."""
+
+    def rows(self) -> Generator[None, None, FetchedGroup]:
+        """-1 for a partition without an offset."""
+        fetched = FetchedGroup(group_id=self.group_id)
+        for name, topic_id, indexes, values in self.topics:
+            topic = _FetchTopic(name=name, topic_id=topic_id)
+            fetched.topics.append(topic)
+            for index, value in zip(indexes, values, strict=True):
+                topic.partitions.append(_fetched(index, value, topic_id, (name, index) in self.unstable))
+                yield
+            yield
+        return fetched
+
+
+def _fetched(index: int, value: bytes | None, topic_id: bytes, is_unstable: bool) -> _FetchPartition:
+    if is_unstable:
+        return _FetchPartition(
+            partition_index=index,
+            committed_offset=NO_OFFSET,
+            metadata="",
+            error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        )
+    if value is not None:
+        stored = read_value(value)
+        if topic_id == ZERO or stored.topic_id in (topic_id, ZERO):  # else of an older topic of this name
+            return _FetchPartition(
                 partition_index=index,
-                committed_offset=NO_OFFSET,
-                metadata="",
-                error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+                committed_offset=stored.offset,
+                committed_leader_epoch=stored.leader_epoch,
+                metadata=stored.metadata,
             )
-        elif value is None:
-            fetched = _FetchPartition(partition_index=index, committed_offset=NO_OFFSET, metadata="")
-        else:
-            stored = read_value(value)
-            if topic_id != ZERO and stored.topic_id not in (topic_id, ZERO):
-                # Committed for a topic of this name that is gone.
-                fetched = _FetchPartition(partition_index=index, committed_offset=NO_OFFSET, metadata="")
-            else:
-                fetched = _FetchPartition(
-                    partition_index=index,
-                    committed_offset=stored.offset,
-                    committed_leader_epoch=stored.leader_epoch,
-                    metadata=stored.metadata,
-                )
-        partitions.append(fetched)
-    return _FetchTopic(name=name, topic_id=topic_id, partitions=partitions)
+    return _FetchPartition(partition_index=index, committed_offset=NO_OFFSET, metadata="")

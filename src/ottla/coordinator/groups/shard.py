@@ -7,7 +7,7 @@ composes them and hands each record to the part that keeps it. Rule: what a grou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.groups.classic import ClassicProtocol
@@ -42,6 +42,16 @@ DescribedGroup = DescribeGroupsResponse.DescribedGroup
 ListedGroup = ListGroupsResponse.ListedGroup
 
 _Replay = Callable[[Any, Any], None]
+
+
+class GroupFilter:
+    """What ListGroups asks for: states and types, whatever their case. None named: any."""
+
+    __slots__ = ("states", "types")
+
+    def __init__(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> None:
+        self.states = {state.lower().strip() for state in states}
+        self.types = {name.lower() for name in types}
 
 
 class GroupShard:
@@ -143,17 +153,18 @@ class GroupShard:
 
     # What is asked of all groups alike
 
-    def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-        """The groups of these states and types, whatever their case; nothing named: any."""
-        state_names = {state.lower().strip() for state in states}
-        type_names = {name.lower() for name in types}
+    def list_groups(self, group_ids: Iterable[str], wanted: GroupFilter) -> list[ListedGroup]:
+        """Those of these groups that are wanted."""
         listed = []
-        for group in self.groups.values():
+        for group_id in group_ids:
+            group = self.groups.get(group_id)
+            if group is None:
+                continue
             type_name = group.type.value.lower()
-            if type_names and type_name not in type_names:
+            if wanted.types and type_name not in wanted.types:
                 continue
             state = group.state_name
-            if state_names and state.lower() not in state_names:
+            if wanted.states and state.lower() not in wanted.states:
                 continue
             listed.append(
                 ListedGroup(

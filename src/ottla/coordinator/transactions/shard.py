@@ -56,7 +56,6 @@ class Filter:
     states: frozenset[State] | None = None
     producer_ids: frozenset[int] = frozenset()
     duration_ms: int = -1  # open for longer than this
-    matches: Callable[[str], bool] | None = None  # of the transactional id
 
 
 class TransactionShard:
@@ -323,7 +322,10 @@ class TransactionShard:
             ],
         )
 
-    def list(self, wanted: Filter) -> list[ListTransactionsResponse.TransactionState]:
+    def list(
+        self, transactional_ids: Iterable[str], wanted: Filter
+    ) -> list[ListTransactionsResponse.TransactionState]:
+        """Those of these transactions that are wanted."""
         now_ms = self.clock.now_ms()
         return [
             ListTransactionsResponse.TransactionState(
@@ -331,8 +333,9 @@ class TransactionShard:
                 producer_id=transaction.producer_id,
                 transaction_state=transaction.state.label,
             )
-            for transaction in self.transactions.values()
-            if _is_wanted(transaction, wanted, now_ms)
+            for transactional_id in transactional_ids
+            if (transaction := self.transactions.get(transactional_id)) is not None
+            and _is_wanted(transaction, wanted, now_ms)
         ]
 
     def record(self, transaction: Transaction) -> Record:
@@ -351,7 +354,6 @@ def _is_wanted(transaction: Transaction, wanted: Filter, now_ms: int) -> bool:
         (wanted.states is None or transaction.state in wanted.states)
         and (not wanted.producer_ids or transaction.producer_id in wanted.producer_ids)
         and (wanted.duration_ms < 0 or now_ms - transaction.start_ms > wanted.duration_ms)
-        and (wanted.matches is None or wanted.matches(transaction.transactional_id))
     )
 
 

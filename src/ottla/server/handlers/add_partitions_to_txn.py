@@ -16,6 +16,7 @@ from ottla.coordinator.transactions.states import TopicPartition
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.transaction_common import ADDING_VERSION, fenced_code
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
@@ -39,7 +40,7 @@ _Question = tuple[
 
 def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
-) -> AddPartitionsToTxnResponse | Answer:
+) -> Steps[AddPartitionsToTxnResponse | Answer]:
     version = context.version
     if version < _BROKERS_FROM:
         asked = [
@@ -60,6 +61,7 @@ def handle(
             questions.append(_question(transaction, version))
         else:
             refused.append(_outcome(transaction, refusal))
+        yield
 
     def join(outcomes: list[_Outcome]) -> AddPartitionsToTxnResponse:
         outcomes = refused + outcomes
@@ -69,7 +71,7 @@ def handle(
 
     if not questions:
         return join([])
-    return broker.transactions.ask_many(questions, join)
+    return (yield from broker.transactions.ask_many(questions, join))
 
 
 def _question(transaction: _Transaction, version: int) -> _Question:

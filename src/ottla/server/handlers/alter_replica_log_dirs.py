@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import ErrorCode, InvalidTopicException, KafkaError, ReplicaNotAvailable
 from ottla.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 
@@ -30,12 +31,13 @@ logger = logging.getLogger("ottla.server.log_directories")
 
 def handle(
     broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
-) -> AlterReplicaLogDirsResponse:
+) -> Steps[AlterReplicaLogDirsResponse]:
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
                 results.setdefault(topic.name, {})[index] = _move(broker, topic.name, index, directory.path)
+                yield
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING
 
+from ottla.controller.result import RECORDS_PER_REQUEST_MAX
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 
@@ -55,12 +58,27 @@ logger = logging.getLogger("ottla.server.auto_create")
 
 
 def create_in_background(broker: Broker, names: Iterable[str]) -> None:
-    """Have the controller make topics. Whoever wants them asks for their metadata again."""
-    broker.in_background(_create(broker, list(names)))
+    """Have the controller make topics. Whoever wants them asks for their metadata again.
+
+    A name that is under way is not asked for again. The controller refuses more topics than it makes in one
+    request, so it is not asked to.
+    """
+    under_way = broker.topics_in_creation
+    wanted = [name for name in dict.fromkeys(names) if name not in under_way]
+    if len(wanted) + len(under_way) > RECORDS_PER_REQUEST_MAX:
+        logger.warning(
+            "%d topics were not created: the limit is %d at a time", len(wanted), RECORDS_PER_REQUEST_MAX
+        )
+    elif wanted:
+        under_way.update(wanted)
+        task = broker.in_background(_create(broker, wanted))
+        task.add_done_callback(lambda _done: under_way.difference_update(wanted))
 
 
 async def _create(broker: Broker, names: list[str]) -> None:
-    request = CreateTopicsRequest(topics=[creatable_topic(broker.config, name) for name in names])
+    request = CreateTopicsRequest(
+        topics=await broker.step_runner.run(_creatable_topics(broker.config, names))
+    )
     try:
         response = await broker.quorum.ask(request, timeout_ms=broker.config.int_of("request.timeout.ms"))
     except KafkaError as error:
@@ -71,15 +89,22 @@ async def _create(broker: Broker, names: list[str]) -> None:
             logger.warning("Topic %s was not created: %s", result.name, result.error_message)
 
 
-def creatable_topic(config: BrokerConfig, name: str) -> _Topic:
-    """How a topic is made that nobody described."""
+def _creatable_topics(config: BrokerConfig, names: list[str]) -> Steps[list[_Topic]]:
+    ordinary = _ordinary_topic(config)
+    topics = []
+    for name in names:
+        topics.append(creatable_topic(config, name, ordinary))
+        yield
+    return topics
+
+
+def creatable_topic(config: BrokerConfig, name: str, ordinary: _Topic | None = None) -> _Topic:
+    """How a topic is made that nobody described; `ordinary` is what `_ordinary_topic` made before."""
     internal = _INTERNAL.get(name)
     if internal is None:
-        return _Topic(
-            name=name,
-            num_partitions=_if_set(config, "num.partitions"),
-            replication_factor=_if_set(config, "default.replication.factor"),
-        )
+        topic = copy(ordinary or _ordinary_topic(config))
+        topic.name = name
+        return topic
     partitions, replication_factor, segment_bytes, texts = internal
     texts = {**texts, "segment.bytes": str(config.int_of(segment_bytes))}
     if name in _MIN_ISR:
@@ -91,6 +116,13 @@ def creatable_topic(config: BrokerConfig, name: str) -> _Topic:
         configs=[
             CreateTopicsRequest.CreatableTopicConfig(name=key, value=text) for key, text in texts.items()
         ],
+    )
+
+
+def _ordinary_topic(config: BrokerConfig) -> _Topic:
+    return _Topic(
+        num_partitions=_if_set(config, "num.partitions"),
+        replication_factor=_if_set(config, "default.replication.factor"),
     )
 
 

@@ -1,7 +1,8 @@
 """ConsumerGroupDescribe (69), versions 0 and 1.
 
-State, epochs, members and assignments of consumer groups (KIP-848). A group of another kind is not found. v1
-says of each member which protocol it speaks.
+State, epochs, members and assignments of consumer groups (KIP-848). A group of another kind is not found.
+Where many are named more than once, each group is described once. v1 says of each member which
+protocol it speaks.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ottla.coordinator.result import Result
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import GROUP_OPERATIONS
 from ottla.server.handlers.consumer_group_heartbeat import is_enabled
+from ottla.server.long_requests import Steps, few_repeats
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -33,10 +35,11 @@ _Described = ConsumerGroupDescribeResponse.DescribedGroup
 
 def handle(
     broker: Broker, request: ConsumerGroupDescribeRequest, context: RequestContext
-) -> ConsumerGroupDescribeResponse | Answer:
+) -> Steps[ConsumerGroupDescribeResponse | Answer]:
+    group_ids = yield from few_repeats(request.group_ids)
     if not is_enabled(broker):
         return ConsumerGroupDescribeResponse(
-            groups=[_refused(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in request.group_ids]
+            groups=[_refused(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in group_ids]
         )
 
     def decide(group_id: str, shard: GroupShard) -> Result[_Described]:
@@ -54,10 +57,12 @@ def handle(
             lambda error: _refused(group_id, error.code),
         )
 
-    nameless = [_refused("", ErrorCode.INVALID_GROUP_ID) for group_id in request.group_ids if not group_id]
-    return broker.groups.ask_many(
-        map(ask, filter(None, request.group_ids)),
-        lambda groups: ConsumerGroupDescribeResponse(groups=nameless + groups),
+    nameless = [_refused("", ErrorCode.INVALID_GROUP_ID) for group_id in group_ids if not group_id]
+    return (
+        yield from broker.groups.ask_many(
+            map(ask, filter(None, group_ids)),
+            lambda groups: ConsumerGroupDescribeResponse(groups=nameless + groups),
+        )
     )
 
 

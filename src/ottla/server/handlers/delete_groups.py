@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import Steps, distinct
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
@@ -28,10 +29,15 @@ _Failed = Callable[["KafkaError"], list[_Deleted]]
 
 def handle(
     broker: Broker, request: DeleteGroupsRequest, context: RequestContext
-) -> DeleteGroupsResponse | Answer:
-    return broker.groups.ask_many(
-        map(_delete, dict.fromkeys(request.groups_names)),
-        lambda deleted: DeleteGroupsResponse(results=[result for results in deleted for result in results]),
+) -> Steps[DeleteGroupsResponse | Answer]:
+    group_ids = yield from distinct(request.groups_names)
+    return (
+        yield from broker.groups.ask_many(
+            map(_delete, group_ids),
+            lambda deleted: DeleteGroupsResponse(
+                results=[result for results in deleted for result in results]
+            ),
+        )
     )
 
 

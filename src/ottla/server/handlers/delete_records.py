@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ottla.controller.names import is_internal
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import hosted_partition
+from ottla.server.long_requests import Steps
 from ottla.server.partitions import Partition
 from ottla.wire.errors import (
     ErrorCode,
@@ -43,7 +44,27 @@ async def handle(
     broker: Broker, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse:
     results: dict[str, dict[int, _Result]] = {}
-    followed: list[tuple[Partition, int, _Result]] = []
+    followed: dict[Partition, tuple[int, _Result]] = {}
+    await broker.step_runner.run(_delete_all(broker, request, results, followed))
+    if any(result.error_code == 0 for partitions in results.values() for result in partitions.values()):
+        await broker.directories.checkpoint_log_starts()
+    if followed:
+        waiting = [(partition, offset, result) for partition, (offset, result) in followed.items()]
+        await _wait_for_followers(waiting, request.timeout_ms)
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
+            for name, partitions in results.items()
+        ]
+    )
+
+
+def _delete_all(
+    broker: Broker,
+    request: DeleteRecordsRequest,
+    results: dict[str, dict[int, _Result]],
+    followed: dict[Partition, tuple[int, _Result]],
+) -> Steps[None]:
     for topic in request.topics:
         partitions = results.setdefault(topic.name, {})
         for asked in topic.partitions:
@@ -51,17 +72,8 @@ async def handle(
             partitions[asked.partition_index] = result
             partition = broker.partitions.get(topic.name, asked.partition_index)
             if result.error_code == 0 and partition is not None and partition.leadership is not None:
-                followed.append((partition, result.low_watermark, result))
-    if any(result.error_code == 0 for partitions in results.values() for result in partitions.values()):
-        await broker.directories.checkpoint_log_starts()
-    if followed:
-        await _wait_for_followers(followed, request.timeout_ms)
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsResponse.DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
-            for name, partitions in results.items()
-        ]
-    )
+                followed[partition] = (result.low_watermark, result)
+            yield
 
 
 async def _wait_for_followers(followed: list[tuple[Partition, int, _Result]], timeout_ms: int) -> None:

@@ -2,8 +2,9 @@
 
 Answers with the settings of topics, of this broker or the cluster's defaults (resource BROKER "<id>" or
 ""), of its loggers, of groups and of client metrics subscriptions: all of them, or those that are named.
-Each comes with where its value is from. Secrets have no value. v1 synonyms (the whole way from the effective
-value down to the built-in default); v3 types and, if asked for, documentation.
+Each comes with where its value is from. Secrets have no value. Where many resources are named
+more than once, each is answered once, with all settings that were asked for. v1 synonyms (the whole way from
+the effective value down to the built-in default); v3 types and, if asked for, documentation.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ottla.config import Entry, ResourceType, Source
 from ottla.controller.names import why_invalid
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers import loggers
+from ottla.server.long_requests import REPEATS_MAX, Steps, distinct
 from ottla.wire.errors import (
     ErrorCode,
     InvalidRequest,
@@ -36,33 +38,56 @@ _Resource = DescribeConfigsRequest.DescribeConfigsResource
 _Result = DescribeConfigsResponse.DescribeConfigsResult
 _Setting = DescribeConfigsResponse.DescribeConfigsResourceResult
 _Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
+_Names = dict[str, None] | None
 
 logger = logging.getLogger("ottla.server.configs")
 
 
 def handle(
     broker: Broker, request: DescribeConfigsRequest, context: RequestContext
-) -> DescribeConfigsResponse:
+) -> Steps[DescribeConfigsResponse]:
     unknown = next((one for one in request.resources if one.resource_type not in _KNOWN), None)
     if unknown is not None:  # Kafka refuses the whole request
         error = InvalidRequest(f"There is no resource type {unknown.resource_type}.")
         return DescribeConfigsResponse(results=[_failed(resource, error) for resource in request.resources])
-    return DescribeConfigsResponse(
-        results=[_result(broker, request, resource) for resource in request.resources]
-    )
+    response = DescribeConfigsResponse()
+    for resource, names in (yield from _merged(request.resources)):
+        response.results.append((yield from _result(broker, request, resource, names)))
+    return response
 
 
-def _result(broker: Broker, request: DescribeConfigsRequest, resource: _Resource) -> _Result:
+def _merged(resources: list[_Resource]) -> Steps[list[tuple[_Resource, _Names]]]:
+    """The resources with the settings that are asked for; each once, where many are named more than once."""
+    every: list[tuple[_Resource, _Names]] = []
+    found: dict[tuple[int, str], tuple[_Resource, _Names]] = {}
+    for resource in resources:
+        key = (resource.resource_type, resource.resource_name)
+        keys = resource.configuration_keys
+        names: _Names = None if keys is None else (yield from distinct(keys))
+        every.append((resource, names))
+        if key in found:
+            known = found[key][1]
+            # No name asks for all settings, as null does.
+            names = {**known, **names} if known and names else None
+        found[key] = resource, names
+        yield
+    return every if len(every) - len(found) <= REPEATS_MAX else list(found.values())
+
+
+def _result(
+    broker: Broker, request: DescribeConfigsRequest, resource: _Resource, names: _Names
+) -> Steps[_Result]:
     try:
-        entries = _entries(broker, resource)
+        entries = _entries(broker, resource, names)
     except KafkaError as error:
         logger.info("Could not describe resource %r: %s", resource.resource_name, error)
         return _failed(resource, error)
-    return _Result(
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-        configs=[_setting(entry, request) for entry in entries],
-    )
+    yield
+    result = _Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
+    for entry in entries:
+        result.configs.append(_setting(entry, request))
+        yield
+    return result
 
 
 def _failed(resource: _Resource, error: KafkaError) -> _Result:
@@ -93,8 +118,8 @@ def _setting(entry: Entry, request: DescribeConfigsRequest) -> _Setting:
     return setting
 
 
-def _entries(broker: Broker, resource: _Resource) -> list[Entry]:
-    name, names = resource.resource_name, resource.configuration_keys
+def _entries(broker: Broker, resource: _Resource, names: _Names) -> list[Entry]:
+    name = resource.resource_name
     kind = resource.resource_type
     overrides = broker.image.config(kind, name)
     if kind == ResourceType.TOPIC:
@@ -132,7 +157,7 @@ def _check_broker(broker: Broker, name: str, expected: str) -> None:
         raise InvalidRequest(f"Unexpected broker id, expected {expected} but received {name}")
 
 
-def _logger_entries(names: list[str] | None) -> list[Entry]:
+def _logger_entries(names: _Names) -> list[Entry]:
     return [
         Entry(
             name=name,

@@ -1,7 +1,8 @@
 """DescribeGroups (15), versions 0 to 6.
 
 State and members of groups of the classic protocol. A group that is not there, or of another kind, is Dead;
-from v6 on it has the error GROUP_ID_NOT_FOUND as well.
+from v6 on it has the error GROUP_ID_NOT_FOUND as well. Where many are named more than once, each group is
+described once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.result import Result
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import GROUP_OPERATIONS
+from ottla.server.long_requests import Steps, few_repeats
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ _Described = DescribeGroupsResponse.DescribedGroup
 
 def handle(
     broker: Broker, request: DescribeGroupsRequest, context: RequestContext
-) -> DescribeGroupsResponse | Answer:
+) -> Steps[DescribeGroupsResponse | Answer]:
     def decide(group_id: str, shard: GroupShard) -> Result[_Described]:
         described = shard.describe_classic(group_id, context.version)
         if request.include_authorized_operations and not described.error_code:
@@ -44,8 +46,11 @@ def handle(
             lambda error: _Described(group_id=group_id, error_code=error.code),
         )
 
-    return broker.groups.ask_many(
-        map(ask, request.groups), lambda groups: DescribeGroupsResponse(groups=groups)
+    group_ids = yield from few_repeats(request.groups)
+    return (
+        yield from broker.groups.ask_many(
+            map(ask, group_ids), lambda groups: DescribeGroupsResponse(groups=groups)
+        )
     )
 
 

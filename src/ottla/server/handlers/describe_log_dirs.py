@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import Steps, distinct
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 if TYPE_CHECKING:
@@ -27,21 +28,25 @@ _Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 def handle(
     broker: Broker, request: DescribeLogDirsRequest, context: RequestContext
-) -> DescribeLogDirsResponse:
-    asked = None
+) -> Steps[DescribeLogDirsResponse]:
+    asked: dict[str, set[int]] | None = None
     if request.topics is not None:
-        asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(
-        results=[_described(report, asked) for report in broker.directories.describe()]
-    )
+        asked = {}
+        for topic in request.topics:
+            asked.setdefault(topic.topic, set()).update((yield from distinct(topic.partitions)))
+    response = DescribeLogDirsResponse()
+    for report in broker.directories.describe():
+        response.results.append((yield from _described(report, asked)))
+    return response
 
 
-def _described(report: DirectoryReport, asked: set[tuple[str, int]] | None) -> _Result:
+def _described(report: DirectoryReport, asked: dict[str, set[int]] | None) -> Steps[_Result]:
     if report.error_code:
         return _Result(error_code=report.error_code, log_dir=report.path)
     topics: dict[str, list[_Partition]] = {}
     for replica in report.replicas:
-        if asked is None or (replica.topic, replica.partition) in asked:
+        yield
+        if asked is None or replica.partition in asked.get(replica.topic, ()):
             topics.setdefault(replica.topic, []).append(
                 _Partition(
                     partition_index=replica.partition,

@@ -1,7 +1,8 @@
 """DescribeProducers (61), version 0.
 
 Answers which producers a replica remembers: their epoch, last sequence and timestamp, the coordinator's epoch
-and where their open transaction began (-1: none is open). Followers answer too.
+and where their open transaction began (-1: none is open). Followers answer too. Where many are named
+more than once, each partition is described once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.controller.names import why_invalid
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import hosted_partition
+from ottla.server.long_requests import REPEATS_MAX, Steps, distinct
 from ottla.wire.errors import InvalidTopicException, KafkaError, KafkaStorageError, UnknownTopicOrPartition
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 
@@ -25,24 +27,38 @@ _PartitionResponse = DescribeProducersResponse.PartitionResponse
 
 def handle(
     broker: Broker, request: DescribeProducersRequest, context: RequestContext
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            DescribeProducersResponse.TopicResponse(
-                name=topic.name,
-                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> Steps[DescribeProducersResponse]:
+    asked = yield from _asked(request)
+    response = DescribeProducersResponse()
+    for name, indexes in asked:
+        topic = DescribeProducersResponse.TopicResponse(name=name)
+        response.topics.append(topic)
+        for index in indexes:
+            topic.partitions.append((yield from _describe(broker, name, index)))
+            yield
+    return response
 
 
-def _describe(broker: Broker, topic: str, index: int) -> _PartitionResponse:
+def _asked(request: DescribeProducersRequest) -> Steps[list[tuple[str, list[int]]]]:
+    """The topics with their partitions; each once, where many are named more than once."""
+    once: dict[str, dict[int, None]] = {}
+    repeats = 0
+    for topic in request.topics:
+        indexes = once.setdefault(topic.name, {})
+        before = len(indexes)
+        indexes.update((yield from distinct(topic.partition_indexes)))
+        repeats += len(topic.partition_indexes) - (len(indexes) - before)
+    if repeats <= REPEATS_MAX:
+        return [(topic.name, topic.partition_indexes) for topic in request.topics]
+    return [(name, list(indexes)) for name, indexes in once.items()]
+
+
+def _describe(broker: Broker, topic: str, index: int) -> Steps[_PartitionResponse]:
     try:
         log = _log(broker, topic, index)
     except KafkaError as error:
         return _PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
-    return _PartitionResponse(partition_index=index, active_producers=_producers(log))
+    return _PartitionResponse(partition_index=index, active_producers=(yield from _producers(log)))
 
 
 def _log(broker: Broker, topic: str, index: int) -> Log:
@@ -57,20 +73,22 @@ def _log(broker: Broker, topic: str, index: int) -> Log:
     return log
 
 
-def _producers(log: Log) -> list[DescribeProducersResponse.ProducerState]:
-    return [
-        DescribeProducersResponse.ProducerState(
-            producer_id=entry.producer_id,
-            producer_epoch=entry.epoch,
-            last_sequence=entry.last_sequence,
-            last_timestamp=entry.last_timestamp,
-            coordinator_epoch=entry.coordinator_epoch,
-            current_txn_start_offset=-1
-            if entry.transaction_first_offset is None
-            else entry.transaction_first_offset,
+def _producers(log: Log) -> Steps[list[DescribeProducersResponse.ProducerState]]:
+    found = []
+    for entry in list(log.producers.entries.values()):
+        first_offset = entry.transaction_first_offset
+        found.append(
+            DescribeProducersResponse.ProducerState(
+                producer_id=entry.producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=-1 if first_offset is None else first_offset,
+            )
         )
-        for entry in log.producers.entries.values()
-    ]
+        yield
+    return found
 
 
 API = Api(KEY, handle)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.controller.names import is_internal, why_invalid
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import NO_LEADER, TOPIC_OPERATIONS, Reach
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -30,7 +31,7 @@ _Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePart
 
 def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     cursor = request.cursor
     first_name = "" if cursor is None else cursor.topic_name
     by_name = broker.image.topics_by_name
@@ -47,6 +48,7 @@ def handle(
         if room == 0:
             response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=0)
             break
+        yield
         topic = by_name.get(name)
         if topic is None:
             response.topics.append(_unknown(name))

@@ -2,7 +2,8 @@
 
 How the newest transaction of each transactional id stands: its state, producer, timeout, start, and the
 partitions that are part of it (while it ends: those that still lack their marker). An id that is not known is
-TRANSACTIONAL_ID_NOT_FOUND; one whose coordinator is another node, NOT_COORDINATOR.
+TRANSACTIONAL_ID_NOT_FOUND; one whose coordinator is another node, NOT_COORDINATOR. Where many are
+named more than once, each id is described once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.result import Reply, Result
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import Steps, few_repeats
 from ottla.wire.errors import ErrorCode, InvalidRequest, KafkaError
 from ottla.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -31,12 +33,15 @@ _Question = tuple[str, Callable[["TransactionShard", Reply], Result[_State]], Ca
 
 def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
-) -> DescribeTransactionsResponse | Answer:
+) -> Steps[DescribeTransactionsResponse | Answer]:
     if not request.transactional_ids:
         return DescribeTransactionsResponse()
-    return broker.transactions.ask_many(
-        [_question(transactional_id) for transactional_id in request.transactional_ids],
-        lambda states: DescribeTransactionsResponse(transaction_states=states),
+    transactional_ids = yield from few_repeats(request.transactional_ids)
+    return (
+        yield from broker.transactions.ask_many(
+            map(_question, transactional_ids),
+            lambda states: DescribeTransactionsResponse(transaction_states=states),
+        )
     )
 
 

@@ -14,6 +14,7 @@ from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.auto_create import create_in_background
 from ottla.server.handlers.common import alive_endpoint
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -31,9 +32,12 @@ _Coordinator = FindCoordinatorResponse.Coordinator
 
 def handle(
     broker: Broker, request: FindCoordinatorRequest, context: RequestContext
-) -> FindCoordinatorResponse:
+) -> Steps[FindCoordinatorResponse]:
     keys = request.coordinator_keys if context.version >= _MANY_VERSION else [request.key]
-    found = [_find(broker, request.key_type, key, context.listener) for key in keys]
+    found = []
+    for key in keys:
+        found.append(_find(broker, request.key_type, key, context.listener))
+        yield
     if context.version >= _MANY_VERSION:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]

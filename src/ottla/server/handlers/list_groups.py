@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.groups.shard import GroupFilter, GroupShard
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import Steps, distinct
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -22,16 +24,26 @@ KEY = 16
 
 def handle(
     broker: Broker, request: ListGroupsRequest, context: RequestContext
-) -> ListGroupsResponse | Answer:
-    return broker.groups.ask_every(
-        lambda shard: shard.list_groups(request.states_filter, request.types_filter), _joined
+) -> Steps[ListGroupsResponse | Answer]:
+    states = yield from distinct(request.states_filter)
+    types = yield from distinct(request.types_filter)
+    wanted = GroupFilter(states, types)
+    return (
+        yield from broker.groups.ask_every(
+            _group_ids, lambda shard, group_ids: shard.list_groups(group_ids, wanted), _joined
+        )
     )
 
 
-def _joined(shards: list[list[ListGroupsResponse.ListedGroup]], is_any_loading: bool) -> ListGroupsResponse:
+def _group_ids(shard: GroupShard) -> Steps[list[str]]:
+    yield
+    return list(shard.groups)
+
+
+def _joined(groups: list[ListGroupsResponse.ListedGroup], is_any_loading: bool) -> ListGroupsResponse:
     if is_any_loading:
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    return ListGroupsResponse(groups=[group for listed in shards for group in listed])
+    return ListGroupsResponse(groups=groups)
 
 
 API = Api(KEY, handle)

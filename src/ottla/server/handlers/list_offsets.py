@@ -19,6 +19,7 @@ from ottla.log.log import Log
 from ottla.log.segments import TimestampOffset
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import hosted_partition
+from ottla.server.long_requests import Steps
 from ottla.server.partitions import Partition
 from ottla.wire.errors import (
     ErrorCode,
@@ -60,32 +61,39 @@ _Asked = ListOffsetsRequest.ListOffsetsPartition
 _Answer = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
-def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    times: dict[str, dict[int, list[_Asked]]] = {}
+def handle(
+    broker: Broker, request: ListOffsetsRequest, context: RequestContext
+) -> Steps[ListOffsetsResponse]:
+    times: dict[str, dict[int, _Asked]] = {}
+    repeated: set[tuple[str, int]] = set()
     for topic in request.topics:
         partitions = times.setdefault(topic.name, {})
         for asked in topic.partitions:
-            partitions.setdefault(asked.partition_index, []).append(asked)
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsResponse.ListOffsetsTopicResponse(
-                name=name,
-                partitions=[
-                    _answer(broker, request, context.version, name, asked) for asked in partitions.values()
-                ],
-            )
-            for name, partitions in times.items()
-            if partitions
-        ]
-    )
+            if partitions.setdefault(asked.partition_index, asked) is not asked:
+                repeated.add((topic.name, asked.partition_index))
+            yield
+    response = ListOffsetsResponse()
+    for name, partitions in times.items():
+        if partitions:
+            found = ListOffsetsResponse.ListOffsetsTopicResponse(name=name)
+            response.topics.append(found)
+        for index, asked in partitions.items():
+            is_repeated = (name, index) in repeated
+            found.partitions.append(_answer(broker, request, context.version, name, asked, is_repeated))
+            yield
+    return response
 
 
 def _answer(
-    broker: Broker, request: ListOffsetsRequest, version: int, topic: str, all_asked: list[_Asked]
+    broker: Broker,
+    request: ListOffsetsRequest,
+    version: int,
+    topic: str,
+    asked: _Asked,
+    is_repeated: bool,
 ) -> _Answer:
-    asked = all_asked[0]
     try:
-        if len(all_asked) > 1:
+        if is_repeated:
             raise InvalidRequest(f"Partition {asked.partition_index} of {topic} is named more than once.")
         if asked.timestamp < 0 and version < _FIRST_VERSIONS.get(asked.timestamp, version + 1):
             raise UnsupportedVersion(f"Version {version} has no time {asked.timestamp}.")

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.groups import regex
 from ottla.coordinator.transactions.shard import Filter
 from ottla.coordinator.transactions.states import STATE_OF_LABEL
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import Steps, distinct
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
+    from ottla.coordinator.transactions.shard import TransactionShard
     from ottla.server.broker import Broker
     from ottla.server.waiting import Answer
 
@@ -24,35 +27,39 @@ KEY = 66
 
 def handle(
     broker: Broker, request: ListTransactionsRequest, context: RequestContext
-) -> ListTransactionsResponse | Answer:
-    from ottla.coordinator.groups import regex
-
-    names = dict.fromkeys(request.state_filters)
+) -> Steps[ListTransactionsResponse | Answer]:
+    names = yield from distinct(request.state_filters)
     unknown = [name for name in names if name not in STATE_OF_LABEL]
     states = frozenset(STATE_OF_LABEL[name] for name in names if name in STATE_OF_LABEL) if names else None
-    matches = None
+    pattern = None
     if request.transactional_id_pattern:
         try:
-            matches = regex.compile(request.transactional_id_pattern).matches
+            pattern = regex.compile(request.transactional_id_pattern)
         except regex.InvalidExpression:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     wanted = Filter(
         states=states,
         producer_ids=frozenset(request.producer_id_filters),
         duration_ms=request.duration_filter,
-        matches=matches,
     )
 
+    def choose(shard: TransactionShard) -> Steps[list[str]]:
+        transactional_ids = list(shard.transactions)
+        yield
+        return transactional_ids if pattern is None else (yield from pattern.select(transactional_ids))
+
     def join(
-        found: list[list[ListTransactionsResponse.TransactionState]], is_any_loading: bool
+        found: list[ListTransactionsResponse.TransactionState], is_any_loading: bool
     ) -> ListTransactionsResponse:
         if is_any_loading:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return ListTransactionsResponse(
-            unknown_state_filters=unknown, transaction_states=[one for states in found for one in states]
-        )
+        return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
-    return broker.transactions.ask_every(lambda shard: shard.list(wanted), join)
+    return (
+        yield from broker.transactions.ask_every(
+            choose, lambda shard, transactional_ids: shard.list(transactional_ids, wanted), join
+        )
+    )
 
 
 API = Api(KEY, handle)

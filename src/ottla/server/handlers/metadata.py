@@ -25,6 +25,7 @@ from ottla.server.handlers.common import (
     Reach,
     random_alive_broker,
 )
+from ottla.server.long_requests import Steps
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -41,7 +42,7 @@ _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = MetadataResponse.MetadataResponsePartition
 
 
-def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> Steps[MetadataResponse]:
     version = context.version
     asked = request.topics
     if asked is not None and version < _FIRST_VERSION_WITH_IDS:
@@ -51,9 +52,11 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
             asked = None
     reach = Reach(broker, context.listener)
     if asked is None:
-        topics = [_described(topic, reach, version) for topic in broker.image.topics.values()]
+        topics = []
+        for topic in list(broker.image.topics.values()):
+            topics.append((yield from _described(topic, reach, version)))
     else:
-        topics = _asked(broker, request, asked, reach, version)
+        topics = yield from _asked(broker, request, asked, reach, version)
     response = MetadataResponse(
         brokers=_brokers(broker, context.listener),
         cluster_id=broker.cluster_id,
@@ -64,9 +67,10 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
         if version <= 10 and request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = CLUSTER_OPERATIONS
         if request.include_topic_authorized_operations:
-            for topic in topics:
-                if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
-                    topic.topic_authorized_operations = TOPIC_OPERATIONS
+            for found in topics:
+                if found.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                    found.topic_authorized_operations = TOPIC_OPERATIONS
+                yield
     return response
 
 
@@ -101,34 +105,37 @@ def _asked(
     asked: list[MetadataRequest.MetadataRequestTopic],
     reach: Reach,
     version: int,
-) -> list[_Topic]:
+) -> Steps[list[_Topic]]:
     """The topics of the request, each once. Where one is given by id, only ids count, as in Kafka."""
     ids = {topic.topic_id: None for topic in asked if topic.topic_id != uuid.ZERO}
+    known: list[Topic] = []
     if ids:
-        by_id = broker.image.topics
-        unknown = [
-            _Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-            for topic_id in ids
-            if topic_id not in by_id
-        ]
-        return unknown + [
-            _described(by_id[topic_id], reach, version) for topic_id in ids if topic_id in by_id
-        ]
-    by_name = broker.image.topics_by_name
+        unknown = []
+        for topic_id in ids:
+            topic = broker.image.topics.get(topic_id)
+            if topic is None:
+                unknown.append(_Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id))
+            else:
+                known.append(topic)
+            yield
+        for topic in known:
+            unknown.append((yield from _described(topic, reach, version)))
+        return unknown
     found = []
     missing = []
     for name in dict.fromkeys(topic.name for topic in asked if topic.name is not None):
-        topic = by_name.get(name)
+        topic = broker.image.topics_by_name.get(name)
         if topic is not None:
-            found.append(_described(topic, reach, version))
+            found.append((yield from _described(topic, reach, version)))
         else:
             missing.append(name)
+        yield
     if missing:
-        found.extend(_missing(broker, missing, may_create=request.allow_auto_topic_creation))
+        found += yield from _missing(broker, missing, may_create=request.allow_auto_topic_creation)
     return found
 
 
-def _missing(broker: Broker, names: list[str], *, may_create: bool) -> list[_Topic]:
+def _missing(broker: Broker, names: list[str], *, may_create: bool) -> Steps[list[_Topic]]:
     """What to say of topics that do not exist; those with a proper name are made if that is allowed."""
     answers = []
     creatable = []
@@ -139,20 +146,18 @@ def _missing(broker: Broker, names: list[str], *, may_create: bool) -> list[_Top
         else:
             code = ErrorCode.INVALID_TOPIC_EXCEPTION
         answers.append(_Topic(error_code=code, name=name, is_internal=is_internal(name)))
+        yield
     if creatable and may_create and broker.config.bool_of("auto.create.topics.enable"):
         create_in_background(broker, creatable)
     return answers
 
 
-def _described(topic: Topic, reach: Reach, version: int) -> _Topic:
-    return _Topic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=is_internal(topic.name),
-        partitions=[
-            _partition(index, partition, reach, version) for index, partition in topic.partitions.items()
-        ],
-    )
+def _described(topic: Topic, reach: Reach, version: int) -> Steps[_Topic]:
+    found = _Topic(name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name))
+    for index, partition in list(topic.partitions.items()):
+        found.partitions.append(_partition(index, partition, reach, version))
+        yield
+    return found
 
 
 def _partition(index: int, partition: PartitionRegistration, reach: Reach, version: int) -> _Partition:

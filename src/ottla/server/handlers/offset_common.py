@@ -35,10 +35,14 @@ def merged(refused: list[T], answered: list[T], key: Callable[[T], Hashable]) ->
     if not refused:
         return answered
     topics: dict[Hashable, T] = {}
+    grown: set[Hashable] = set()  # those whose list is a copy already
     for topic in [*refused, *answered]:
         first = topics.get(key(topic))
         if first is None:
             topics[key(topic)] = copy(topic)  # what was refused is needed again if the commit fails later
+        elif key(topic) in grown:
+            first.partitions += topic.partitions
         else:
+            grown.add(key(topic))
             first.partitions = [*first.partitions, *topic.partitions]
     return list(topics.values())

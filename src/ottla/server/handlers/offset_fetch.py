@@ -2,21 +2,25 @@
 
 How far groups have read: some partitions, or all that have an offset (v2: no topics named). v8 asks for
 several groups at once, v7 for stable offsets only, v9 as a member with its epoch, v10 by topic id. A
-partition without an offset has -1 and no error, as has every partition of a group that is not there.
+partition without an offset has -1 and no error, as has every partition of a group that is not there. Where
+much is named more than once, each group and each partition is answered once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.result import Result
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import REPEATS_MAX, Steps, distinct
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.uuid import ZERO
 
 if TYPE_CHECKING:
+    from ottla.coordinator.groups.offsets import FoundOffsets
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Reply
     from ottla.server.broker import Broker
@@ -37,20 +41,71 @@ _Group = OffsetFetchResponse.OffsetFetchResponseGroup
 _Topic = OffsetFetchResponse.OffsetFetchResponseTopics
 _Partition = OffsetFetchResponse.OffsetFetchResponsePartitions
 
-_Asked = tuple[str, "Callable[[GroupShard, Reply], Result[_Group]]", "Callable[[KafkaError], _Group]"]
+_Found = _Group | tuple["FoundOffsets", list[_Topic]]
+"""Why a group cannot be answered for; or its offsets, and the topics that are refused."""
+_Asked = tuple[str, "Callable[[GroupShard, Reply], Result[_Found]]", "Callable[[KafkaError], _Found]"]
 
 
 def handle(
     broker: Broker, request: OffsetFetchRequest, context: RequestContext
-) -> OffsetFetchResponse | Answer:
+) -> Steps[Steps[OffsetFetchResponse] | Answer]:
     version = context.version
-    asked = [
-        _fetch(broker, group, version, require_stable=request.require_stable)
-        for group in _groups_of(request, version)
-    ]
+    groups = yield from _merged(_groups_of(request, version))
+    asked = (_fetch(broker, group, version, require_stable=request.require_stable) for group in groups)
+    return (yield from broker.groups.ask_many(asked, lambda found: _response(broker, groups, found, version)))
+
+
+def _merged(groups: list[_AskedGroup]) -> Steps[list[_AskedGroup]]:
+    """The groups as they are; or each group, topic and partition once, where many are repeated."""
+    repeats = 0
+    found: dict[tuple[str, str | None, int], _AskedGroup] = {}
+    places: dict[tuple[str, str | None, int], dict[tuple[str, bytes], dict[int, None]]] = {}
+    for group in groups:
+        key = (group.group_id, group.member_id, group.member_epoch)
+        if key in found:
+            repeats += 1
+        else:
+            found[key] = copy(group)
+        if group.topics is None:
+            found[key].topics = None
+        else:
+            topics = places.setdefault(key, {})
+            for topic in group.topics:
+                indexes = topics.setdefault((topic.name, topic.topic_id), {})
+                before = len(indexes)
+                indexes.update((yield from distinct(topic.partition_indexes)))
+                repeats += len(topic.partition_indexes) - (len(indexes) - before)
+                yield
+        yield
+    if repeats <= REPEATS_MAX:
+        return groups
+    for key, topics in places.items():
+        if found[key].topics is not None:
+            found[key].topics = [
+                _AskedTopic(name=name, topic_id=topic_id, partition_indexes=list(indexes))
+                for (name, topic_id), indexes in topics.items()
+            ]
+            yield
+    return list(found.values())
+
+
+def _response(
+    broker: Broker, groups: list[_AskedGroup], found: list[_Found], version: int
+) -> Steps[OffsetFetchResponse]:
+    answered = []
+    for group, one in zip(groups, found, strict=True):
+        if isinstance(one, _Group):
+            answered.append(one)
+            continue
+        offsets, refused = one
+        fetched = yield from offsets.rows()
+        if version >= _TOPIC_IDS_FROM and group.topics is None:
+            fetched.topics = _identified(broker, fetched.topics)
+        fetched.topics += refused
+        answered.append(fetched)
     if version >= _SEVERAL_GROUPS_FROM:
-        return broker.groups.ask_many(asked, lambda groups: OffsetFetchResponse(groups=groups))
-    return broker.groups.ask_many(asked, _of_one_group)
+        return OffsetFetchResponse(groups=answered)
+    return (yield from _of_one_group(answered[0]))
 
 
 def _groups_of(request: OffsetFetchRequest, version: int) -> list[_AskedGroup]:
@@ -75,12 +130,8 @@ def _fetch(broker: Broker, group: _AskedGroup, version: int, *, require_stable: 
         )
         asked.topics = _named(broker, group.topics, refused)
 
-    def decide(shard: GroupShard, _reply: Reply) -> Result[_Group]:
-        fetched = shard.offsets.fetch(asked, require_stable=require_stable)
-        if by_id and asked.topics is None:
-            fetched.topics = _identified(broker, fetched.topics)
-        fetched.topics += refused
-        return Result(fetched)
+    def decide(shard: GroupShard, _reply: Reply) -> Result[_Found]:
+        return Result((shard.offsets.find(asked, require_stable=require_stable), refused))
 
     return group.group_id, decide, lambda error: _failed(group, error.code, version)
 
@@ -128,28 +179,24 @@ def _refused(topic: _AskedTopic, code: int) -> _Topic:
     )
 
 
-def _of_one_group(groups: list[_Group]) -> OffsetFetchResponse:
+def _of_one_group(group: _Group) -> Steps[OffsetFetchResponse]:
     """The form of the versions that know one group."""
-    (group,) = groups
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=[
-            OffsetFetchResponse.OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponse.OffsetFetchResponsePartition(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ],
+    response = OffsetFetchResponse(error_code=group.error_code)
+    for topic in group.topics:
+        found = OffsetFetchResponse.OffsetFetchResponseTopic(name=topic.name)
+        response.topics.append(found)
+        for partition in topic.partitions:
+            found.partitions.append(
+                OffsetFetchResponse.OffsetFetchResponsePartition(
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error_code=partition.error_code,
+                )
             )
-            for topic in group.topics
-        ],
-    )
+            yield
+    return response
 
 
 API = Api(KEY, handle)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import hosted_partition
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -27,16 +28,16 @@ _Answer = OffsetForLeaderEpochResponse.EpochEndOffset
 
 def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_answer(broker, topic.topic, asked) for asked in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> Steps[OffsetForLeaderEpochResponse]:
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        found = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic)
+        response.topics.append(found)
+        for asked in topic.partitions:
+            found.partitions.append(_answer(broker, topic.topic, asked))
+            yield
+        yield
+    return response
 
 
 def _answer(

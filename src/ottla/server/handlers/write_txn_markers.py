@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.transactions.markers import Outcomes
 from ottla.coordinator.transactions.states import TopicPartition
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.marker_writes import write_marker
+from ottla.server.long_requests import Steps
+from ottla.server.marker_writes import write_marker_in_steps
 from ottla.server.waiting import Answer
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
@@ -25,7 +26,7 @@ KEY = 27
 
 def handle(
     broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
-) -> WriteTxnMarkersResponse | Answer:
+) -> Steps[Steps[WriteTxnMarkersResponse] | Answer]:
     outcomes: dict[int, dict[TopicPartition, int]] = {}
     open_count = len(request.markers)
     answer: Answer | None = None
@@ -39,14 +40,19 @@ def handle(
 
     for marker in request.markers:
         producer_id = marker.producer_id
-        write_marker(broker, marker, lambda found, producer_id=producer_id: finish(producer_id, found))  # type: ignore[misc]
+        yield from write_marker_in_steps(
+            broker,
+            marker,
+            lambda found, producer_id=producer_id: finish(producer_id, found),  # type: ignore[misc]
+        )
+        yield
     if open_count == 0:
         return _response(outcomes)
     answer = Answer()
     return answer
 
 
-def _response(outcomes: dict[int, dict[TopicPartition, int]]) -> WriteTxnMarkersResponse:
+def _response(outcomes: dict[int, dict[TopicPartition, int]]) -> Steps[WriteTxnMarkersResponse]:
     response = WriteTxnMarkersResponse()
     for producer_id, found in outcomes.items():
         topics: dict[str, list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}
@@ -56,6 +62,8 @@ def _response(outcomes: dict[int, dict[TopicPartition, int]]) -> WriteTxnMarkers
                     partition_index=index, error_code=code
                 )
             )
+            yield
+        yield
         response.markers.append(
             WriteTxnMarkersResponse.WritableTxnMarkerResult(
                 producer_id=producer_id,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 from ottla.config import development_config
 from ottla.controller.delta import ImageDelta
 from ottla.controller.image import ClusterImage
 from ottla.coordinator import records
 from ottla.coordinator.groups.settings import GroupSettings
-from ottla.coordinator.groups.shard import GroupShard
+from ottla.coordinator.groups.shard import GroupFilter, GroupShard
 from ottla.coordinator.result import Caller, Record, Result, StartTimer, TransactionalWrite
 from ottla.wire import codec
 from ottla.wire.messages import group_records
@@ -23,6 +24,8 @@ from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 KINDS = records.kinds_of(group_records)
 START_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
+
+T = TypeVar("T")
 
 
 class FakeClock:
@@ -272,7 +275,7 @@ class ShardOfTests:
         request = OffsetFetchRequest.OffsetFetchRequestGroup(
             group_id=group_id, member_id=member_id, member_epoch=epoch, topics=topics or None
         )
-        fetched = self.shard.offsets.fetch(request, require_stable=stable)
+        fetched = outcome_of(self.shard.offsets.find(request, require_stable=stable).rows())
         return {
             (topic.name, partition.partition_index): partition
             for topic in fetched.topics
@@ -304,7 +307,17 @@ class ShardOfTests:
         return {answer.group_id: answer.error_code for answer in answers}
 
     def listed(self, states: list[str] | None = None, types: list[str] | None = None) -> list[str]:
-        return sorted(group.group_id for group in self.shard.list_groups(states or [], types or []))
+        groups = self.shard.list_groups(self.shard.groups, GroupFilter(states or (), types or ()))
+        return sorted(group.group_id for group in groups)
+
+
+def outcome_of(steps: Generator[None, None, T]) -> T:
+    """What steps come to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 def codes(response: Any) -> dict[tuple[str, int], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.coordinator.groups.shards import MINUTE_MS, START_MS, ShardOfTests, topic_id_of
 
+from ottla.coordinator.groups.shard import GroupFilter
 from ottla.coordinator.result import Record, StopTimer
 from ottla.wire.errors import (
     ErrorCode,
@@ -126,7 +127,7 @@ def test_a_retention_without_end_does_not_end_at_once(tests: ShardOfTests) -> No
 
 def test_a_commit_without_a_member_makes_a_simple_group(tests: ShardOfTests) -> None:
     tests.commit("g", {A0: 1})
-    (group,) = tests.shard.list_groups([], [])
+    (group,) = tests.shard.list_groups(["g", "gone"], GroupFilter())
     assert (group.group_id, group.group_state, group.group_type, group.protocol_type) == (
         "g",
         "Empty",

@@ -15,6 +15,7 @@ from ottla.controller.image import ClusterImage
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
+from ottla.ports import Clock
 from ottla.records.record import Record, build_batch
 from ottla.server.broker import Broker
 from ottla.server.connection import Connection
@@ -64,13 +65,15 @@ def config_of(overrides: dict[str, str] | None = None) -> BrokerConfig:
     )
 
 
-def broker_of(image: ClusterImage, overrides: dict[str, str] | None = None) -> Broker:
+def broker_of(
+    image: ClusterImage, overrides: dict[str, str] | None = None, clock: Clock | None = None
+) -> Broker:
     """A broker for handlers that read the image, the settings and the partitions."""
     broker = Broker(
         node_id=1,
         cluster_id="cluster-of-tests",
         config=config_of(overrides),
-        clock=HostClock(),
+        clock=clock or HostClock(),
         random=HostRandom(),
         disk=cast(Any, None),
         image=image,
@@ -114,7 +117,7 @@ def newest(request: Message) -> int:
 
 def ask(broker: Broker, request: Message, version: int | None = None, listener: str = LISTENER) -> Any:
     """The answer to a request; one that comes later is waited for on a loop of its own."""
-    outcome = start(broker, request, newest(request) if version is None else version, listener)
+    outcome = _made(start(broker, request, newest(request) if version is None else version, listener))
     return (
         asyncio.run(finish(outcome, request, version))
         if inspect.iscoroutine(outcome)
@@ -136,9 +139,20 @@ def start(broker: Broker, request: Message, version: int, listener: str) -> Any:
 
 
 async def finish(outcome: Any, request: Message, version: int | None) -> Any:
+    outcome = _made(outcome)
     if isinstance(outcome, Answer):
         outcome = await _settled(outcome)
-    return _sent(await outcome if inspect.isawaitable(outcome) else outcome, request, version)
+    return _sent(_made(await outcome if inspect.isawaitable(outcome) else outcome), request, version)
+
+
+def _made(outcome: Any) -> Any:
+    """What a handler that works in steps comes to."""
+    while inspect.isgenerator(outcome):
+        try:
+            next(outcome)
+        except StopIteration as end:
+            outcome = end.value
+    return outcome
 
 
 async def _settled(answer: Answer) -> Any:

@@ -1,0 +1,146 @@
+"""Runs the steps of requests that need more than one slice of the event loop.
+
+Rule: a step, which is what a generator does between two yields, takes well under a millisecond. The first
+slice runs at once. What is left goes on in the slices that all long work of the node shares, and only a few
+requests do so at a time: the others wait as frames, whose memory has a limit, and not as half-made answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeVar
+
+from ottla.coordinator.slices import SLICE_MS, Job, Slices
+from ottla.ports import Clock
+from ottla.wire.message import Struct
+
+T = TypeVar("T")
+
+AT_ONCE_MAX = 4
+FREED_IN_STEP = 256
+
+UNFINISHED: Final = object()
+
+
+class StepRunner:
+    """See the module."""
+
+    def __init__(self, slices: Slices, clock: Clock) -> None:
+        self._slices = slices
+        self._clock = clock
+        self._waiting: deque[Run] = deque()
+        self._running: dict[Run, Job] = {}
+
+    def first_slice(self, steps: Generator[None, None, T]) -> T | Any:
+        """Run the first slice at once: the outcome, or UNFINISHED."""
+        monotonic = self._clock.monotonic
+        end = monotonic() + SLICE_MS / 1000
+        try:
+            while True:
+                next(steps)
+                if monotonic() >= end:
+                    return UNFINISHED
+        except StopIteration as done:
+            return done.value
+
+    def start(
+        self,
+        steps: Generator[None, None, Any],
+        on_done: Callable[[Any], None],
+        on_error: Callable[[Exception], None],
+    ) -> Run:
+        """Run steps in the slices of the node, as soon as few enough others do."""
+        run = Run(self, steps, on_done, on_error)
+        self._waiting.append(run)
+        self._admit()
+        return run
+
+    async def run(self, steps: Generator[None, None, T]) -> T:
+        """The same for a coroutine that waits for the outcome."""
+        outcome = self.first_slice(steps)
+        if outcome is UNFINISHED:
+            future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            run = self.start(steps, future.set_result, future.set_exception)
+            try:
+                return await future
+            finally:
+                run.cancel()
+        return outcome
+
+    def _admit(self) -> None:
+        while self._waiting and len(self._running) < AT_ONCE_MAX:
+            run = self._waiting.popleft()
+            if not run.is_over:
+                self._running[run] = self._slices.start(run.steps, run.done, run.failed)
+
+    def forget(self, run: Run) -> None:
+        job = self._running.pop(run, None)
+        if job is not None:
+            job.cancel()
+        self._admit()
+
+
+class Run:
+    """Steps that are under way or wait for their turn. `cancel` ends them, and calls nobody."""
+
+    __slots__ = ("_on_done", "_on_error", "_runner", "is_over", "steps")
+
+    def __init__(
+        self,
+        runner: StepRunner,
+        steps: Generator[None, None, Any],
+        on_done: Callable[[Any], None],
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        self._runner = runner
+        self.steps = steps
+        self._on_done = on_done
+        self._on_error = on_error
+        self.is_over = False
+
+    def cancel(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self.steps.close()
+            self._runner.forget(self)
+
+    def done(self, outcome: Any) -> None:
+        self.is_over = True
+        self._runner.forget(self)
+        self._on_done(outcome)
+
+    def failed(self, error: Exception) -> None:
+        self.is_over = True
+        self._runner.forget(self)
+        self._on_error(error)
+
+
+def long_lists(message: Any) -> list[list[Any]]:
+    """Copies of the long lists in a message. Whoever drops the message and then lets `freed` empty the copies
+    frees it in steps: to free a million objects at once takes as long as to make them did."""
+    found: list[list[Any]] = []
+    if isinstance(message, Struct):
+        _collect(message, found)
+    return found
+
+
+def _collect(struct: Struct, found: list[list[Any]]) -> None:
+    for name in type(struct).__slots__:
+        value = getattr(struct, name)
+        if type(value) is list:
+            if len(value) > FREED_IN_STEP:
+                found.append(value.copy())
+            else:
+                for one in value:
+                    if isinstance(one, Struct):
+                        _collect(one, found)
+
+
+def freed(lists: list[list[Any]]) -> Generator[None, None, None]:
+    """Empty lists in steps."""
+    for items in lists:
+        while items:
+            del items[-FREED_IN_STEP:]
+            yield

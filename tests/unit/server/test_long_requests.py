@@ -17,8 +17,9 @@ from tests.unit.server.handlers.support import broker_of, image_of
 from ottla.host import HostClock, HostNetwork
 from ottla.server.broker import Broker
 from ottla.server.connection import READ_BUFFER_BYTES
+from ottla.server.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.dispatch import Api, Dispatcher, RequestContext
-from ottla.server.listener import ConnectionCounts, Listener, ListenerSettings
+from ottla.server.listener import Listener, ListenerSettings
 from ottla.server.long_requests import REPEATS_MAX, Steps, few_repeats
 from ottla.server.request_memory import RequestMemory
 from ottla.server.step_runner import AT_ONCE_MAX
@@ -87,7 +88,7 @@ async def _serving(work: Work, memory: RequestMemory | None = None) -> AsyncIter
         ),
         clock=HostClock(),
         memory=memory or RequestMemory(1 << 26),
-        counts=ConnectionCounts(100, 100),
+        quotas=ConnectionQuotas(HostClock(), ConnectionLimits()),
         lateness=broker.lateness,
         turns=Turns(HostClock()),
     )

@@ -75,6 +75,7 @@ def register_broker(
     if has_directories:
         _check_directories(image.brokers, request.broker_id, request.log_dirs)
     _check_features(state, request)
+    _check_place(request)
     for listener in request.listeners:
         if listener.security_protocol not in SECURITY_PROTOCOLS:
             raise InvalidRegistration(
@@ -114,6 +115,17 @@ def register_broker(
         registration.in_controlled_shutdown = existing.in_controlled_shutdown
     records.append(registration)
     return Result(BrokerRegistrationResponse(broker_epoch=epoch), records, is_atomic=False)
+
+
+def _check_place(request: BrokerRegistrationRequest) -> None:
+    """Refuse a broker that nobody could reach: partitions that are placed on it would never be served."""
+    broker_id = request.broker_id
+    if broker_id < 0:
+        raise InvalidRegistration(f"A broker cannot have the negative id {broker_id}.")
+    if not request.listeners:
+        raise InvalidRegistration(f"Broker {broker_id} names no listener at which it is reached.")
+    if not all(listener.name for listener in request.listeners):
+        raise InvalidRegistration(f"A listener of broker {broker_id} has no name.")
 
 
 def _check_no_session(state: ControllerState, existing: BrokerRegistration) -> None:

@@ -48,6 +48,7 @@ def registration(**fields: object) -> BrokerRegistrationRequest:
             )
             for name, (low, high) in SUPPORTED_FEATURES.items()
         ],
+        "listeners": [BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="localhost", port=9092)],
         "log_dirs": [identifier("directory", 1, 0)],
         **fields,
     }
@@ -133,6 +134,12 @@ def test_a_broker_in_the_controllers_own_process_need_not_wait_for_its_last_run(
     [
         ({"cluster_id": "another"}, InconsistentClusterId),
         ({"is_migrating_zk_broker": True}, BrokerIdNotRegistered),
+        ({"broker_id": -7}, InvalidRegistration),
+        ({"listeners": []}, InvalidRegistration),
+        (
+            {"listeners": [BrokerRegistrationRequest.Listener(name="", host="localhost", port=9092)]},
+            InvalidRegistration,
+        ),
         ({"log_dirs": []}, InvalidRegistration),
         ({"log_dirs": [bytes(16)]}, InvalidRegistration),
         ({"log_dirs": [b"a" * 16, b"a" * 16]}, InvalidRegistration),

@@ -93,6 +93,7 @@ async def start_broker(quorum: Quorum, run_number: int = 1) -> int:
         broker_id=1,
         cluster_id="cluster",
         incarnation_id=bytes([run_number] * 16),
+        listeners=[BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="localhost", port=9092)],
         features=features,
         log_dirs=[DIRECTORY_ID],
     )

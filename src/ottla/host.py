@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -257,6 +258,28 @@ def settle_memory() -> None:
     gc.freeze()
 
 
+def _addresses(host: str) -> list[str]:
+    """What to connect to for a host: its name, which asyncio looks up.
+
+    It does so in threads that `concurrent.futures` no longer starts once the main thread has ended, although
+    other threads of the program go on: the host's addresses then.
+    """
+    if threading.main_thread().is_alive():
+        return [host]
+    return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+
+
+async def _connect(
+    factory: Callable[[], asyncio.BaseProtocol], addresses: list[str], port: int, **more: Any
+) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+    """A connection to the first of the addresses that takes one."""
+    loop = asyncio.get_running_loop()
+    for address in addresses[:-1]:
+        with contextlib.suppress(OSError):
+            return await loop.create_connection(factory, address, port, **more)
+    return await loop.create_connection(factory, addresses[-1], port, **more)
+
+
 class HostNetwork:
     """Sockets of this machine, through the running event loop."""
 
@@ -280,8 +303,8 @@ class HostNetwork:
         if ssl is not None and server_hostname is None:
             server_hostname = host
         try:
-            transport, protocol = await asyncio.get_running_loop().create_connection(
-                factory, host, port, ssl=ssl, server_hostname=server_hostname
+            transport, protocol = await _connect(
+                factory, _addresses(host), port, ssl=ssl, server_hostname=server_hostname
             )
         except socket.gaierror as error:
             raise NameNotFound(error.errno, f"{host}: {error.strerror}") from error

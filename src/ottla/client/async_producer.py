@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.client import exit_hooks
 from ottla.client.config import ProducerSettings
 from ottla.client.core.accumulator import NEEDS_TOPIC, Batch, Delivery
 from ottla.client.core.transactions import Handle
@@ -59,6 +60,8 @@ class AsyncProducer(ProducerBase):
             fallback=lambda *_: None,
             block=self._refuse_to_block,
         )
+        if network is None:  # a simulated program ends where its world says, and that is no loss
+            exit_hooks.watch(self._engine)
 
     @staticmethod
     def _refuse_to_block(delivery: Delivery, timeout: float | None) -> None:

@@ -113,6 +113,11 @@ class Background:
         return os.getpid() != self._process_id
 
     @property
+    def is_running(self) -> bool:
+        """Whether the thread was started, and nobody has stopped it."""
+        return self._loop is not None
+
+    @property
     def is_inside(self) -> bool:
         """Whether the caller runs on the loop's thread, where waiting for it would never end."""
         return self._thread is threading.current_thread()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.client import exit_hooks
 from ottla.client.background import Background, wait_in_slices
 from ottla.client.config import ProducerSettings
 from ottla.client.core.accumulator import NEEDS_TOPIC, Batch, Delivery
@@ -41,6 +42,7 @@ class Producer(ProducerBase):
 
     `Producer("localhost:9092", linger_ms=20)` or `Producer({"bootstrap.servers": "localhost:9092"})`. Several
     threads may use it at once. Callbacks run in the producer's thread: they are short, and wait for nothing.
+    A program that ends without `close` still delivers what it has sent (see `exit_hooks.py`).
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Producer(ProducerBase):
         )
         # The compiled function itself, so that a record costs one call.
         self.send = self._engine.accumulator.send  # type: ignore[method-assign]
+        exit_hooks.register(self)
 
     def send(
         self,
@@ -275,6 +278,7 @@ class Producer(ProducerBase):
         """
         if self._background.is_forked:
             return
+        exit_hooks.forget(self)
         failed = None
         try:
             if not self._engine.is_closed:
@@ -285,6 +289,50 @@ class Producer(ProducerBase):
             self._chain.close()
         if failed is not None:
             raise failed
+
+    def flush_at_exit(self) -> None:
+        """The program ends, and other threads may still send: see `exit_hooks.py`."""
+        runner = self._engine.transactions
+        is_promised = runner is None or runner.is_joined  # else an abort takes it back
+        if self._has_loop and is_promised and self._engine.accumulator.incomplete:
+            failed_before = self._engine.counts["records_failed"]
+            try:
+                self.flush(exit_hooks.seconds_left(self._settings.delivery_timeout_ms))
+            except TimedOut:
+                return  # `close_at_exit` counts what is left
+            self._warn_of_loss(failed_before)
+
+    def close_at_exit(self) -> None:
+        """The program ends: deliver what it has sent, and log what could not be delivered."""
+        if not self._has_loop:
+            return
+        failed_before = self._engine.counts["records_failed"]
+        seconds = exit_hooks.seconds_left(self._settings.delivery_timeout_ms)
+        runner = self._engine.transactions
+        if runner is not None and not runner.is_joined:
+            seconds = min(seconds, exit_hooks.ABORT_SECONDS_MAX)
+            if runner.is_taking:
+                log.warning(
+                    "The program ended within the transaction of %s: it is aborted.", runner.transactional_id
+                )
+        try:
+            self.close(seconds)
+        finally:
+            self._warn_of_loss(failed_before)
+
+    @property
+    def _has_loop(self) -> bool:
+        return not self._background.is_forked and self._background.is_running and not self._engine.is_closed
+
+    def _warn_of_loss(self, failed_before: int) -> None:
+        count = self._engine.counts["records_failed"] - failed_before
+        if count:
+            reason = self._engine.cluster.last_error
+            log.warning(
+                "The program ended before it closed its producer, and %d records were not delivered%s.",
+                count,
+                f": {reason}" if reason is not None else "",
+            )
 
     def _forked(self) -> None:
         self._engine.accumulator.is_fast = False

@@ -118,7 +118,24 @@ class Engine(Settling):
         self._weighed_at = 0.0
         self._id_task: asyncio.Task[None] | None = None
         self._tasks: dict[asyncio.Task[Any], None] = {}
+        self.is_watched = False
+        """Whether a loss is logged when the engine ends without a close: the async producer's alone."""
         self.cluster.on_view(self._view_changed)
+
+    def warn_of_loss(self) -> None:
+        """The engine's loop has ended, or the program does, and nobody has closed the producer."""
+        count = sum(batch.count for batch in self.accumulator.incomplete)
+        if count and not self.is_closed:
+            self.is_closed = True
+            log.warning(
+                "A producer was not closed before its event loop ended, and %d records were not delivered: "
+                "use `async with`, or await its close().",
+                count,
+            )
+
+    def __del__(self) -> None:
+        if self.is_watched:
+            self.warn_of_loss()
 
     # Waiting and waking
 

@@ -469,6 +469,8 @@ class Engine(Settling):
                     answer = await self.cluster.ask_any(request)
                     if answer.error_code:
                         raise for_code(answer.error_code)("No producer id was given.")
+                    if answer.producer_id < 0 or answer.producer_epoch < 0:
+                        raise Disconnected(f"A broker gave the producer id {answer.producer_id}.")
                     self.idempotence.set_id(answer.producer_id, answer.producer_epoch)
                     return
                 except (Disconnected, KafkaError) as error:

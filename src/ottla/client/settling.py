@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ottla.client.cluster import Cluster
 from ottla.client.config import ProducerSettings
 from ottla.client.core.accumulator import Accumulator, Batch, PartitionQueue
-from ottla.client.core.idempotence import Idempotence, PartitionSequences
+from ottla.client.core.idempotence import Idempotence, PartitionSequences, comes_before
 from ottla.client.core.metadata import Node
 from ottla.client.errors import (
     AbortableError,
@@ -28,6 +28,7 @@ from ottla.client.errors import (
 from ottla.client.transacting import TransactionRunner
 from ottla.client.values import Status
 from ottla.ports import Clock
+from ottla.records.batch import increment_sequence
 from ottla.records.builder import BatchBuilder
 from ottla.records.record import read_batch
 from ottla.wire.errors import ErrorCode, InvalidRecord, KafkaError, for_code
@@ -188,7 +189,11 @@ class Settling:
         position = 0
         if first >= 0:
             waiting = list(queue.batches)
-            while position < len(waiting) and 0 <= waiting[position].sequence < first:
+            while (
+                position < len(waiting)
+                and waiting[position].sequence >= 0
+                and comes_before(waiting[position].sequence, first)
+            ):
                 position += 1
         for batch in reversed(batches):
             queue.batches.insert(position, batch)
@@ -235,7 +240,7 @@ class Settling:
         for piece in pieces:
             piece.producer_id, piece.producer_epoch = batch.producer_id, batch.producer_epoch
             piece.sequence = sequence
-            sequence += piece.count
+            sequence = increment_sequence(sequence, piece.count)
             sequences.add(piece)
 
     # Ends

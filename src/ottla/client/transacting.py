@@ -241,7 +241,13 @@ class TransactionRunner:
             enable2_pc=self._settings.transaction_two_phase_commit_enable,
         )
         version = _INIT_VERSION_2PC if request.enable2_pc else None
+        attempt = 0
         answer = await self._ask(request, version=version)
+        while answer.producer_id < 0 or answer.producer_epoch < 0:
+            log.warning("A coordinator gave the producer id %d: asking again.", answer.producer_id)
+            await asyncio.sleep(self._engine.cluster.backoff.delay_ms(attempt) / 1000)
+            attempt += 1
+            answer = await self._ask(request, version=version)
         identity.set_id(answer.producer_id, answer.producer_epoch)
 
     async def _commit(self) -> None:

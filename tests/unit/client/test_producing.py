@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -124,6 +125,62 @@ def test_a_request_that_ends_with_the_producer_is_not_reported_as_an_error_that_
         assert reported == []
 
     run(main())
+
+
+def test_records_keep_their_order_although_the_first_batch_to_a_partition_is_refused_for_a_moment() -> None:
+    """The broker knows nothing of the producer, so it takes any first number, as Kafka does."""
+    taken: list[int] = []
+    refusals = iter([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+
+    def answer(number: int, header: Any) -> Any:
+        refusal = next(refusals, None)
+        if refusal is not None:
+            return Told(error_code=refusal, base_offset=-1)
+        if taken and header.base_sequence != len(taken):
+            return Told(error_code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, base_offset=-1)
+        taken.extend(range(header.base_sequence, header.base_sequence + header.record_count))
+        return Told(base_offset=len(taken) - header.record_count)
+
+    async def story() -> None:
+        async with Brokers(answer) as broker:
+            settings = {"batch_size": 1, "retry_backoff_ms": 5, "delivery_timeout_ms": 5000}
+            settings |= {"request_timeout_ms": 1000, "linger_ms": 0}
+            async with ottla.aio.Producer(broker.address, **settings) as producer:
+                deliveries = [await producer.send(TOPIC, b"%d" % number) for number in range(20)]
+                assert [(await one).offset for one in deliveries] == list(range(20))
+            assert taken == list(range(20))
+            assert {header.producer_epoch for header in broker.produced} == {0}
+
+    run(story())
+
+
+def test_a_broker_that_gives_a_negative_producer_id_is_asked_again_after_a_pause() -> None:
+    asked = 0
+
+    class Odd(Brokers):
+        def _handle_request(self, request: Any) -> Any:
+            nonlocal asked
+            if request.NAME == "InitProducerIdRequest":
+                asked += 1
+                if asked < 4:
+                    return InitProducerIdResponse(producer_id=-1, producer_epoch=-1)
+            return super()._handle_request(request)
+
+    async def story() -> None:
+        pauses: list[int] = []
+        async with (
+            Odd(codes()) as broker,
+            ottla.aio.Producer(broker.address, retry_backoff_ms=5) as producer,
+        ):
+            backoff = producer._engine.cluster.backoff
+            producer._engine.cluster.backoff = SimpleNamespace(
+                delay_ms=lambda attempt: pauses.append(attempt) or backoff.delay_ms(attempt)
+            )
+            assert (await (await producer.send(TOPIC, b"x"))).offset == 0
+        assert asked == 4
+        assert pauses == [0, 1, 2]
+
+    run(story())
 
 
 def test_a_duplicate_is_a_success() -> None:

@@ -9,11 +9,14 @@ it has. The rules, as Kafka's clients keep them (KIP-98, 360):
 - A gap that cannot be filled (a batch was given up while nobody knows whether it was written) ends the
   producer's epoch: a new one starts every partition that is affected at 0.
 - Batches under an old epoch are answered before a partition sends under the new one.
+- Until a partition has acknowledged a batch of this producer id, one batch is on its way to it: a broker that
+  knows nothing of a producer takes any first number. Were the first batch refused for a moment and the second
+  one taken, the first could never follow, nor be written in its place.
+- Numbers go round at 2^31, so they are compared by `comes_before` alone.
 """
 
 from __future__ import annotations
 
-from bisect import insort
 from typing import TYPE_CHECKING
 
 from ottla.records.batch import decrement_sequence, increment_sequence
@@ -29,8 +32,9 @@ BATCHES_REMEMBERED = 5
 """Of each producer and partition a broker knows the last so many, and finds them if they come again."""
 
 
-def _sequence_of(batch: Batch) -> int:
-    return batch.sequence
+def comes_before(first: int, second: int) -> bool:
+    """Whether a number was given before another one. They go round, and those in use lie close together."""
+    return 0 < (second - first) & 0x7FFF_FFFF < 0x4000_0000
 
 
 class PartitionSequences:
@@ -39,6 +43,7 @@ class PartitionSequences:
     __slots__ = (
         "epoch",
         "in_flight",
+        "is_known",
         "last_acked_offset",
         "last_acked_sequence",
         "next_sequence",
@@ -54,11 +59,14 @@ class PartitionSequences:
         self.last_acked_offset = -1
         self.in_flight: list[Batch] = []
         """Batches with a sequence that are not done, by sequence: sent, or to be sent again."""
+        self.is_known = False
+        """Whether the partition has acknowledged a batch of this producer id, and so checks numbers."""
         self.unresolved_last_sequence: int | None = None
         """The last number of a batch that was given up while it may have been written."""
 
     def begin(self, producer_id: int, epoch: int) -> None:
         """Count from 0 under a new producer epoch; batches that are not done are numbered again."""
+        self.is_known = self.is_known and producer_id == self.producer_id
         self.producer_id, self.epoch = producer_id, epoch
         self.next_sequence = 0
         self.last_acked_sequence = -1
@@ -74,6 +82,7 @@ class PartitionSequences:
         assert not self.in_flight, "what is under way has its numbers already"
         self.next_sequence = sequence
         self.last_acked_sequence = sequence - 1 if sequence else -1
+        self.is_known = self.is_known or sequence > 0
         self.unresolved_last_sequence = None
 
     def give(self, batch: Batch) -> None:
@@ -84,7 +93,10 @@ class PartitionSequences:
         self.add(batch)
 
     def add(self, batch: Batch) -> None:
-        insort(self.in_flight, batch, key=_sequence_of)
+        position = len(self.in_flight)
+        while position and comes_before(batch.sequence, self.in_flight[position - 1].sequence):
+            position -= 1
+        self.in_flight.insert(position, batch)
 
     def remove(self, batch: Batch) -> None:
         if batch in self.in_flight:
@@ -95,8 +107,10 @@ class PartitionSequences:
         self.remove(batch)
         if (batch.producer_id, batch.producer_epoch) != (self.producer_id, self.epoch):
             return
+        self.is_known = True
         last = increment_sequence(batch.sequence, batch.count - 1)
-        self.last_acked_sequence = last
+        if self.last_acked_sequence < 0 or comes_before(self.last_acked_sequence, last):
+            self.last_acked_sequence = last
         if batch.base_offset >= 0:
             self.last_acked_offset = max(self.last_acked_offset, batch.base_offset + batch.count - 1)
 
@@ -107,7 +121,7 @@ class PartitionSequences:
     def close_gap(self, batch: Batch) -> None:
         """A batch was refused for good and never written: those behind it move up."""
         for later in self.in_flight:
-            if later.sequence > batch.sequence:
+            if comes_before(batch.sequence, later.sequence):
                 later.sequence = decrement_sequence(later.sequence, batch.count)
                 later.is_reset = True
         self.next_sequence = decrement_sequence(self.next_sequence, batch.count)
@@ -115,7 +129,9 @@ class PartitionSequences:
     def leave_unresolved(self, batch: Batch) -> None:
         """A batch was given up, and it may have been written."""
         last = increment_sequence(batch.sequence, batch.count - 1)
-        self.unresolved_last_sequence = max(self.unresolved_last_sequence or 0, last)
+        known = self.unresolved_last_sequence
+        if known is None or comes_before(known, last):
+            self.unresolved_last_sequence = last
 
 
 class Idempotence:
@@ -135,6 +151,7 @@ class Idempotence:
 
     def set_id(self, producer_id: int, epoch: int) -> None:
         """A producer id, new or with another epoch. A transactional producer starts all counts again."""
+        assert producer_id >= 0, "an answer without an id is asked for again"
         self.producer_id, self.epoch = producer_id, epoch
         if self.transactional:
             for sequences in self.partitions:
@@ -163,7 +180,7 @@ class Idempotence:
             if in_flight:
                 return False
             sequences.begin(self.producer_id, self.epoch)
-        if sequences.unresolved_last_sequence is not None:
+        if sequences.unresolved_last_sequence is not None or (in_flight and not sequences.is_known):
             return False
         # While one is to be tried again nothing new overtakes it.
         return len(in_flight) < BATCHES_REMEMBERED and all(one.is_in_flight for one in in_flight)

@@ -35,6 +35,12 @@ def sent(sequences: PartitionSequences, *counts: int) -> list[Any]:
     return batches
 
 
+def acknowledged(sequences: PartitionSequences, count: int) -> None:
+    """A batch that the broker has, so that it knows the producer."""
+    (one,) = sent(sequences, count)
+    sequences.acknowledge(one)
+
+
 def test_batches_are_numbered_by_their_records() -> None:
     _, sequences = started()
     assert [one.sequence for one in sent(sequences, 3, 1, 5)] == [0, 3, 4]
@@ -46,6 +52,53 @@ def test_numbers_start_again_at_zero_after_the_largest() -> None:
     sequences.next_sequence = 2**31 - 2
     first, second = sent(sequences, 3, 1)
     assert (first.sequence, second.sequence) == (2**31 - 2, 1)
+    assert sequences.in_flight == [first, second]
+    sequences.remove(first)
+    sequences.add(first)
+    assert sequences.in_flight == [first, second]
+    sequences.acknowledge(first)
+    sequences.acknowledge(second)
+    assert sequences.last_acked_sequence == 1
+
+
+def test_a_gap_before_the_largest_number_closes_behind_it() -> None:
+    idempotence, sequences = started(transactional=True)
+    sequences.next_sequence = 2**31 - 2
+    first, second, third = sent(sequences, 3, 2, 1)
+    idempotence.failed(sequences, first, ErrorCode.INVALID_RECORD, was_refused=True)
+    assert (second.sequence, third.sequence, sequences.next_sequence) == (2**31 - 2, 0, 1)
+
+
+def test_the_last_number_given_up_is_found_across_the_largest() -> None:
+    idempotence, sequences = started()
+    sequences.next_sequence = 2**31 - 2
+    first, second = sent(sequences, 1, 3)
+    idempotence.failed(sequences, second, -1, was_refused=False)
+    idempotence.failed(sequences, first, -1, was_refused=False)
+    assert sequences.unresolved_last_sequence == 1
+
+
+def test_an_acknowledgement_that_comes_late_moves_nothing_back() -> None:
+    _, sequences = started()
+    first, second = sent(sequences, 2, 2)
+    sequences.acknowledge(second)
+    sequences.acknowledge(first)
+    assert sequences.last_acked_sequence == 3
+
+
+def test_one_batch_is_under_way_until_the_partition_knows_the_producer() -> None:
+    idempotence, sequences = started()
+    (first,) = sent(sequences, 2)
+    assert not idempotence.may_send(sequences, batch())
+    sequences.acknowledge(first)
+    sent(sequences, 2)
+    assert idempotence.may_send(sequences, batch()), "from then on the leader checks numbers"
+    idempotence, sequences = started()
+    acknowledged(sequences, 1)
+    idempotence.set_id(8, 0)
+    assert idempotence.may_send(sequences, batch())
+    sent(sequences, 1)
+    assert not idempotence.may_send(sequences, batch()), "nobody knows the other producer id"
 
 
 def test_a_batch_to_be_tried_again_waits_until_it_is_the_first_and_nothing_new_overtakes_it() -> None:
@@ -63,6 +116,7 @@ def test_no_more_batches_are_in_doubt_than_a_broker_remembers() -> None:
     """Five may be on their way to a node that leads no more. The next leader, which has them, would forget
     the first for a sixth, and refuse it when it comes again."""
     idempotence, sequences = started()
+    acknowledged(sequences, 1)
     first, *_rest = sent(sequences, 1, 1, 1, 1)
     assert idempotence.may_send(sequences, batch())
     sent(sequences, 1)

@@ -22,6 +22,8 @@ from ottla.controller import brokers
 from ottla.controller import image as image_module
 from ottla.controller.image import ClusterImage
 from ottla.controller.registrations import PartitionRegistration
+from ottla.coordinator.groups.classic_group import ClassicGroup
+from ottla.coordinator.groups.consumer_group import ConsumerGroup
 from ottla.coordinator.groups.offset_store import OffsetStore
 from ottla.log.cleaning import TransactionTracker
 from ottla.log.log import Log
@@ -315,6 +317,19 @@ def _two_owners() -> list[Patch]:
     return [(Range, "assign", assign)]
 
 
+def _members_of_transactions_unchecked() -> list[Patch]:
+    def unless_transactional(real: Any) -> Any:
+        def check(group: Any, *arguments: Any, is_transactional: bool, **named: Any) -> Any:
+            return None if is_transactional else real(group, *arguments, is_transactional=False, **named)
+
+        return check
+
+    return [
+        (kind, "check_offset_commit", unless_transactional(kind.check_offset_commit))
+        for kind in (ClassicGroup, ConsumerGroup)
+    ]
+
+
 def _generations_back() -> list[Patch]:
     real = GroupMember.metadata
     shown = count(1000, -1)
@@ -533,7 +548,14 @@ PLANTS = (
         "a member that its group put out is a consumer without a group",
         _members_that_were_put_out_are_nobody,
         frozenset({"processed twice", "offset went back"}),
-        seconds=25.0,
+        seconds=12.0,
+        scenario="zombies",
+    ),
+    Plant(
+        "the offsets of a transaction are taken from anybody",
+        _members_of_transactions_unchecked,
+        frozenset({"processed twice", "offset went back"}),
+        seconds=12.0,
         scenario="zombies",
     ),
     Plant("generations go back", _generations_back, frozenset({"generation went back"})),

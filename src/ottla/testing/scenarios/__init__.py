@@ -8,7 +8,7 @@ that strike by chance.
 
 from __future__ import annotations
 
-from ottla.testing.scenarios import admins, aims, damage, hosts, late, stalls, tables
+from ottla.testing.scenarios import admins, aims, damage, hosts, late, stalls, tables, zombies
 from ottla.testing.scenarios.tables import CLEANING
 from ottla.testing.workload.scenario import Aimed, Part, Scenario
 
@@ -123,10 +123,14 @@ _ALL = (
     Scenario(
         name="zombies",
         number=11,
-        text="a producer sleeps while another takes over its id or its partitions, and wakes up",
+        text="a producer sleeps while another takes over its id or its partitions; a group puts members out",
         aimed=(late.start_a_rival, aims.pause_a_client, aims.pause_in_a_transaction),
+        settings=zombies.SETTINGS,
+        roles=("ledger-1", "ledger-2", "feeder", "application-1", "application-2", "committed-reader"),
+        parts=(zombies.Zombies,),
+        kills=0.3,
         pause_s=(0.2, 3.0),
-        deeds=("rival took over", "paused in a transaction"),
+        deeds=("rival took over", "paused in a transaction", *zombies.DEEDS),
     ),
     Scenario(
         name="group coordinator killed",

@@ -4,9 +4,9 @@ Each call is one life of one client."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.testing.checker import FinalLog, Outcome
@@ -98,7 +98,9 @@ class _Listener:
     def on_assigned(self, partitions: list[TopicPartition]) -> None:
         metadata = self.consumer.group_metadata()
         if metadata.generation_id > 0:
-            self.recorder.assigned(metadata.group_id, self.process, metadata.generation_id, partitions)
+            # A static member stays the same one when another process takes it over.
+            member = metadata.group_instance_id or self.process
+            self.recorder.assigned(metadata.group_id, member, metadata.generation_id, partitions)
         self.reads.forget(partitions)
 
     def on_revoked(self, partitions: list[TopicPartition]) -> None:
@@ -145,6 +147,15 @@ def _positions(consumer: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     return {named: place for named, place in sorted(consumed.items()) if named in assigned}
 
 
+class Interruption(Protocol):
+    """What happens to an application in the middle of a transaction."""
+
+    async def strike(self) -> None: ...
+
+    def refused(self, error: Exception) -> None:
+        """The offsets of the transaction were not taken."""
+
+
 async def read_process_write(
     story: Ending,
     recorder: Recorder,
@@ -154,6 +165,9 @@ async def read_process_write(
     group: str,
     protocol: str,
     name: str,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    interruption: Interruption | None = None,
 ) -> None:
     """Make one record of each record of `source`, exactly once: positions are committed with what was made.
 
@@ -162,7 +176,9 @@ async def read_process_write(
     """
     async with (
         client.producer(**transactional(name)) as producer,
-        client.consumer(**member(group, protocol, committed=True), **patience(client)) as consumer,
+        client.consumer(
+            **{**member(group, protocol, committed=True), **patience(client), **(settings or {})}
+        ) as consumer,
     ):
         reads = ReadLog(recorder, client.host, consumer, committed=True)
         await consumer.subscribe([source], listener=_Listener(recorder, client.host, consumer, reads))
@@ -171,8 +187,12 @@ async def read_process_write(
             async with refusals(recorder, client.host):
                 records = await consumer.poll(POLL_S, max_records=20)
                 reads.take(records)
-            if records and not await _process(recorder, client, producer, consumer, records, targets, group):
+            if records and not await _process(
+                recorder, client, producer, consumer, records, targets, group, interruption
+            ):
                 return
+            if records:
+                interruption = None
 
 
 async def _process(
@@ -183,6 +203,7 @@ async def _process(
     records: list[Any],
     targets: list[Partition],
     group: str,
+    interruption: Interruption | None,
 ) -> bool:
     number, transaction = recorder.begin(client.host)
     await producer.begin_transaction()
@@ -195,15 +216,20 @@ async def _process(
         waits.append(
             await send(recorder, producer, client.host, target, transaction=transaction, source=place)
         )
-    if client.random.below(4) == 0:  # takes its time: its group may go on without it
+    if interruption is not None:
+        await interruption.strike()
+    elif client.random.below(4) == 0:  # takes its time: its group may go on without it
         await asyncio.gather(*waits)
         await asyncio.sleep(0.3 * client.random.fraction())
     try:
         places = {TopicPartition(*one): OffsetAndMetadata(offset) for one, offset in offsets.items()}
+        # Who it is in its group is asked here, as applications do: the group may have put it out by now.
         await producer.send_offsets(places, consumer.group_metadata())
-        may_commit = client.random.below(12) > 0
+        may_commit = interruption is not None or client.random.below(12) > 0
     except REFUSED as error:  # the group went on without this member, say
         recorder.complain(client.host, error)
+        if interruption is not None:
+            interruption.refused(error)
         may_commit = False
     done = await end_transaction(recorder, producer, number, commit=may_commit)
     await asyncio.gather(*waits)

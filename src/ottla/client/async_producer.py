@@ -189,9 +189,11 @@ class AsyncProducer(ProducerBase):
         await self._runner.begin(self._settings.max_block_ms)
 
     async def commit_transaction(self) -> None:
+        self._engine.check_open()
         await self._runner.commit(self._settings.max_block_ms)
 
     async def abort_transaction(self) -> None:
+        self._engine.check_open()
         await self._runner.abort(self._settings.max_block_ms)
 
     async def send_offsets(

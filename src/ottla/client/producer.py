@@ -241,9 +241,11 @@ class Producer(ProducerBase):
         self._background.run(self._runner.begin(self._settings.max_block_ms))
 
     def commit_transaction(self) -> None:
+        self._engine.check_open()
         self._background.run(self._runner.commit(self._settings.max_block_ms))
 
     def abort_transaction(self) -> None:
+        self._engine.check_open()
         self._background.run(self._runner.abort(self._settings.max_block_ms))
 
     def send_offsets(self, offsets: OffsetsOrConsumer, group: GroupMetadata | str | None = None) -> None:

@@ -1,7 +1,8 @@
 """A producer's transactions on the network: asks the coordinators, until they answer for good.
 
-`core/transactions.py` knows which step may follow which; this drives it. A step that the user waits for goes
-on when that wait times out, and the next call of the same step joins it, so a commit is never cut in half.
+`core/transactions.py` knows which step may follow which; this drives it. A step goes on when its caller stops
+waiting (`pending_step.py`), and so do offsets: a commit waits for them, so it never leaves them out. An abort
+waits for requests that are on the wire, since one that arrived later would belong to the next transaction.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ottla.client.errors import (
     TransactionStateError,
 )
 from ottla.client.link import Link
+from ottla.client.pending_step import ABORT, PendingStep
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.wire.errors import (
     ErrorCode,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LANE = "coordinator"
+BEGIN, COMMIT = "begin_transaction", "commit_transaction"
 _ADD_PARTITIONS_VERSION_MAX = 3  # those above are for brokers
 _INIT_VERSION_2PC = 6
 _CONCURRENT_WAIT_SECONDS = 0.02
@@ -72,7 +75,11 @@ class TransactionRunner:
         self._settings = settings
         self._idempotence = idempotence
         self._adding: asyncio.Task[None] | None = None
-        self._step: tuple[str, asyncio.Task[None]] | None = None
+        self._offsets: tuple[object, asyncio.Task[None]] | None = None
+        """The offsets that were sent last, and the task that sends them, after those before."""
+        self._on_wire: set[asyncio.Task[Any] | None] = set()
+        """Tasks whose request is sent and not answered."""
+        self._pending = PendingStep(self._spawn_step, lambda: engine.cluster.last_error)
 
     # What the sender asks
 
@@ -126,42 +133,60 @@ class TransactionRunner:
         self._refuse_joined()
         transactions = self.transactions
         transactions.check_fatal()
-        if transactions.state in (State.UNINITIALIZED, State.INITIALIZING):
-            await self._join_step("init", self._initialise, timeout_ms)
+        is_new = transactions.state in (State.UNINITIALIZED, State.INITIALIZING)
+        if is_new or self._pending.is_pending(BEGIN):
+            await self._pending.run(BEGIN, self._initialise, timeout_ms)
+        self._pending.refuse(BEGIN)
         transactions.move(State.IN_TRANSACTION)
+        self._offsets = None
         transactions.protocol = 2 if self._engine.cluster.features.get(FEATURE, 0) >= 2 else 1
         self._engine.update_fast()
 
     async def commit(self, timeout_ms: float) -> None:
         """Commit all that was sent, or raise: `AbortableError` where it must be aborted instead."""
         self._refuse_joined()
-        if self.transactions.state is not State.COMMITTING:
-            if self.transactions.state is State.ABORTABLE_ERROR:
-                raise self.reason from self.transactions.error
-            self.transactions.move(State.COMMITTING)
-            self._engine.update_fast()
-        await self._join_step("commit", self._commit, timeout_ms)
+        await self._pending.run(COMMIT, self._start_commit, timeout_ms)
+
+    def _start_commit(self) -> Coroutine[Any, Any, None]:
+        if self.transactions.state is State.ABORTABLE_ERROR:
+            raise self.reason from self.transactions.error
+        self.transactions.move(State.COMMITTING)
+        self._engine.update_fast()
+        return self._commit()
 
     async def abort(self, timeout_ms: float) -> None:
         """Take everything back that was sent since `begin`."""
         self._refuse_joined()
-        if self.transactions.state is not State.ABORTING:
-            self.transactions.move(State.ABORTING)
-            self._engine.update_fast()
-        await self._join_step("abort", self._abort, timeout_ms)
+        await self._pending.run(ABORT, self._start_abort, timeout_ms)
+
+    def _start_abort(self) -> Coroutine[Any, Any, None]:
+        self.transactions.move(State.ABORTING)
+        self._engine.update_fast()
+        return self._abort()
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, timeout_ms: float
     ) -> None:
-        """Commit a consumer's offsets as part of the transaction."""
+        """Commit a consumer's offsets as part of the transaction, also when the wait for that times out."""
+        self._pending.refuse("send_offsets")
         self.transactions.check_may_send()
         if not offsets:
             return
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await self._send_offsets(offsets, group)
-        except TimeoutError as error:
-            raise TimedOut(f"The offsets were not taken within max.block.ms ({timeout_ms:g} ms).") from error
+        same = (dict(offsets), group)
+        if self._offsets is None or self._offsets[0] != same or self._offsets[1].done():
+            before = None if self._offsets is None else self._offsets[1]
+            self._offsets = (same, self._engine.spawn(self._send_offsets_after(before, offsets, group)))
+        task = self._offsets[1]
+        done, _ = await asyncio.wait([task], timeout=timeout_ms / 1000)
+        if not done:
+            raise TimedOut(
+                f"The offsets were not taken within max.block.ms ({timeout_ms:g} ms); the same call again "
+                "waits on, and a commit waits for them too."
+            )
+        if task.cancelled():
+            self._engine.check_open()
+            raise self.reason from self.transactions.error
+        task.result()
 
     def handle(self) -> Handle:
         """The transaction that is under way, for producers in other processes."""
@@ -181,6 +206,7 @@ class TransactionRunner:
 
     async def leave(self) -> None:
         """The producer is closed: a transaction that is under way is aborted, as far as time allows."""
+        await self._pending.settle(self._settings.max_block_ms)
         if self.is_joined or self.transactions.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
             return
         try:
@@ -194,30 +220,12 @@ class TransactionRunner:
                 "This producer writes in a transaction of another: only that one can end it or begin another."
             )
 
-    async def _join_step(
-        self, name: str, work: Callable[[], Coroutine[Any, Any, None]], timeout_ms: float
-    ) -> None:
-        if self._step is not None and self._step[0] != name:
-            raise TransactionStateError(f"The producer has not done yet with: {self._step[0]}.")
-        if self._step is None:
-            task = self._engine.spawn(work())
-            self._step = (name, task)
-            task.add_done_callback(self._step_done)
-        task = self._step[1]
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await asyncio.shield(task)
-        except TimeoutError as error:
-            if task.done():
-                raise
-            last = self._engine.cluster.last_error
-            raise TimedOut(
-                f"The transaction's {name} was not done within max.block.ms ({timeout_ms:g} ms); calling it "
-                f"again waits on{f' ({last})' if last else ''}."
-            ) from error
+    def _spawn_step(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._engine.spawn(work)
+        task.add_done_callback(self._step_done)
+        return task
 
     def _step_done(self, task: asyncio.Task[None]) -> None:
-        self._step = None
         if not task.cancelled():
             task.exception()  # looked at, also when nobody waits any more
         self._engine.update_fast()
@@ -252,6 +260,8 @@ class TransactionRunner:
 
     async def _commit(self) -> None:
         await self._engine.flush()
+        if self._offsets is not None:
+            await asyncio.wait([self._offsets[1]])
         transactions = self.transactions
         if transactions.state is not State.COMMITTING:
             transactions.check_fatal()
@@ -264,6 +274,7 @@ class TransactionRunner:
         transactions = self.transactions
         self._engine.wake()
         await self._engine.flush()  # what is on the wire must be answered before the transaction ends
+        await self._stop_asking()
         transactions.check_fatal()
         lost_id = isinstance(transactions.error, InvalidProducerIdMapping)
         if transactions.is_started and not lost_id:
@@ -303,6 +314,7 @@ class TransactionRunner:
                 )
                 await self._ask(
                     request,
+                    is_within=True,
                     version_max=_ADD_PARTITIONS_VERSION_MAX,
                     codes=lambda answer: [
                         one.partition_error_code
@@ -319,6 +331,29 @@ class TransactionRunner:
             self._adding = None
             self._engine.wake()
 
+    async def _send_offsets_after(
+        self,
+        before: asyncio.Task[None] | None,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: GroupMetadata,
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            await self._send_offsets(offsets, group)
+        except (ClientError, KafkaError) as error:
+            self.transactions.fail(error, fatal=False)  # without them it must not be committed
+            raise
+
+    async def _stop_asking(self) -> None:
+        """End the requests within the transaction: those that are sent are answered first."""
+        tasks = [one for one in (self._adding, self._offsets and self._offsets[1]) if one and not one.done()]
+        for task in tasks:
+            if task not in self._on_wire:
+                task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
     async def _send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
     ) -> None:
@@ -330,7 +365,8 @@ class TransactionRunner:
                     producer_id=identity.producer_id,
                     producer_epoch=identity.epoch,
                     group_id=group.group_id,
-                )
+                ),
+                is_within=True,
             )
         self.transactions.is_started = True
         topic_class = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
@@ -357,6 +393,7 @@ class TransactionRunner:
         )
         await self._ask(
             request,
+            is_within=True,
             coordinator=(GROUP, group.group_id),
             version_max=None if self.protocol >= 2 else TXN_OFFSET_COMMIT_VERSION_MAX_V1,
             codes=lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
@@ -368,13 +405,14 @@ class TransactionRunner:
         self,
         request: Message,
         *,
+        is_within: bool = False,
         coordinator: tuple[int, str] | None = None,
         version: int | None = None,
         version_max: int | None = None,
         codes: Callable[[Any], list[int]] = lambda answer: [answer.error_code],
     ) -> Any:
         """Ask a coordinator until it answers for good. An error that it will not take back is in the state
-        of the transaction before it is raised."""
+        of the transaction before it is raised. `is_within`: not once that transaction is to be aborted."""
         kind, key = coordinator or (TRANSACTION, self.transactional_id)
         cluster = self._engine.cluster
         attempt = 0
@@ -385,10 +423,15 @@ class TransactionRunner:
                 node_id = await cluster.coordinator(kind, key)
                 if version is not None:
                     _check_version(await cluster.connect(node_id, LANE), request, version)
+                if is_within:
+                    self._on_wire.add(asyncio.current_task())
                 answer = await cluster.ask(
                     node_id, request, lane=LANE, version=version, version_max=version_max
                 )
             except Disconnected as error:
+                if is_within and self.protocol < 2:
+                    # It may arrive yet. Within the same epoch it would be part of the next transaction.
+                    self.transactions.needs_epoch = True
                 cluster.last_error = error
                 cluster.forget_coordinator(kind, key)
                 worst, code = Meaning.RETRY, ErrorCode.NETWORK_EXCEPTION
@@ -399,6 +442,10 @@ class TransactionRunner:
                 worst, code = _worst(codes(answer))
                 if worst is None:
                     return answer
+            finally:
+                self._on_wire.discard(asyncio.current_task())
+            if is_within and self.drops_unsent:
+                raise self.reason
             if worst is Meaning.FIND_COORDINATOR:
                 cluster.forget_coordinator(kind, key)
             if worst in (Meaning.ABORTABLE, Meaning.FATAL):

@@ -46,6 +46,10 @@ class Change(NamedTuple):
 # The broker that got the request ------------------------------------------------------------------------
 
 
+SETTINGS_PER_RESOURCE_MAX = 1_000
+"""More than any resource has; the names of loggers are settings too."""
+
+
 def check_request(
     resources: Sequence[tuple[int, str, Sequence[tuple[str, int, str | None]]]], *, incremental: bool
 ) -> dict[int, KafkaError]:
@@ -68,6 +72,8 @@ def check_request(
 
 
 def _form_fault(kind: int, settings: Sequence[tuple[str, int, str | None]], incremental: bool) -> str | None:
+    if len(settings) > SETTINGS_PER_RESOURCE_MAX:
+        return f"{len(settings)} settings of one resource are more than {SETTINGS_PER_RESOURCE_MAX}"
     if len({name for name, _, _ in settings}) != len(settings):
         return "Error due to duplicate config keys"
     nulls = [name for name, operation, value in settings if value is None and operation != Operation.DELETE]

@@ -30,6 +30,7 @@ from ottla.wire.errors import (
     DuplicateBrokerRegistration,
     InconsistentClusterId,
     InvalidRegistration,
+    InvalidRequest,
     StaleBrokerEpoch,
     UnsupportedVersion,
 )
@@ -53,6 +54,9 @@ FENCE = 1
 UNFENCE = -1
 
 
+REGISTERED_MAX = 1_000
+
+
 def register_broker(
     state: ControllerState, request: BrokerRegistrationRequest, version: int, *, is_local: bool = False
 ) -> Result[BrokerRegistrationResponse]:
@@ -65,6 +69,7 @@ def register_broker(
         raise InconsistentClusterId(
             f"Expected cluster ID {settings.cluster_id}, but got cluster ID {request.cluster_id}"
         )
+    _check_lengths(request)
     existing = image.brokers.get(request.broker_id)
     is_same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
     if existing is not None and not is_same_incarnation and not is_local:
@@ -335,6 +340,12 @@ def fence_stale_broker(state: ControllerState) -> Result[bool]:
     return Result(True, _fence(state, broker_id, epoch), is_atomic=False)
 
 
+def _check_lengths(request: BrokerRegistrationRequest | ControllerRegistrationRequest) -> None:
+    """Refuse a registration that no node makes: every node of the cluster would keep it."""
+    if max(len(request.listeners), len(request.features)) > REGISTERED_MAX:
+        raise InvalidRequest(f"A registration has at most {REGISTERED_MAX} listeners and as many features.")
+
+
 def register_controller(
     state: ControllerState, request: ControllerRegistrationRequest
 ) -> Result[ControllerRegistrationResponse]:
@@ -343,6 +354,7 @@ def register_controller(
         raise UnsupportedVersion(
             "The current MetadataVersion is too old to support controller registrations."
         )
+    _check_lengths(request)
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

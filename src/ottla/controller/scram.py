@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
 
 from ottla.controller.image import ClusterImage
 from ottla.wire.errors import DuplicateResource, KafkaError, ResourceNotFound
@@ -21,15 +22,17 @@ _MISSING = "Attempt to describe a user credential that does not exist"
 
 def describe_scram_credentials(
     image: ClusterImage, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
     """Mechanisms and iterations of the users that a request names, or of all users if it names none."""
     infos: dict[str, list[_Info]] = {}
     for (mechanism, user), record in sorted(image.scram.items()):
         infos.setdefault(user, []).append(_Info(mechanism=mechanism, iterations=record.iterations))
     asked = Counter(user.name for user in request.users or ()) or dict.fromkeys(infos, 1)
-    return DescribeUserScramCredentialsResponse(
-        results=[_result(user, count, infos.get(user)) for user, count in asked.items()]
-    )
+    response = DescribeUserScramCredentialsResponse()
+    for user, count in asked.items():
+        response.results.append(_result(user, count, infos.get(user)))
+        yield
+    return response
 
 
 def _result(user: str, count: int, infos: list[_Info] | None) -> _Result:

@@ -188,6 +188,8 @@ class _ForwardingRoute(_Route):
 
         async def handle_here(broker: Broker, forwarded: _Forwarded, context: RequestContext) -> Any:
             outcome = handle(broker, forwarded.request, context)
+            if inspect.isgenerator(outcome):
+                outcome = await broker.step_runner.run(cast(Steps[Any], outcome))
             return await outcome if inspect.iscoroutine(outcome) else outcome
 
         async def hand_on(broker: Broker, forwarded: _Forwarded, context: RequestContext) -> Any:

@@ -121,7 +121,15 @@ class LongRequests:
     def _read_and_handle(
         self, route: Route, context: RequestContext, hold: _Hold, frame: memoryview, position: int
     ) -> Steps[Any]:
-        request, _ = yield from route.decode_in_steps(frame, position)
+        try:
+            request, _ = yield from route.decode_in_steps(frame, position)
+        except MalformedMessage as error:
+            lists = long_lists(error.unfinished)
+            self.close_failed(route, context, MalformedMessage(str(error)))
+            hold.end()
+            error.__traceback__ = error.__cause__ = error.__context__ = error.unfinished = None
+            yield from freed(lists)
+            return None
         steps = self._handled(route, context, hold, request, route.handle(self._broker, request, context))
         del request
         return (yield from steps)

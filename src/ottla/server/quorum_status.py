@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from ottla.ports import Clock
 from ottla.raft.journal import TOPIC
 from ottla.raft.replica import Replica
@@ -15,9 +17,8 @@ def describe(
     request: DescribeQuorumRequest, replica: Replica, *, is_active: bool, clock: Clock
 ) -> DescribeQuorumResponse:
     """The quorum as its leader sees it."""
-    wanted = [(topic.topic_name, [p.partition_index for p in topic.partitions]) for topic in request.topics]
-    if wanted != [(TOPIC, [0])]:
-        return _unknown_partitions(request)
+    if not is_about_quorum(request):
+        return DescribeQuorumResponse()
     role = replica.role
     partition = DescribeQuorumResponse.PartitionData(partition_index=0)
     response = DescribeQuorumResponse()
@@ -58,20 +59,28 @@ def _replica_state(key: ReplicaKey, progress: Progress, ahead_ms: int) -> Descri
     )
 
 
-def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    return DescribeQuorumResponse(
-        topics=[
-            DescribeQuorumResponse.TopicData(
-                topic_name=topic.topic_name,
-                partitions=[
-                    DescribeQuorumResponse.PartitionData(
-                        partition_index=partition.partition_index,
-                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        error_message=f"Only {TOPIC}-0 has a quorum.",
-                    )
-                    for partition in topic.partitions
-                ],
+def is_about_quorum(request: DescribeQuorumRequest) -> bool:
+    """Whether a request names the metadata log and nothing else: nothing else has a quorum."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        return False
+    topic = request.topics[0]
+    return topic.topic_name == TOPIC and topic.partitions[0].partition_index == 0
+
+
+def unknown_partitions(request: DescribeQuorumRequest) -> Generator[None, None, DescribeQuorumResponse]:
+    """The answer to a request that names something else."""
+    response = DescribeQuorumResponse()
+    for topic in request.topics:
+        found = DescribeQuorumResponse.TopicData(topic_name=topic.topic_name)
+        response.topics.append(found)
+        for partition in topic.partitions:
+            found.partitions.append(
+                DescribeQuorumResponse.PartitionData(
+                    partition_index=partition.partition_index,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    error_message=f"Only {TOPIC}-0 has a quorum.",
+                )
             )
-            for topic in request.topics
-        ],
-    )
+            yield
+        yield
+    return response

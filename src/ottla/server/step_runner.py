@@ -128,7 +128,7 @@ def long_lists(message: Any) -> list[list[Any]]:
 
 def _collect(struct: Struct, found: list[list[Any]]) -> None:
     for name in type(struct).__slots__:
-        value = getattr(struct, name)
+        value = getattr(struct, name, None)  # what could not be read to its end lacks fields
         if type(value) is list:
             if len(value) > FREED_IN_STEP:
                 found.append(value.copy())

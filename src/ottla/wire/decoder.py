@@ -48,7 +48,7 @@ class DecoderSource:
         if self.bounded:
             head.append(f"        room = {ROOM_BYTES} + size")
         if self.sliced:
-            head += ["        k = 0", "        if size < 0:", "            yield"]
+            head += ["        k, m = 0, None", "        if size < 0:", "            yield"]
         if self.plan.has_records():
             head.append("        view = memoryview(buffer)")
         self.source.add("m = new(outer)")
@@ -60,7 +60,9 @@ class DecoderSource:
         name = f"{self.plan.schema.name} version {self.plan.version}"
         tail = [
             "    except MalformedMessage as error:",
-            f'        raise MalformedMessage(f"{name} cannot be read: {{error}}") from error',
+            f'        refusal = MalformedMessage(f"{name} cannot be read: {{error}}")',
+            *(["        refusal.unfinished = m"] if self.sliced else []),
+            "        raise refusal from error",
             "    except (IndexError, LayoutError) as error:",
             f'        raise MalformedMessage("{name} cannot be read: it ends too early") from error',
             "    except UnicodeDecodeError as error:",

@@ -7,7 +7,7 @@ means that the code says it all: the answer's message field is then null, as Kaf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ottla.wire.error_codes import RETRIABLE, ErrorCode
 
@@ -15,7 +15,12 @@ __all__ = ["ErrorCode", "KafkaError", "MalformedMessage", "UnencodableMessage", 
 
 
 class MalformedMessage(ValueError):
-    """Bytes from outside that are not a message: too short, too long, a bad length, text not UTF-8."""
+    """Bytes from outside that are not a message: too short, too long, a bad length, text not UTF-8.
+
+    `unfinished` is what a decoder that works in slices had made of them.
+    """
+
+    unfinished: Any = None
 
 
 class UnencodableMessage(ValueError):

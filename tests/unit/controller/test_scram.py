@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.unit.coordinator.groups.shards import outcome_of
+
 from ottla.controller.bootstrap import parse_scram
 from ottla.controller.image import ClusterImage
 from ottla.controller.scram import describe_scram_credentials
@@ -19,7 +21,9 @@ def image_with(*arguments: str) -> ClusterImage:
 def described(image: ClusterImage, *users: str) -> dict[str, object]:
     """Of each user the mechanisms with their iterations, or the error code."""
     names = [DescribeUserScramCredentialsRequest.UserName(name=user) for user in users]
-    response = describe_scram_credentials(image, DescribeUserScramCredentialsRequest(users=names or None))
+    response = outcome_of(
+        describe_scram_credentials(image, DescribeUserScramCredentialsRequest(users=names or None))
+    )
     assert response.error_code == 0
     return {
         one.user: one.error_code or [(info.mechanism, info.iterations) for info in one.credential_infos]

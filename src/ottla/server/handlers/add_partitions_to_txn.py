@@ -16,7 +16,7 @@ from ottla.coordinator.transactions.states import TopicPartition
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.transaction_common import ADDING_VERSION, fenced_code
-from ottla.server.long_requests import Steps
+from ottla.server.long_requests import Steps, distinct
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
@@ -33,14 +33,17 @@ _INTERNAL = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 
 _Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 _Outcome = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
+_Codes = Mapping[TopicPartition, ErrorCode]
 _Question = tuple[
-    str, Callable[["TransactionShard", Reply], Result[_Outcome]], Callable[[KafkaError], _Outcome]
+    str,
+    Callable[["TransactionShard", Reply], Result[tuple[_Transaction, _Codes]]],
+    Callable[[KafkaError], tuple[_Transaction, _Codes]],
 ]
 
 
 def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
-) -> Steps[AddPartitionsToTxnResponse | Answer]:
+) -> Steps[AddPartitionsToTxnResponse | Steps[AddPartitionsToTxnResponse] | Answer]:
     version = context.version
     if version < _BROKERS_FROM:
         asked = [
@@ -53,53 +56,57 @@ def handle(
         ]
     else:
         asked = request.transactions
-    refused: list[_Outcome] = []
+    refused: list[tuple[_Transaction, _Codes]] = []
     questions: list[_Question] = []
     for transaction in asked:
-        refusal = _refusal(broker, transaction, version)
+        partitions = yield from distinct(list(_partitions(transaction)))
+        refusal = yield from _refusal(broker, transaction, partitions, version)
         if refusal is None:
-            questions.append(_question(transaction, version))
+            questions.append(_question(transaction, frozenset(partitions), version))
         else:
-            refused.append(_outcome(transaction, refusal))
+            refused.append((transaction, refusal))
         yield
 
-    def join(outcomes: list[_Outcome]) -> AddPartitionsToTxnResponse:
-        outcomes = refused + outcomes
+    def join(answered: list[tuple[_Transaction, _Codes]]) -> Steps[AddPartitionsToTxnResponse]:
+        outcomes = []
+        for transaction, codes in refused + answered:
+            outcomes.append((yield from _outcome(transaction, codes)))
         if version >= _BROKERS_FROM:
             return AddPartitionsToTxnResponse(results_by_transaction=outcomes)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=outcomes[0].topic_results)
 
     if not questions:
-        return join([])
+        return (yield from join([]))
     return (yield from broker.transactions.ask_many(questions, join))
 
 
-def _question(transaction: _Transaction, version: int) -> _Question:
-    partitions = frozenset(_partitions(transaction))
+def _question(transaction: _Transaction, partitions: frozenset[TopicPartition], version: int) -> _Question:
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
 
-    def decide(shard: TransactionShard, _reply: Reply) -> Result[_Outcome]:
+    def decide(shard: TransactionShard, _reply: Reply) -> Result[tuple[_Transaction, _Codes]]:
         if transaction.verify_only:
-            return Result(_outcome(transaction, shard.verify_partitions(*producer, partitions)))
-        result = Result(_outcome(transaction, dict.fromkeys(partitions, ErrorCode.NONE)))
+            return Result((transaction, shard.verify_partitions(*producer, partitions)))
+        result: Result[tuple[_Transaction, _Codes]] = Result(
+            (transaction, dict.fromkeys(partitions, ErrorCode.NONE))
+        )
         client_version = ADDING_VERSION if version >= _BROKERS_FROM else 0
         result.add(shard.add_partitions(*producer, partitions, client_version=client_version))
         return result
 
-    def failed(error: KafkaError) -> _Outcome:
+    def failed(error: KafkaError) -> tuple[_Transaction, _Codes]:
         code = fenced_code(error, version, _KNOWS_FENCED_FROM)
-        return _outcome(transaction, dict.fromkeys(partitions, code))
+        return transaction, dict.fromkeys(partitions, code)
 
     return transaction.transactional_id, decide, failed
 
 
 def _refusal(
-    broker: Broker, transaction: _Transaction, version: int
-) -> Mapping[TopicPartition, ErrorCode] | None:
+    broker: Broker, transaction: _Transaction, partitions: Iterable[TopicPartition], version: int
+) -> Steps[_Codes | None]:
     """Why the coordinator need not be asked."""
-    partitions = list(_partitions(transaction))
     codes: dict[TopicPartition, ErrorCode] = {}
     for topic, index in partitions:
+        yield
         if version < _BROKERS_FROM and topic in _INTERNAL:
             codes[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif broker.image.partition(topic, index) is None:
@@ -115,22 +122,20 @@ def _partitions(transaction: _Transaction) -> Iterable[TopicPartition]:
     return ((topic.name, index) for topic in transaction.topics for index in topic.partitions)
 
 
-def _outcome(transaction: _Transaction, codes: Mapping[TopicPartition, ErrorCode]) -> _Outcome:
-    return _Outcome(
-        transactional_id=transaction.transactional_id,
-        topic_results=[
-            AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(
-                name=topic.name,
-                results_by_partition=[
-                    AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult(
-                        partition_index=index, partition_error_code=codes[topic.name, index]
-                    )
-                    for index in topic.partitions
-                ],
+def _outcome(transaction: _Transaction, codes: _Codes) -> Steps[_Outcome]:
+    outcome = _Outcome(transactional_id=transaction.transactional_id)
+    for topic in transaction.topics:
+        found = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(name=topic.name)
+        outcome.topic_results.append(found)
+        for index in topic.partitions:
+            found.results_by_partition.append(
+                AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=codes[topic.name, index]
+                )
             )
-            for topic in transaction.topics
-        ],
-    )
+            yield
+        yield
+    return outcome
 
 
 API = Api(KEY, handle)

@@ -6,11 +6,14 @@ succeeds or fails by itself. v1 may forbid that the replication factor changes.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from ottla.controller.reassignments import alter_partition_reassignments
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.common import decide
+from ottla.server.handlers.common import decide_in_parts
+from ottla.server.handlers.offset_common import in_parts, rejoined
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -27,11 +30,32 @@ async def handle(
     broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
     try:
-        return await decide(
-            broker, lambda state: alter_partition_reassignments(state, request), timeout_ms=request.timeout_ms
+        parts = await broker.step_runner.run(_parts(request))
+        answers = await decide_in_parts(
+            broker, parts, alter_partition_reassignments, timeout_ms=request.timeout_ms
         )
+        return _joined(answers)
     except KafkaError as error:
         return _refused(request, error)
+
+
+def _parts(
+    request: AlterPartitionReassignmentsRequest,
+) -> Steps[list[AlterPartitionReassignmentsRequest]]:
+    """A request that names many partitions, as several."""
+    parts = []
+    for topics in (yield from in_parts(request.topics)):
+        part = copy(request)
+        part.topics = topics
+        parts.append(part)
+    return parts or [request]
+
+
+def _joined(answers: list[AlterPartitionReassignmentsResponse]) -> AlterPartitionReassignmentsResponse:
+    """One answer; an error that stands for all is that of the first part which has one."""
+    whole = next((answer for answer in answers if answer.error_code), answers[0])
+    whole.responses = rejoined([answer.responses for answer in answers], lambda topic: topic.name)
+    return whole
 
 
 def _refused(

@@ -38,17 +38,14 @@ def handle(
             for index in topic.partitions:
                 results.setdefault(topic.name, {})[index] = _move(broker, topic.name, index, directory.path)
                 yield
-    return AlterReplicaLogDirsResponse(
-        results=[
-            AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
-                topic_name=name,
-                partitions=[
-                    _Partition(partition_index=index, error_code=code) for index, code in codes.items()
-                ],
-            )
-            for name, codes in results.items()
-        ]
-    )
+    response = AlterReplicaLogDirsResponse()
+    for name, codes in results.items():
+        found = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=name)
+        response.results.append(found)
+        for index, code in codes.items():
+            found.partitions.append(_Partition(partition_index=index, error_code=code))
+            yield
+    return response
 
 
 def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.wire.message import Message
 
 _T = TypeVar("_T")
+_P = TypeVar("_P")
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -140,6 +141,22 @@ async def decide(
     except TimeoutError:
         raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
     return answer
+
+
+async def decide_in_parts(
+    broker: Broker,
+    parts: Iterable[_P],
+    decision: Callable[[ControllerState, _P], Result[_T]],
+    *,
+    timeout_ms: int,
+) -> list[_T]:
+    """One decision for each part of a request that is too large for one; one part is what most have."""
+    answers = []
+    for part in parts:
+        answers.append(
+            await decide(broker, lambda state, part=part: decision(state, part), timeout_ms=timeout_ms)  # type: ignore[misc]
+        )
+    return answers
 
 
 async def decide_or_forward(

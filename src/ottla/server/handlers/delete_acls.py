@@ -18,14 +18,10 @@ KEY = 31
 
 
 def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
-    return DeleteAclsResponse(
-        filter_results=[
-            DeleteAclsResponse.DeleteAclsFilterResult(
-                error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
-            )
-            for _ in request.filters
-        ]
+    refusal = DeleteAclsResponse.DeleteAclsFilterResult(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
     )
+    return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
 
 
 API = Api(KEY, handle)

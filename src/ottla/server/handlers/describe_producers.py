@@ -48,6 +48,7 @@ def _asked(request: DescribeProducersRequest) -> Steps[list[tuple[str, list[int]
         before = len(indexes)
         indexes.update((yield from distinct(topic.partition_indexes)))
         repeats += len(topic.partition_indexes) - (len(indexes) - before)
+        yield
     if repeats <= REPEATS_MAX:
         return [(topic.name, topic.partition_indexes) for topic in request.topics]
     return [(name, list(indexes)) for name, indexes in once.items()]

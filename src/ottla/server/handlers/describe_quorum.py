@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import Steps
+from ottla.server.quorum_status import is_about_quorum, unknown_partitions
 from ottla.wire import uuid
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
 KEY = 55
 
 
-def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
+def handle(
+    broker: Broker, request: DescribeQuorumRequest, context: RequestContext
+) -> DescribeQuorumResponse | Steps[DescribeQuorumResponse]:
     try:
         response = broker.quorum.describe_quorum(request)
     except KafkaError as error:
         return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
+    if not is_about_quorum(request):
+        return unknown_partitions(request)
     if context.version < 2:
         _leave_out_what_is_newer(response)
     return response

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.controller.scram import describe_scram_credentials
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import Steps
 from ottla.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -23,7 +24,7 @@ KEY = 50
 
 def handle(
     broker: Broker, request: DescribeUserScramCredentialsRequest, context: RequestContext
-) -> DescribeUserScramCredentialsResponse:
+) -> Steps[DescribeUserScramCredentialsResponse]:
     return describe_scram_credentials(broker.image, request)
 
 

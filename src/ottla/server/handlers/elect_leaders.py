@@ -6,11 +6,14 @@ that are named, or all where the list is null. v1 an error code for the whole.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from ottla.controller.elections import elect_leaders
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.common import decide
+from ottla.server.handlers.common import decide_in_parts
+from ottla.server.handlers.offset_common import in_parts
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
@@ -24,11 +27,36 @@ async def handle(
     broker: Broker, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
     try:
-        return await decide(
-            broker, lambda state: elect_leaders(state, request), timeout_ms=request.timeout_ms
-        )
+        parts = await broker.step_runner.run(_parts(request))
+        answers = await decide_in_parts(broker, parts, elect_leaders, timeout_ms=request.timeout_ms)
+        return _joined(answers)
     except KafkaError as error:
         return _refused(request, error, context.version)
+
+
+def _parts(request: ElectLeadersRequest) -> Steps[list[ElectLeadersRequest]]:
+    """A request that names many partitions, as several."""
+    if request.topic_partitions is None:
+        return [request]
+    parts = []
+    for topics in (yield from in_parts(request.topic_partitions)):
+        part = copy(request)
+        part.topic_partitions = topics
+        parts.append(part)
+    return parts or [request]
+
+
+def _joined(answers: list[ElectLeadersResponse]) -> ElectLeadersResponse:
+    """One answer; a topic whose partitions came in several parts is one topic again."""
+    whole = answers[0]
+    for answer in answers[1:]:
+        rest = answer.replica_election_results
+        last = whole.replica_election_results[-1] if whole.replica_election_results else None
+        if last is not None and rest and rest[0].topic == last.topic:
+            last.partition_result += rest[0].partition_result
+            rest = rest[1:]
+        whole.replica_election_results += rest
+    return whole
 
 
 def _refused(request: ElectLeadersRequest, error: KafkaError, version: int) -> ElectLeadersResponse:

@@ -6,44 +6,61 @@ members and each has its own error; before it names one, whose error is the erro
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING
 
 from ottla.server.coordination import caller_of
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import ErrorCode, KafkaError, UnknownMemberId
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.coordinator.result import Caller, Result
+    from ottla.coordinator.result import Reply, Result
     from ottla.server.broker import Broker
     from ottla.server.waiting import Answer
 
 KEY = 13
 
 _MANY_FROM = 3
+MEMBERS_PER_DECISION = 500
+
+_Question = tuple[
+    str,
+    "Callable[[GroupShard, Reply], Result[LeaveGroupResponse]]",
+    "Callable[[KafkaError], LeaveGroupResponse]",
+]
 
 
 def handle(
     broker: Broker, request: LeaveGroupRequest, context: RequestContext
-) -> LeaveGroupResponse | Answer:
+) -> Steps[LeaveGroupResponse | Answer]:
     if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     caller = caller_of(context)
     if caller.version < _MANY_FROM:
         request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
-    return broker.groups.ask(
-        request.group_id,
-        lambda shard, _reply: _leave(shard, request, caller),
-        lambda error: _in_version(_failed(request, error), caller.version),
-    )
 
+    def ask(first: int) -> _Question:
+        part = copy(request)
+        part.members = request.members[first : first + MEMBERS_PER_DECISION]
+        return (
+            request.group_id,
+            lambda shard, _reply: shard.classic.leave(part, caller),
+            lambda error: _failed(part, error),
+        )
 
-def _leave(shard: GroupShard, request: LeaveGroupRequest, caller: Caller) -> Result[LeaveGroupResponse]:
-    result = shard.classic.leave(request, caller)
-    if isinstance(result.response, LeaveGroupResponse):
-        result.response = _in_version(result.response, caller.version)
-    return result
+    def join(answers: list[LeaveGroupResponse]) -> LeaveGroupResponse:
+        failed = next((answer for answer in answers if answer.error_code), None)
+        if failed is not None:
+            return failed
+        members = [member for answer in answers for member in answer.members]
+        return _in_version(LeaveGroupResponse(members=members), caller.version)
+
+    firsts = range(0, max(len(request.members), 1), MEMBERS_PER_DECISION)
+    return (yield from broker.groups.ask_many(map(ask, firsts), join))
 
 
 def _failed(request: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:

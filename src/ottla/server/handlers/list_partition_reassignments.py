@@ -6,10 +6,12 @@ is null.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from ottla.controller.reassignments import list_partition_reassignments
 from ottla.server.dispatch import Api, RequestContext
+from ottla.server.long_requests import Steps
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -20,11 +22,21 @@ if TYPE_CHECKING:
 
 KEY = 46
 
+TOPICS_IN_STEP = 200
+
 
 def handle(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
-) -> ListPartitionReassignmentsResponse:
-    return list_partition_reassignments(broker.image, request)
+) -> Steps[ListPartitionReassignmentsResponse]:
+    if request.topics is None:
+        return list_partition_reassignments(broker.image, request)
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    for first in range(0, len(request.topics), TOPICS_IN_STEP):
+        part = copy(request)
+        part.topics = request.topics[first : first + TOPICS_IN_STEP]
+        response.topics += list_partition_reassignments(broker.image, part).topics
+        yield
+    return response
 
 
 API = Api(KEY, handle)

@@ -8,11 +8,20 @@ v2 to v4 may say how long the offset is kept, v6 adds leader epochs, v7 static m
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING
 
 from ottla.server.coordination import caller_of
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.offset_common import merged, split
+from ottla.server.handlers.offset_common import (
+    check_commit_bytes,
+    commit_bytes,
+    in_parts,
+    merged,
+    rejoined,
+    split,
+)
+from ottla.server.long_requests import Steps
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.uuid import ZERO
@@ -32,32 +41,51 @@ _AskedTopic = OffsetCommitRequest.OffsetCommitRequestTopic
 _Topic = OffsetCommitResponse.OffsetCommitResponseTopic
 _Partition = OffsetCommitResponse.OffsetCommitResponsePartition
 _Key = Callable[[_Topic], str | bytes]
+_Question = tuple[
+    str,
+    "Callable[[GroupShard, Reply], Result[OffsetCommitResponse]]",
+    "Callable[[KafkaError], OffsetCommitResponse]",
+]
 
 
 def handle(
     broker: Broker, request: OffsetCommitRequest, context: RequestContext
-) -> OffsetCommitResponse | Answer:
+) -> Steps[OffsetCommitResponse | Answer]:
     refused: list[_Topic] = []
     by_id = context.version >= _TOPIC_IDS_FROM
     key: _Key = _id_of if by_id else _name_of
-    request.topics = [
-        known for topic in request.topics if (known := _known_part(broker, topic, by_id, refused)) is not None
-    ]
-    if not request.topics:
+    topics = []
+    for topic in request.topics:
+        known = _known_part(broker, topic, by_id, refused)
+        if known is not None:
+            topics.append(known)
+        yield
+    if not topics:
         return OffsetCommitResponse(topics=merged(refused, [], key))
     caller = caller_of(context)
+    size = yield from commit_bytes(request.group_id, topics)
 
-    def decide(shard: GroupShard, _reply: Reply) -> Result[OffsetCommitResponse]:
-        result = shard.offsets.commit(request, caller)
-        if refused and isinstance(result.response, OffsetCommitResponse):
-            result.response.topics = merged(refused, result.response.topics, key)
-        return result
+    def ask(part: list[_AskedTopic]) -> _Question:
+        asked = copy(request)
+        asked.topics = part
 
-    def failed(error: KafkaError) -> OffsetCommitResponse:
-        topics = [_refused(topic, topic.partitions, error.code) for topic in request.topics]
-        return OffsetCommitResponse(topics=merged(refused, topics, key))
+        def decide(shard: GroupShard, _reply: Reply) -> Result[OffsetCommitResponse]:
+            check_commit_bytes(broker, request.group_id, size)
+            return shard.offsets.commit(asked, caller)
 
-    return broker.groups.ask(request.group_id, decide, failed)
+        def failed(error: KafkaError) -> OffsetCommitResponse:
+            return OffsetCommitResponse(
+                topics=[_refused(topic, topic.partitions, error.code) for topic in part]
+            )
+
+        return request.group_id, decide, failed
+
+    def join(answers: list[OffsetCommitResponse]) -> OffsetCommitResponse:
+        answered = rejoined([answer.topics for answer in answers], key)
+        return OffsetCommitResponse(topics=merged(refused, answered, key))
+
+    parts = yield from in_parts(topics)
+    return (yield from broker.groups.ask_many(map(ask, parts), join))
 
 
 def _known_part(broker: Broker, topic: _AskedTopic, by_id: bool, refused: list[_Topic]) -> _AskedTopic | None:

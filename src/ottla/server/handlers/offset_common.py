@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable
 from copy import copy
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ottla.server.long_requests import Steps
+from ottla.wire.errors import MessageTooLarge
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
 
 
 class _Partition(Protocol):
@@ -14,6 +20,9 @@ class _Partition(Protocol):
 class _Topic(Protocol):
     partitions: list[Any]
 
+
+PARTITIONS_PER_DECISION = 500
+RECORD_BYTES_MIN = 45  # of an offset, beside the group, the topic and the metadata
 
 P = TypeVar("P", bound=_Partition)
 T = TypeVar("T", bound=_Topic)
@@ -25,6 +34,64 @@ def split(partitions: list[P], known: Container[int]) -> tuple[list[P], list[P]]
     if not unknown:
         return partitions, unknown
     return [asked for asked in partitions if asked.partition_index in known], unknown
+
+
+def in_parts(topics: list[T]) -> Steps[list[list[T]]]:
+    """The topics in parts that have some hundred partitions each: one decision of a coordinator's for each.
+
+    The partitions of a large topic come in several parts, and with them a copy of the topic.
+    """
+    parts: list[list[T]] = []
+    room = 0
+    for topic in topics:
+        first = 0
+        while first < len(topic.partitions) or not first:
+            if room <= 0:
+                parts.append([])
+                room = PARTITIONS_PER_DECISION
+            piece = topic
+            if first or len(topic.partitions) > room:
+                piece = copy(topic)
+                piece.partitions = topic.partitions[first : first + room]
+            parts[-1].append(piece)
+            first += max(len(piece.partitions), 1)
+            room -= max(len(piece.partitions), 1)
+            yield
+    return parts
+
+
+def rejoined(parts: list[list[T]], key: Callable[[T], Hashable]) -> list[T]:
+    """The topics of all parts; one whose partitions came in several parts is one topic again."""
+    topics: list[T] = []
+    for part in parts:
+        rest = part
+        if topics and part and key(topics[-1]) == key(part[0]):
+            topics[-1].partitions += part[0].partitions
+            rest = part[1:]
+        topics += rest
+    return topics
+
+
+def commit_bytes(group_id: str, topics: list[Any]) -> Steps[int]:
+    """How many bytes the records of a commit have at least."""
+    size = 0
+    for topic in topics:
+        each = RECORD_BYTES_MIN + len(group_id) + len(topic.name)
+        for asked in topic.partitions:
+            size += each + len(asked.committed_metadata or "")
+        yield
+    return size
+
+
+def check_commit_bytes(broker: Broker, group_id: str, size: int) -> None:
+    """Refuse a commit that could not be written as one batch, as Kafka does."""
+    coordinator = broker.groups.coordinator
+    log = coordinator.active(coordinator.partition_for(group_id)).partition.log
+    if log is not None and size > log.config.max_message_bytes:
+        raise MessageTooLarge(
+            f"The records of one commit have {size} bytes or more; {log.name} takes "
+            f"{log.config.max_message_bytes}."
+        )
 
 
 def merged(refused: list[T], answered: list[T], key: Callable[[T], Hashable]) -> list[T]:

@@ -7,10 +7,12 @@ error of the whole group is the only thing in its answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.offset_common import merged, split
+from ottla.server.handlers.offset_common import in_parts, merged, rejoined, split
+from ottla.server.long_requests import Steps
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
@@ -19,33 +21,50 @@ if TYPE_CHECKING:
     from ottla.coordinator.result import Reply, Result
     from ottla.server.broker import Broker
     from ottla.server.waiting import Answer
+    from ottla.wire.errors import KafkaError
 
 KEY = 47
 
 _AskedTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
 _Topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 _Partition = OffsetDeleteResponse.OffsetDeleteResponsePartition
+_Question = tuple[
+    str,
+    "Callable[[GroupShard, Reply], Result[OffsetDeleteResponse]]",
+    "Callable[[KafkaError], OffsetDeleteResponse]",
+]
 
 
 def handle(
     broker: Broker, request: OffsetDeleteRequest, context: RequestContext
-) -> OffsetDeleteResponse | Answer:
+) -> Steps[OffsetDeleteResponse | Answer]:
     if not request.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     refused: list[_Topic] = []
-    request.topics = [
-        known for topic in request.topics if (known := _known_part(broker, topic, refused)) is not None
-    ]
+    topics = []
+    for topic in request.topics:
+        known = _known_part(broker, topic, refused)
+        if known is not None:
+            topics.append(known)
+        yield
 
-    def decide(shard: GroupShard, _reply: Reply) -> Result[OffsetDeleteResponse]:
-        result = shard.offsets.delete(request)
-        if refused and isinstance(result.response, OffsetDeleteResponse):
-            result.response.topics = merged(refused, result.response.topics, _name_of)
-        return result
+    def ask(part: list[_AskedTopic]) -> _Question:
+        asked = OffsetDeleteRequest(group_id=request.group_id, topics=part)
+        return (
+            request.group_id,
+            lambda shard, _reply: shard.offsets.delete(asked),
+            lambda error: OffsetDeleteResponse(error_code=error.code),
+        )
 
-    return broker.groups.ask(
-        request.group_id, decide, lambda error: OffsetDeleteResponse(error_code=error.code)
-    )
+    def join(answers: list[OffsetDeleteResponse]) -> OffsetDeleteResponse:
+        failed = next((answer for answer in answers if answer.error_code), None)
+        if failed is not None:
+            return failed
+        answered = rejoined([answer.topics for answer in answers], _name_of)
+        return OffsetDeleteResponse(topics=merged(refused, answered, _name_of))
+
+    parts = yield from in_parts(topics)
+    return (yield from broker.groups.ask_many(map(ask, parts or [[]]), join))
 
 
 def _known_part(broker: Broker, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:

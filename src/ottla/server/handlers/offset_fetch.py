@@ -51,7 +51,9 @@ def handle(
 ) -> Steps[Steps[OffsetFetchResponse] | Answer]:
     version = context.version
     groups = yield from _merged(_groups_of(request, version))
-    asked = (_fetch(broker, group, version, require_stable=request.require_stable) for group in groups)
+    asked = []
+    for group in groups:
+        asked.append((yield from _fetch(broker, group, version, require_stable=request.require_stable)))
     return (yield from broker.groups.ask_many(asked, lambda found: _response(broker, groups, found, version)))
 
 
@@ -80,12 +82,12 @@ def _merged(groups: list[_AskedGroup]) -> Steps[list[_AskedGroup]]:
     if repeats <= REPEATS_MAX:
         return groups
     for key, topics in places.items():
-        if found[key].topics is not None:
-            found[key].topics = [
-                _AskedTopic(name=name, topic_id=topic_id, partition_indexes=list(indexes))
-                for (name, topic_id), indexes in topics.items()
-            ]
+        once = []
+        for (name, topic_id), indexes in topics.items():
+            once.append(_AskedTopic(name=name, topic_id=topic_id, partition_indexes=list(indexes)))
             yield
+        if found[key].topics is not None:
+            found[key].topics = once
     return list(found.values())
 
 
@@ -120,7 +122,7 @@ def _groups_of(request: OffsetFetchRequest, version: int) -> list[_AskedGroup]:
     return [_AskedGroup(group_id=request.group_id, topics=topics)]
 
 
-def _fetch(broker: Broker, group: _AskedGroup, version: int, *, require_stable: bool) -> _Asked:
+def _fetch(broker: Broker, group: _AskedGroup, version: int, *, require_stable: bool) -> Steps[_Asked]:
     by_id = version >= _TOPIC_IDS_FROM
     refused: list[_Topic] = []
     asked = group
@@ -128,7 +130,8 @@ def _fetch(broker: Broker, group: _AskedGroup, version: int, *, require_stable: 
         asked = _AskedGroup(
             group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch
         )
-        asked.topics = _named(broker, group.topics, refused)
+        asked.topics = yield from _named(broker, group.topics, refused)
+    yield
 
     def decide(shard: GroupShard, _reply: Reply) -> Result[_Found]:
         return Result((shard.offsets.find(asked, require_stable=require_stable), refused))
@@ -136,7 +139,7 @@ def _fetch(broker: Broker, group: _AskedGroup, version: int, *, require_stable: 
     return group.group_id, decide, lambda error: _failed(group, error.code, version)
 
 
-def _named(broker: Broker, topics: list[_AskedTopic], refused: list[_Topic]) -> list[_AskedTopic]:
+def _named(broker: Broker, topics: list[_AskedTopic], refused: list[_Topic]) -> Steps[list[_AskedTopic]]:
     """Topics that are known by their ids, with their names."""
     named = []
     for topic in topics:
@@ -146,6 +149,7 @@ def _named(broker: Broker, topics: list[_AskedTopic], refused: list[_Topic]) -> 
         else:
             topic.name = known.name
             named.append(topic)
+        yield
     return named
 
 

@@ -17,7 +17,8 @@ from ottla.records.batch import NO_SEQUENCE
 from ottla.server.broker import GROUPS_TOPIC
 from ottla.server.coordination import caller_of
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.offset_common import merged, split
+from ottla.server.handlers.offset_common import check_commit_bytes, commit_bytes, merged, split
+from ottla.server.long_requests import Steps
 from ottla.server.verification import Guards, Refusals, Writing, answer_when_verified
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -43,11 +44,16 @@ _Partition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 def handle(
     broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
-) -> TxnOffsetCommitResponse | Answer:
+) -> Steps[TxnOffsetCommitResponse | Answer]:
     refused: list[_Topic] = []
-    request.topics = [
-        known for topic in request.topics if (known := _known_part(broker, topic, refused)) is not None
-    ]
+    topics = []
+    for topic in request.topics:
+        known = _known_part(broker, topic, refused)
+        if known is not None:
+            topics.append(known)
+        yield
+    request.topics = topics
+    size = yield from commit_bytes(request.group_id, topics)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=merged(refused, [], _name_of))
     if not request.group_id:
@@ -57,6 +63,7 @@ def handle(
     guard: VerificationGuard | None = None
 
     def decide(shard: GroupShard, _reply: Reply) -> Result[TxnOffsetCommitResponse]:
+        check_commit_bytes(broker, request.group_id, size)
         write = TransactionalWrite(request.producer_id, request.producer_epoch, guard=guard)
         result = shard.offsets.commit_in_transaction(request, caller, write)
         if refused and isinstance(result.response, TxnOffsetCommitResponse):

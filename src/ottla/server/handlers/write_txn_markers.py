@@ -64,15 +64,13 @@ def _response(outcomes: dict[int, dict[TopicPartition, int]]) -> Steps[WriteTxnM
             )
             yield
         yield
-        response.markers.append(
-            WriteTxnMarkersResponse.WritableTxnMarkerResult(
-                producer_id=producer_id,
-                topics=[
-                    WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(name=name, partitions=results)
-                    for name, results in topics.items()
-                ],
+        marker = WriteTxnMarkersResponse.WritableTxnMarkerResult(producer_id=producer_id)
+        response.markers.append(marker)
+        for name, results in topics.items():
+            marker.topics.append(
+                WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(name=name, partitions=results)
             )
-        )
+            yield
     return response
 
 

@@ -20,6 +20,9 @@ _T = TypeVar("_T")
 
 OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 """Errors of a `Disk` that say nothing of what lies there: the process or the system has too much open."""
+DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+PASSING = OUT_OF_RESOURCES | DISK_FULL
+"""Errors that say nothing about the disk's health: what met one may be tried again later."""
 
 
 class NameNotFound(OSError):

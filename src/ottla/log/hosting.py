@@ -6,7 +6,6 @@ others go on. A full disk only refuses writes, until there is room. Bytes that a
 
 from __future__ import annotations
 
-import errno
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,12 +19,10 @@ from ottla.log.log import Log
 from ottla.log.names import Kind, name_of
 from ottla.log.opening import LogDirectory
 from ottla.log.segment import LogDamaged
-from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
+from ottla.ports import DISK_FULL, OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire.errors import KafkaError, KafkaStorageError
 
 logger = logging.getLogger("ottla.log.directories")
-
-_DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +182,7 @@ class Hosting(ABC):
             self.take_offline(directory, error)
         else:
             self.note_failure(directory, error)
-        if directory.online and error.errno in _DISK_FULL:
+        if directory.online and error.errno in DISK_FULL:
             return KafkaStorageError(
                 f"The disk of {directory.path} is full, so {log.name} takes no records until there is room."
             )
@@ -193,7 +190,7 @@ class Hosting(ABC):
 
     def note_failure(self, directory: LogDirectory, error: OSError) -> None:
         """A full disk or a lack of descriptors passes; anything else ends the directory."""
-        if error.errno in _DISK_FULL:
+        if error.errno in DISK_FULL:
             if not directory.full:
                 logger.error("The disk of %s is full: writes are refused until there is room", directory.path)
             directory.full = True

@@ -4,6 +4,9 @@ The rules: effects are carried out in their order, and an answer to another repl
 of its request; a batch counts for this replica only after it is on stable storage; what comes from a leader
 is taken only while that leader is followed; and after a failed write nothing more is promised: `failure` is
 set and the node must stop. Whoever appends while a flush is under way shares the next one (group commit).
+
+A full disk and a lack of descriptors are no failure: the log takes room from its reserve, and once that is
+used up it refuses changes and tries again.
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.log.config import LogConfig
+from ottla.log.flushing import NotOpened
 from ottla.log.log import Log
 from ottla.log.segment import LogDamaged
-from ottla.ports import OUT_OF_RESOURCES, Buffer, Clock, Disk, Random
+from ottla.ports import DISK_FULL, OUT_OF_RESOURCES, PASSING, Buffer, Clock, Disk, Random
 from ottla.raft import control, snapshots
 from ottla.raft.effects import (
     Ask,
@@ -43,6 +47,7 @@ from ottla.raft.journal import (
 from ottla.raft.messages import Answer, Request
 from ottla.raft.outbox import Outbox
 from ottla.raft.replica import NotLeader, Replica, Timeouts
+from ottla.raft.reserve import Reserve
 from ottla.raft.retention import new_start
 from ottla.raft.roles import Follower, Leader, Role
 from ottla.raft.silence import OwnWork, Patience
@@ -71,6 +76,8 @@ __all__ = [
 logger = logging.getLogger("ottla.raft.driver")
 
 _ROLL_BYTES = 4 * 1024 * 1024
+RETRY_SECONDS = 0.5
+"""After how long a write is tried again that met a full disk."""
 LATE_WARNING_MS = 500
 """A timer of the quorum that fires so late is worth a warning: it may cost a leader."""
 LOOK_AGAIN_MS = 100
@@ -92,6 +99,7 @@ class DriverConfig:
     retention_bytes: int = 100 * 1024 * 1024
     retention_ms: int = 7 * 24 * 3600 * 1000
     batch_bytes_max: int = 8 * 1024 * 1024
+    reserve_bytes: int = 0  # ottla.metadata.reserve.bytes
     is_observer: bool = False  # a broker that is no controller: it follows and never votes
     has_bootstrap: bool = False  # controller.quorum.bootstrap.servers say whom to ask for the voters
 
@@ -144,6 +152,10 @@ class Driver(Generic[_T]):
         )
         self.journal = Journal(disk, clock, config.directory, log_config)
         self._store = self.journal.store
+        self._reserve = Reserve(disk, config.directory, config.reserve_bytes)
+        self._lacks_room = False  # the last write met a full disk, and is tried again
+        self._is_flush_owed = False
+        self._is_stopping = False
         self.replica = Replica(
             config.local, config.static_voters, timeouts=config.timeouts, draw=random.below
         )
@@ -176,6 +188,11 @@ class Driver(Generic[_T]):
     @property
     def is_leader(self) -> bool:
         return self.replica.is_started and isinstance(self.replica.role, Leader)
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether the log lives on its reserve, or waits for room: write only what must be written."""
+        return self._lacks_room or not self._reserve.is_whole
 
     @property
     def next_offset(self) -> int:
@@ -215,7 +232,9 @@ class Driver(Generic[_T]):
 
     async def stop(self) -> None:
         """Write what was appended, then close the log."""
+        self._is_stopping = True
         if not self.journal.is_open:
+            self._reserve.close()
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -235,6 +254,7 @@ class Driver(Generic[_T]):
             self._act(self.replica.resign(self._monotonic_ms()))
             if self._timer is not None:
                 self._timer.cancel()
+        self._reserve.close()
         log = self.journal.detach()
         if log is not None:
             await self._disk.offload(_close, log, is_clean)
@@ -242,6 +262,7 @@ class Driver(Generic[_T]):
 
     def _open(self) -> None:
         """Blocking: the log, the snapshots, and the voters that they name."""
+        self._reserve.open()
         self.journal.open(may_start_over=self._config.is_observer)
         latest, snapshot = self._store.latest, self.journal.newest_snapshot()
         if latest is not None and snapshot is not None:
@@ -308,7 +329,16 @@ class Driver(Generic[_T]):
 
     async def _persist(self, election: ElectionState) -> None:
         version, voters = self.replica.kraft_version.last, self.replica.voters.last
-        await self._disk.offload_urgent(self._store.write_election, election, version, voters)
+        while True:
+            try:
+                await self._disk.offload_urgent(self._store.write_election, election, version, voters)
+                self._lacks_room = False
+                return
+            except OSError as error:
+                if error.errno not in PASSING or self._is_stopping:
+                    raise
+                if error.errno not in DISK_FULL or not self._reserve.give():
+                    await self._wait_for_room(error)
 
     async def _settled(self) -> None:
         """Back when all that was decided so far is done, and on disk where it must be."""
@@ -413,6 +443,8 @@ class Driver(Generic[_T]):
             raise KafkaStorageError("The metadata log failed; this node is going down.")
         if not self.is_leader:
             raise NotLeader
+        if self._lacks_room:
+            raise KafkaStorageError(f"The disk of {self._config.directory} is full: no metadata can change.")
         now_ms = self._clock.now_ms()
         base_offset, epoch = self._next_offset, self.replica.epoch
         content = build_batch(
@@ -482,30 +514,54 @@ class Driver(Generic[_T]):
             await self._wake.wait()
             try:
                 await self._write()
+                self._lacks_room = False
             except Exception as error:  # noqa: BLE001 - from the disk or a listener: what holds is unknown now
-                self.fail(error)
-                return
+                if not self.is_passing(error):
+                    self.fail(error)
+                    return
+                if self.is_leader and not self.replica.is_only_voter:
+                    self.resign()  # others may have room
+                await self._wait_for_room(error)
+                self._wake.set()
+
+    def is_passing(self, error: Exception) -> bool:
+        """Whether the log is as it was before the error, which a later try may not meet."""
+        return isinstance(error, OSError) and error.errno in PASSING and self.log.failure is None
+
+    async def _wait_for_room(self, error: Exception) -> None:
+        """A write is to be tried again later."""
+        if not self._lacks_room:
+            self._lacks_room = True
+            logger.error("The metadata log cannot be written for now, trying again: %s", error)
+        await asyncio.sleep(RETRY_SECONDS)
 
     async def _write(self) -> None:
         """Write and flush what was appended, and whatever comes while that is under way."""
         async with self._disk_turn:
-            while self._unwritten:
+            while self._unwritten or self._is_flush_owed:
                 self._wake.clear()
-                waiting, self._unwritten = self._unwritten, []
-                content = (
-                    waiting[0].content if len(waiting) == 1 else bytearray().join(w.content for w in waiting)
-                )
-                self._uncommitted.extend(w.batch for w in waiting)
-                self.log.append(
-                    memoryview(content),
-                    leader_epoch=self.replica.epoch,
-                    now_ms=self._clock.now_ms(),
-                    origin=Origin.RAFT_LEADER,
-                )
-                self.replica.appended(self.log.log_end_offset, self.replica.epoch)
+                if self._unwritten:
+                    self._append_unwritten()
+                self._is_flush_owed = True
                 await self._flush()
+                self._is_flush_owed = False
                 self._tell_progress()
             self._wake.clear()
+
+    def _append_unwritten(self) -> None:
+        waiting = self._unwritten
+        content = waiting[0].content if len(waiting) == 1 else bytearray().join(w.content for w in waiting)
+        self._reserve.provide(
+            lambda: self.log.append(
+                memoryview(content),
+                leader_epoch=self.replica.epoch,
+                now_ms=self._clock.now_ms(),
+                origin=Origin.RAFT_LEADER,
+            )
+        )
+        self._unwritten = []
+        self._uncommitted.extend(w.batch for w in waiting)
+        self.replica.appended(self.log.log_end_offset, self.replica.epoch)
 
     async def _flush(self) -> None:
         """Flush the log, and let the replica count what is in it. Whoever calls has the turn of the disk."""
@@ -515,10 +571,13 @@ class Driver(Generic[_T]):
 
     async def _flush_log(self) -> None:
         log = self.log
-        flush = log.prepare_flush()
+        flush = self._reserve.provide(log.prepare_flush)
         if flush is not None:
             try:
                 await self._disk.offload_urgent(flush.run)
+            except NotOpened:
+                log.postpone_flush(flush)
+                raise
             except OSError as error:
                 log.fail(error)
                 raise
@@ -626,7 +685,7 @@ class Driver(Generic[_T]):
         if end:
             run = memoryview(records)[:end]
             batches = batches_of(run, self._decode)
-            self.log.append_as_follower(run)
+            self._reserve.provide(lambda: self.log.append_as_follower(run))
             self._next_offset = self.log.log_end_offset
             for record in control_records_of(run):
                 self._take_control(record)
@@ -720,6 +779,7 @@ class Driver(Generic[_T]):
     async def clean(self) -> None:
         """Delete what `metadata.max.retention.*` no longer keeps."""
         now_ms, log, config = self._clock.now_ms(), self.log, self._config
+        await self._disk.offload(self._reserve.fill)
         await self._disk.offload(self._store.remove_retired)
         log.delete_due(now_ms)
         start = new_start(
@@ -770,4 +830,8 @@ class UnsupportedQuorum(RuntimeError):
 
 
 def _close(log: Log, is_clean: bool) -> None:
-    log.close(clean=is_clean)
+    try:
+        log.close(clean=is_clean)
+    except OSError as error:
+        logger.error("The metadata log is not closed cleanly, the next start scans it: %s", error)
+        log.close(clean=False)

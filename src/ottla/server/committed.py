@@ -90,6 +90,7 @@ class CommittedMetadata(ABC):
             segment_ms=config.int_of("metadata.log.segment.ms"),
             retention_bytes=config.int_of("metadata.max.retention.bytes"),
             retention_ms=config.int_of("metadata.max.retention.ms"),
+            reserve_bytes=config.int_of("ottla.metadata.reserve.bytes"),
             is_observer=not config.is_controller,
             has_bootstrap=bool(config.quorum_bootstrap_servers),
         )

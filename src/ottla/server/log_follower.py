@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ottla.config import BrokerConfig
 from ottla.ports import Network, Random
-from ottla.raft.driver import Driver
+from ottla.raft.driver import RETRY_SECONDS, Driver
 from ottla.raft.election import NOBODY
 from ottla.raft.journal import TOPIC, EpochEnd
 from ottla.raft.roles import Follower, Unattached
@@ -158,7 +158,11 @@ class LogFollower:
                 logger.error("A snapshot came damaged from the controller and is fetched again: %s", error)
                 await asyncio.sleep(self._backoff_seconds())
             except Exception as error:  # noqa: BLE001 - of the disk or of the replay: the log cannot go on
-                self._driver.fail(error)
+                if not self._driver.is_passing(error):
+                    self._driver.fail(error)
+                    continue
+                logger.error("The metadata log cannot be written for now, trying again: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
 
     def _backoff_seconds(self) -> float:
         least = max(self._config.int_of("controller.quorum.retry.backoff.ms"), 1) / 1000

@@ -26,7 +26,7 @@ from ottla.log.log import Log
 from ottla.log.opening import LogDirectory
 from ottla.log.properties import DirectoryError
 from ottla.log.segment import LogDamaged
-from ottla.ports import Clock, Disk, Network, Random
+from ottla.ports import PASSING, Clock, Disk, Network, Random
 from ottla.raft.driver import MissingSnapshot, UnsupportedQuorum
 from ottla.raft.election import ElectionFileDamaged
 from ottla.raft.snapshots import SnapshotDamaged
@@ -592,6 +592,11 @@ def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = Non
         return run_loop(serve_until_signal(node, on_started=on_started))
     except STARTING_ERRORS as error:
         logger.critical("%s", error)
+        return 1
+    except OSError as error:
+        if error.errno not in PASSING:
+            raise
+        logger.critical("This node cannot start: %s. Free some room, or raise the limit that is met.", error)
         return 1
     except KeyboardInterrupt:
         return 130

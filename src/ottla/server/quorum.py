@@ -508,6 +508,8 @@ class Quorum(CommittedMetadata):
     async def _write_no_op(self) -> None:
         """Show that the controller is alive, if nothing else did."""
         idle_s = self._config.int_of("metadata.max.idle.interval.ms") / 1000
+        if self.driver.is_disk_full:
+            return  # what room is left is for what somebody asked for
         if self.is_active and self._clock.monotonic() - self._last_append_at >= idle_s * 0.9:
             await self.submit(lambda _: Result(None, [NoOpRecord()]))
 

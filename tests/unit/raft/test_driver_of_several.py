@@ -33,13 +33,13 @@ class GatedDisk(HostDisk):
         super().__init__()
         self.gate = asyncio.Event()
         self.gate.set()
-        self.is_full = False
+        self.error = 0
 
     async def offload_urgent(self, work: Callable[..., Any], *arguments: Any) -> Any:  # type: ignore[override]
         if work.__name__ == "write_election":
             await self.gate.wait()
-            if self.is_full:
-                raise OSError(errno.ENOSPC, "the disk is full")
+            if self.error:
+                raise OSError(self.error, "as asked for")
         return await super().offload_urgent(work, *arguments)
 
 
@@ -135,12 +135,46 @@ def test_a_vote_leaves_when_it_is_on_disk(tmp_path: Path) -> None:
 def test_a_vote_that_cannot_be_written_is_not_given(tmp_path: Path) -> None:
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
-            voter.disk.is_full = True
+            voter.disk.error = errno.EIO
             with pytest.raises(KafkaStorageError):
                 await voter.driver.answer(Vote(5, OTHER, 0, 0, is_pre_vote=False))
             assert voter.driver.failure.done()
             with pytest.raises(KafkaStorageError):
                 await voter.driver.answer(Vote(6, OTHER, 0, 0, is_pre_vote=False))
+
+    run(test)
+
+
+def test_a_vote_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+
+    async def test() -> None:
+        async with OneOfTwo(tmp_path) as voter:
+            voter.disk.error = errno.ENOSPC
+            answer = asyncio.ensure_future(voter.driver.answer(Vote(5, OTHER, 0, 0, is_pre_vote=False)))
+            await voter.until(lambda: voter.driver.is_disk_full)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not answer.done()
+            assert not voter.driver.failure.done()
+            voter.disk.error = 0
+            assert (await answer).is_granted
+            assert (voter.election["leaderEpoch"], voter.election["votedId"]) == (5, 2)
+            assert not voter.driver.is_disk_full
+
+    run(test)
+
+
+def test_a_voter_that_waits_for_room_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+
+    async def test() -> None:
+        async with OneOfTwo(tmp_path) as voter:
+            voter.disk.error = errno.ENOSPC
+            answer = asyncio.ensure_future(voter.driver.answer(Vote(5, OTHER, 0, 0, is_pre_vote=False)))
+            await voter.until(lambda: voter.driver.is_disk_full)
+        await asyncio.gather(answer, return_exceptions=True)
+        assert voter.election["votedId"] != 2
 
     run(test)
 

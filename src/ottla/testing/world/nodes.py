@@ -37,6 +37,8 @@ _SETTINGS = {
     "metadata.max.idle.interval.ms": "5000",
     # Each follower asks each leader, and is answered after so long where nothing happens.
     "replica.fetch.wait.max.ms": "2000",
+    # Kept in memory for each node.
+    "ottla.metadata.reserve.bytes": "16384",
     # Few, so that there is much traffic on each and little to set up.
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",

@@ -65,7 +65,7 @@ async def _to_end(consumer: Consumer[Any, Any]) -> None:
 
 
 def _ends(found: Any) -> bool:
-    return found == {T0: RECORDS, T1: RECORDS}
+    return bool(found == {T0: RECORDS, T1: RECORDS})
 
 
 def _is_list(found: Any) -> bool:

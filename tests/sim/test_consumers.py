@@ -172,9 +172,9 @@ def test_a_revocation_that_a_cancelled_poll_did_not_finish_is_told_by_the_next_p
             while len(second.assignment) < 1:
                 await asyncio.gather(first.poll(0.1), second.poll(0.1))
             [taken] = second.assignment
-            found = await second.committed([taken])
-            assert found[taken] is not None
-            assert found[taken].offset == 20  # of the first member's automatic commit
+            found = (await second.committed([taken]))[taken]
+            assert found is not None
+            assert found.offset == 20  # of the first member's automatic commit
 
     play(act)
 

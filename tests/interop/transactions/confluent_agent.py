@@ -98,5 +98,60 @@ def overstay(command: dict[str, Any]) -> dict[str, Any]:
     return {"refused": None}
 
 
+def _member(command: dict[str, Any]) -> Consumer:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": command["bootstrap"],
+        "group.id": command["group"],
+        "group.protocol": command["protocol"],
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "max.poll.interval.ms": command["poll_interval_ms"],
+        "log_level": 0,
+    }
+    if command["protocol"] == "classic":
+        settings |= {"session.timeout.ms": command["poll_interval_ms"], "heartbeat.interval.ms": 300}
+    consumer = Consumer(settings)
+    consumer.subscribe([command["source"]])
+    return consumer
+
+
+def _offsets_after(consumer: Consumer, count: int) -> Any:
+    read = 0
+    while read < count:
+        message = consumer.poll(0.2)
+        read += message is not None and message.error() is None
+    return consumer.position(consumer.assignment())
+
+
+def zombie(command: dict[str, Any]) -> dict[str, Any]:
+    old = _member(command)
+    offsets = _offsets_after(old, 5)
+    producer = _producer(command)
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(command["topic"], value="of the zombie", partition=0)
+    producer.flush(20)
+    # From here on the old member does not poll: its group goes on without it, and the new one has it all.
+    new = _member(command)
+    taken = _offsets_after(new, command["count"])
+    successor = _producer({**command, "id": f"{command['id']}-new"})
+    successor.init_transactions(20)
+    successor.begin_transaction()
+    successor.produce(command["topic"], value="of the new one", partition=0)
+    successor.send_offsets_to_transaction(taken, new.consumer_group_metadata(), 20)
+    successor.commit_transaction(20)
+    refused = None
+    try:
+        producer.send_offsets_to_transaction(offsets, old.consumer_group_metadata(), 20)
+        producer.commit_transaction(20)
+    except KafkaException as error:
+        refused = error.args[0].name()
+        producer.abort_transaction(20)
+    new.close()
+    old.close()
+    return {"refused": refused}
+
+
 if __name__ == "__main__":
-    serve({"flow": flow, "fence": fence, "overstay": overstay})
+    serve({"flow": flow, "fence": fence, "overstay": overstay, "zombie": zombie})

@@ -42,6 +42,12 @@ class World:
         assert self.admin.create_topic(name, partitions=PARTITIONS).code == 0
         return name
 
+    def is_settled(self, topic: str) -> bool:
+        """Whether the markers of all its transactions are written: clients hear of the end before that."""
+        with Asking(self.broker.port) as asking:
+            stable = _end_offsets(asking, topic, is_committed=True)
+            return stable == _end_offsets(asking, topic, is_committed=False)
+
     def committed_values(self, topic: str) -> list[str]:
         """What read_committed sees of the topic, up to its end: nothing may be left open."""
         with Asking(self.broker.port) as asking:
@@ -111,6 +117,12 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     properties = {
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+        "group.min.session.timeout.ms": "1000",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.min.session.timeout.ms": "2000",
+        "group.consumer.session.timeout.ms": "2000",
+        "group.consumer.min.heartbeat.interval.ms": "300",
+        "group.consumer.heartbeat.interval.ms": "300",
     }
     with (
         peers.running(request.param, properties=properties) as broker,

@@ -3,9 +3,13 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -13,6 +17,7 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.OutOfOrderSequenceException;
 import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /** Transactions with Kafka's own producer: JSON commands on stdin, JSON answers on stdout. */
@@ -37,6 +42,7 @@ public class TransactionAgent {
                     case "flow" -> flow(command, answer);
                     case "fence" -> fence(command, answer);
                     case "overstay" -> overstay(command, answer);
+                    case "zombie" -> zombie(command, answer);
                     default -> throw new IllegalArgumentException(line);
                 }
             } catch (Exception error) {
@@ -111,6 +117,67 @@ public class TransactionAgent {
             } catch (KafkaException error) {
                 answer.put("refused", error.getClass().getSimpleName());
                 answer.put("is_fatal", error instanceof ProducerFencedException);
+            }
+        }
+    }
+
+    static KafkaConsumer<String, String> member(JsonNode command) {
+        Properties settings = new Properties();
+        String interval = command.get("poll_interval_ms").asText();
+        settings.put("bootstrap.servers", command.get("bootstrap").asText());
+        settings.put("group.id", command.get("group").asText());
+        settings.put("group.protocol", command.get("protocol").asText());
+        settings.put("enable.auto.commit", "false");
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("isolation.level", "read_committed");
+        settings.put("max.poll.interval.ms", interval);
+        if (command.get("protocol").asText().equals("classic")) {
+            settings.put("session.timeout.ms", interval);
+            settings.put("heartbeat.interval.ms", "300");
+        } else {
+            settings.put("max.poll.records", "5");
+        }
+        KafkaConsumer<String, String> consumer =
+                new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
+        consumer.subscribe(List.of(command.get("source").asText()));
+        return consumer;
+    }
+
+    static Map<TopicPartition, OffsetAndMetadata> offsetsAfter(KafkaConsumer<String, String> consumer, int count) {
+        for (int read = 0; read < count; ) read += consumer.poll(Duration.ofMillis(200)).count();
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        for (TopicPartition one : consumer.assignment())
+            offsets.put(one, new OffsetAndMetadata(consumer.position(one)));
+        return offsets;
+    }
+
+    /** A member whose group goes on without it, since it does not poll, commits its transaction all the same. */
+    static void zombie(JsonNode command, ObjectNode answer) {
+        String topic = command.get("topic").asText();
+        ObjectNode successor = command.deepCopy();
+        successor.put("id", command.get("id").asText() + "-new");
+        try (KafkaConsumer<String, String> old = member(command);
+                KafkaConsumer<String, String> next = member(command);
+                KafkaProducer<String, String> producer = producer(command, 60000);
+                KafkaProducer<String, String> other = producer(successor, 60000)) {
+            Map<TopicPartition, OffsetAndMetadata> offsets = offsetsAfter(old, 5);
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>(topic, 0, null, "of the zombie"));
+            producer.flush();
+            Map<TopicPartition, OffsetAndMetadata> taken = offsetsAfter(next, command.get("count").asInt());
+            other.initTransactions();
+            other.beginTransaction();
+            other.send(new ProducerRecord<>(topic, 0, null, "of the new one"));
+            other.sendOffsetsToTransaction(taken, next.groupMetadata());
+            other.commitTransaction();
+            try {
+                producer.sendOffsetsToTransaction(offsets, old.groupMetadata());
+                producer.commitTransaction();
+                answer.putNull("refused");
+            } catch (KafkaException error) {
+                answer.put("refused", error.getClass().getSimpleName());
+                producer.abortTransaction();
             }
         }
     }

@@ -10,6 +10,7 @@ A `Log` belongs to one event loop. Blocking work is cut out of it: `open`, `Flus
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.log.config import LogConfig
@@ -18,13 +19,21 @@ from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.producers import ProducerStates, VerificationGuard
 from ottla.log.recovery import Loader, Progress, marker_of
 from ottla.log.segment import Segment
-from ottla.log.segments import TimestampOffset
+from ottla.log.time_search import BatchSearch, TimestampOffset
 from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker
 from ottla.log.upkeep import LogUpkeep
 from ottla.ports import Buffer, Clock, Disk, File, Random
 from ottla.rare import rarely
 from ottla.records.batch import BASE_OFFSET_MAX, BatchHeader, check_crc, iterate_headers
-from ottla.records.validate import Origin, assign, validate
+from ottla.records.validate import (
+    BYTES_AT_ONCE,
+    NO_LIMIT,
+    Origin,
+    ProduceRules,
+    ValidBatch,
+    assign,
+    validate,
+)
 from ottla.wire.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -73,6 +82,13 @@ class FileSlice(NamedTuple):
     position: int
     length: int
     segment_base_offset: int
+
+
+class CheckedBatch(NamedTuple):
+    """A batch that keeps to some rules."""
+
+    rules: ProduceRules
+    batch: ValidBatch
 
 
 class Log(LogUpkeep):
@@ -145,16 +161,23 @@ class Log(LogUpkeep):
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
         guard: VerificationGuard | None = None,
+        checked: CheckedBatch | None = None,
     ) -> Appended:
         """Append as the leader: the batch is checked, given its offsets, and written.
 
-        A Raft leader has given offsets and epoch already, and may bring several batches.
+        A Raft leader has given offsets and epoch already, and may bring several batches. TakesLong: a
+        client's batch is too large to be checked here; have `check` run on another thread, and bring what it
+        returned.
         """
         if self.failure is not None:
             self._refuse()
         if origin is Origin.RAFT_LEADER:
             return self._append_given(records, leader_epoch, origin)
-        batch = validate(records, self._rules, now_ms, origin)
+        if checked is not None and checked.rules is self._rules:
+            batch = checked.batch
+        else:
+            bytes_at_once = BYTES_AT_ONCE if origin is Origin.CLIENT else NO_LIMIT
+            batch = validate(records, self._rules, now_ms, origin, bytes_at_once)
         header = batch.header
         first_offset = self.log_end_offset
         marker = None
@@ -198,6 +221,14 @@ class Log(LogUpkeep):
             batch.record_count,
         )
         return tuple.__new__(Appended, facts)  # half the time of a call of the class
+
+    def check(self, records: memoryview, now_ms: int) -> Callable[[], CheckedBatch]:
+        """Work for another thread: it checks a client's batch as `append` would. It may raise what that does.
+
+        Whatever happens to the log meanwhile, `append` looks at it again: here only the batch is looked at.
+        """
+        rules = self._rules
+        return lambda: CheckedBatch(rules, validate(records, rules, now_ms))
 
     def _write(
         self,
@@ -474,6 +505,11 @@ class Log(LogUpkeep):
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at least as young as `timestamp`."""
         return self.segments.offset_for_timestamp(timestamp, self.log_start_offset)
+
+    def batch_for_timestamp(self, timestamp: int, first_offset: int | None = None) -> BatchSearch | None:
+        """Where to look for such a record: `BatchSearch.find` may be called on another thread."""
+        start = self.log_start_offset if first_offset is None else first_offset
+        return self.segments.batch_for_timestamp(timestamp, start)
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         return self.segments.offset_of_max_timestamp()

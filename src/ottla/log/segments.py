@@ -12,18 +12,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.log.segment import Segment
+from ottla.log.time_search import BatchSearch, TimestampOffset
 from ottla.log.transactions import AbortedTransaction
-from ottla.records.batch import NO_TIMESTAMP, BatchHeader
-from ottla.records.record import read_batch
+from ottla.records.batch import NO_TIMESTAMP
 
 _POSITIONS_KEPT = 64
 _COLD_SEGMENTS_KEPT = 4
-
-
-class TimestampOffset(NamedTuple):
-    timestamp: int
-    offset: int
-    leader_epoch: int | None
 
 
 class Slice(NamedTuple):
@@ -161,40 +155,47 @@ class Segments:
 
     def offset_for_timestamp(self, timestamp: int, first_offset: int) -> TimestampOffset | None:
         """The first record from `first_offset` on whose timestamp is at least `timestamp`."""
+        search = self.batch_for_timestamp(timestamp, first_offset)
+        while search is not None:
+            found = search.find()
+            if found is not None:
+                return found
+            search = self.batch_for_timestamp(timestamp, search.header.last_offset + 1)
+        return None
+
+    def batch_for_timestamp(self, timestamp: int, first_offset: int) -> BatchSearch | None:
+        """The first batch from `first_offset` on that may hold such a record. If it does not, ask again for
+        what comes after it."""
         for segment in self._items:
             if segment.largest_timestamp >= timestamp:
-                return self._search_segment(segment, timestamp, first_offset)
+                start = max(_start_of_search(segment, timestamp), first_offset)
+                position = segment.position_of(start)
+                return self._batch_since(segment, position, timestamp, first_offset)
         return None
 
-    def _search_segment(self, segment: Segment, timestamp: int, first_offset: int) -> TimestampOffset | None:
-        start = _start_of_search(segment, timestamp)
-        position = segment.position_of(max(start, first_offset))
-        if position is None:
-            return None
-        for at, header in segment.headers(position):
-            if header.max_timestamp < timestamp:
-                continue
-            for record in read_batch(segment.read_at(at, header.length_bytes), 0):
-                if record.timestamp >= timestamp and record.offset >= first_offset:
-                    return TimestampOffset(record.timestamp, record.offset, _epoch_of(header))
-        return None
-
-    def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """The first record with the largest timestamp of all."""
+    def batch_of_max_timestamp(self) -> BatchSearch | None:
+        """The first batch with the largest timestamp of all."""
         segment = max(self._items, key=lambda candidate: candidate.max_timestamp)
         timestamp = segment.max_timestamp
         if timestamp == NO_TIMESTAMP:
             return None
         position = segment.position_of(segment.offset_of_max_timestamp)
-        if position is None:
-            return None
-        for at, header in segment.headers(position):
-            if header.max_timestamp != timestamp:
-                continue
-            for record in read_batch(segment.read_at(at, header.length_bytes), 0):
-                if record.timestamp == timestamp:
-                    return TimestampOffset(timestamp, record.offset, _epoch_of(header))
+        return self._batch_since(segment, position, timestamp, 0)
+
+    def _batch_since(
+        self, segment: Segment, position: int | None, timestamp: int, first_offset: int
+    ) -> BatchSearch | None:
+        if position is not None:
+            for at, header in segment.headers(position):
+                if header.max_timestamp >= timestamp and header.last_offset >= first_offset:
+                    data = segment.read_at(at, header.length_bytes)
+                    return BatchSearch(header, data, timestamp, first_offset)
         return None
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """The first record with the largest timestamp of all."""
+        search = self.batch_of_max_timestamp()
+        return None if search is None else search.find()
 
     # ---- by transaction
 
@@ -230,7 +231,3 @@ def _start_of_search(segment: Segment, timestamp: int) -> int:
         return offset
     segment.rebuild_indexes()
     return segment.time_index.lookup(timestamp)[1]
-
-
-def _epoch_of(header: BatchHeader) -> int | None:
-    return header.partition_leader_epoch if header.partition_leader_epoch >= 0 else None

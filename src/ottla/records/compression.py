@@ -4,7 +4,8 @@ gzip and zstd are plain. Snappy is cut into blocks by the framing of the Java li
 block is read too. LZ4 is the frame format with independent blocks; v0 messages have a wrong header checksum.
 
 The rule: compressed bytes are hostile. The size of the output is known or bounded before a byte of it is
-made, and it never passes `size_max`: MessageTooLarge says so. All else that is wrong is CorruptMessage.
+made, and it never passes `size_max`: MessageTooLarge says so. So does the work: every block, frame or member
+counts as `PIECE_BYTES_MIN` bytes at least, however little it holds. All else that is wrong is CorruptMessage.
 """
 
 from __future__ import annotations
@@ -17,10 +18,17 @@ from cramjam import DecompressionError, lz4, snappy, zstd
 
 from ottla.ports import Buffer
 from ottla.records.batch import Codec
+from ottla.records.kernel import room
 from ottla.wire.errors import CorruptMessage, KafkaError, MessageTooLarge, UnsupportedCompressionType
 
 DECOMPRESSED_BYTES_MAX = 128 << 20
 """What the records of one batch may grow to unless the caller says otherwise."""
+
+PIECE_BYTES_MIN = 4096
+"""What a block, frame or member costs at least: millions of empty ones fit a batch."""
+
+PIECES_FREE = 64
+"""So many pieces are taken whatever size is allowed."""
 
 XERIAL_HEADER = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
 XERIAL_MAGIC = XERIAL_HEADER[:8]
@@ -41,6 +49,11 @@ ZSTD_LEVEL_DEFAULT = 3
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WINDOW = 31
 GZIP_LEVEL_FAST = 2
+GZIP_BYTES_AT_ONCE = 4 << 20
+GZIP_WINDOW_BYTES = 16 << 10
+GZIP_STEP_BYTES = 256 << 10
+"""What does not come out at once is read in windows and written in steps: what is left of the input is copied
+after each member and each step."""
 
 _INT = Struct(">i")
 _UINT_LE = Struct("<I")
@@ -53,6 +66,9 @@ class _Inflater(Protocol):
 
     @property
     def unused_data(self) -> bytes: ...
+
+    @property
+    def unconsumed_tail(self) -> bytes: ...
 
     def decompress(self, data: Buffer, max_length: int = ..., /) -> bytes: ...
 
@@ -129,25 +145,63 @@ def _check_size(size: int, size_max: int) -> None:
         raise _too_large(size_max)
 
 
+def _check_pieces(cost: int, size_max: int) -> None:
+    if cost > max(size_max, PIECES_FREE * PIECE_BYTES_MIN):
+        raise MessageTooLarge(
+            f"The records are compressed in more than {cost // PIECE_BYTES_MIN - 1} blocks, the most that are"
+            f" taken where {size_max} bytes are."
+        )
+
+
 def _too_large(size_max: int) -> MessageTooLarge:
     return MessageTooLarge(f"The records decompress to more than {size_max} bytes, the most that is taken.")
 
 
-def _gunzip(data: memoryview, size_max: int) -> bytes:
+def _gunzip(data: memoryview, size_max: int) -> bytes | bytearray:
     """One or more gzip members; what follows the last one and is not a member is ignored, as Java does."""
-    members: list[bytes] = []
-    size = 0
-    rest: Buffer = data
-    while not members or bytes(rest[:2]) == GZIP_MAGIC:
-        inflater = _inflater()
-        member = inflater.decompress(rest, size_max - size + 1)
-        size += len(member)
-        _check_size(size, size_max)
+    inflater = _inflater()
+    first = inflater.decompress(data, min(size_max, GZIP_BYTES_AT_ONCE) + 1)
+    _check_size(len(first), size_max)
+    if inflater.eof:
+        position = len(data) - len(inflater.unused_data)
+        if data[position : position + 2] != GZIP_MAGIC:
+            return first
+    else:
+        position = len(data) - len(inflater.unconsumed_tail)
+    out = room(size_max)  # memory that nothing is written to costs nothing
+    size = len(first)
+    with memoryview(out) as view:
+        view[:size] = first
         if not inflater.eof:
-            raise CorruptMessage("The gzip data is cut off.")
-        members.append(member)
-        rest = inflater.unused_data
-    return members[0] if len(members) == 1 else b"".join(members)
+            position, size = _inflate(inflater, view, size, data, position)
+        cost = PIECE_BYTES_MIN
+        while data[position : position + 2] == GZIP_MAGIC:
+            cost += PIECE_BYTES_MIN
+            if cost > size_max:
+                _check_pieces(cost, size_max)
+            position, size = _inflate(_inflater(), view, size, data, position)
+    del out[size:]
+    return out
+
+
+def _inflate(
+    inflater: _Inflater, out: memoryview, size: int, data: memoryview, position: int
+) -> tuple[int, int]:
+    """Add what is left of a member to the first `size` bytes of `out`, in steps between which other threads
+    run. Gives where the member ends, and the new size."""
+    rest: Buffer = b""
+    while not inflater.eof:
+        if not rest:
+            rest = data[position : position + GZIP_WINDOW_BYTES]
+            if not rest:
+                raise CorruptMessage("The gzip data is cut off.")
+            position += len(rest)
+        part = inflater.decompress(rest, GZIP_STEP_BYTES)
+        _check_size(size + len(part), len(out))
+        out[size : size + len(part)] = part
+        size += len(part)
+        rest = inflater.unconsumed_tail
+    return position - len(inflater.unused_data), size
 
 
 def _snappy(data: memoryview) -> bytes:
@@ -159,7 +213,7 @@ def _snappy(data: memoryview) -> bytes:
 
 
 def _unsnappy(data: memoryview, size_max: int) -> bytearray:
-    blocks = list(_xerial_blocks(data)) if data[:8] == XERIAL_MAGIC else [data]
+    blocks = _xerial_blocks(data, size_max) if data[:8] == XERIAL_MAGIC else [data]
     sizes = []
     total = 0
     for block in blocks:
@@ -167,7 +221,7 @@ def _unsnappy(data: memoryview, size_max: int) -> bytearray:
         total += size
         _check_size(total, size_max)
         sizes.append(size)
-    out = bytearray(total)
+    out = room(total)
     with memoryview(out) as view:
         position = 0
         for block, size in zip(blocks, sizes, strict=True):
@@ -179,14 +233,18 @@ def _unsnappy(data: memoryview, size_max: int) -> bytearray:
     return out
 
 
-def _xerial_blocks(data: memoryview) -> list[memoryview]:
+def _xerial_blocks(data: memoryview, size_max: int) -> list[memoryview]:
     """The blocks after the 16 bytes of the header, which may come again where streams were joined.
 
     Fewer bytes than a block's length takes are the end of the stream, as they are for Java's reader.
     """
     blocks = []
     position = 0
+    cost = 0
     while position + _INT.size <= len(data):
+        cost += PIECE_BYTES_MIN
+        if cost > size_max:
+            _check_pieces(cost, size_max)
         if data[position : position + 8] == XERIAL_MAGIC:
             position += len(XERIAL_HEADER)
             if position > len(data):
@@ -246,8 +304,11 @@ def _lz4_bound(
     data: memoryview, position: int, block_bytes_max: int, checksum_bytes: int, size_max: int
 ) -> tuple[int, int]:
     """The most that the blocks can hold, counted no further than beyond `size_max`, and where they end."""
-    bound = 0
+    bound = cost = 0
     while bound <= size_max:
+        cost += PIECE_BYTES_MIN
+        if cost > size_max:
+            _check_pieces(cost, size_max)
         (size,) = _UINT_LE.unpack_from(data, position)
         position += 4
         if size == 0:
@@ -267,9 +328,12 @@ def _unzstd(data: memoryview, size_max: int) -> bytearray:
 
 def _zstd_bound(data: memoryview, size_max: int) -> int:
     """The most that the blocks of all frames can hold, counted no further than beyond `size_max`."""
-    bound = 0
+    bound = cost = 0
     position = 0
     while position < len(data) and bound <= size_max:
+        cost += PIECE_BYTES_MIN
+        if cost > size_max:
+            _check_pieces(cost, size_max)
         (magic,) = _UINT_LE.unpack_from(data, position)
         if magic & 0xFFFF_FFF0 == ZSTD_SKIPPABLE_MAGIC:
             position += 8 + _UINT_LE.unpack_from(data, position + 4)[0]
@@ -282,6 +346,9 @@ def _zstd_bound(data: memoryview, size_max: int) -> int:
         position += 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3] + content_size_bytes
         last = False
         while not last and bound <= size_max:
+            cost += PIECE_BYTES_MIN
+            if cost > size_max:
+                _check_pieces(cost, size_max)
             head = data[position] | data[position + 1] << 8 | data[position + 2] << 16
             last = bool(head & 1)
             kind, size = head >> 1 & 3, head >> 3
@@ -298,9 +365,12 @@ class _DecompressInto(Protocol):
 
 
 def _decompress_into(function: _DecompressInto, data: memoryview, bound: int, size_max: int) -> bytearray:
-    """Decompress into a buffer that is as large as `bound`, or `size_max` if that is less."""
+    """Decompress into a buffer that is as large as `bound`, or `size_max` if that is less.
+
+    Its memory is not cleared first: that takes as long as to decompress, and holds off other threads.
+    """
     # One byte is always there: an empty buffer would be refused even for empty content.
-    out = bytearray(max(1, min(bound, size_max)))
+    out = room(max(1, min(bound, size_max)))
     try:
         size = function(data, out)
     except DecompressionError as cause:

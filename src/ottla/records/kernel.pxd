@@ -6,6 +6,7 @@ cdef long long _MASK_32
 cdef long long _LOWER_BITS
 cdef long long _UPPER_BIT
 cdef Py_ssize_t _PROBLEMS_MAX
+cdef long long _HEADERS_MAX
 cdef Py_ssize_t _HEADER_BYTES
 
 cpdef bytearray room(Py_ssize_t size)
@@ -55,6 +56,26 @@ cpdef tuple walk(
     long long after_max_ms,
     bint check_time,
     bint need_key,
+    long long first=*,
+    bint is_last=*,
+)
+
+@cython.locals(
+    raw="const unsigned char *",
+    packed=cython.longlong,
+    length=cython.longlong,
+    stop=Py_ssize_t,
+    after=Py_ssize_t,
+    found=cython.longlong,
+)
+cpdef tuple first_since(
+    const unsigned char[::1] data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    long long count,
+    long long base_timestamp,
+    long long timestamp,
+    long long offset_delta,
 )
 
 @cython.locals(

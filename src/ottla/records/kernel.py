@@ -47,6 +47,7 @@ BAD_HEADERS = 4
 SIZE_DIFFERS = 5
 BAD_OFFSET_DELTA = 6
 BYTES_LEFT = 7
+TOO_MANY_HEADERS = 8
 
 # What it says about single records of a batch that is sound.
 NO_KEY = 1
@@ -55,7 +56,11 @@ TIMESTAMP_OUTSIDE = 2
 PROBLEMS_MAX = 10_000
 """How many single records are told apart; a batch that has more wrong ones is refused all the same."""
 
+HEADERS_MAX = 10_000
+"""Headers of one record. An empty one takes two bytes, and eighty in the memory of a consumer."""
+
 _PROBLEMS_MAX = PROBLEMS_MAX
+_HEADERS_MAX = HEADERS_MAX
 # Named, since Cython computes with a literal this large as with a Python object.
 _MASK_32 = 0xFFFF_FFFF
 _LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
@@ -165,8 +170,13 @@ def walk(
     after_max_ms: int,
     check_time: bool,
     need_key: bool,
+    first: int = 0,
+    is_last: bool = True,
 ) -> Walk:
     """Check all `count` records of a batch, which must fill `data` from `position` to `end`.
+
+    A batch can be checked in several calls: then `position` is where record `first` begins, `count` the
+    record before which this call stops, and `is_last` says whether the batch ends with it.
 
     Gives (status, index, where, max timestamp or -1, offset delta of the first record that has it or -1,
     problems or None). A status other than OK ends the walk at once. `problems` are single records that break
@@ -181,7 +191,7 @@ def walk(
     delta_of_max = -1
     problems: list[Problem] | None = None
     status = OK
-    index = 0
+    index = first
     while index < count:
         packed = _varint(raw, position, end)
         length = packed >> 3
@@ -234,6 +244,9 @@ def walk(
             status = BAD_HEADERS
             break
         if length > 0:
+            if length > _HEADERS_MAX:
+                status = TOO_MANY_HEADERS
+                break
             position = _headers_end(raw, position, stop, length)
             if position < 0:
                 status = BAD_HEADERS
@@ -258,9 +271,49 @@ def walk(
             if len(problems) < _PROBLEMS_MAX:
                 problems.append((index, problem, timestamp))
         index += 1
-    if status == OK and position != end:
+    if status == OK and is_last and position != end:
         status = BYTES_LEFT
     return status, index, position, max_timestamp, delta_of_max, problems
+
+
+def first_since(
+    data: Buffer,
+    position: int,
+    end: int,
+    count: int,
+    base_timestamp: int,
+    timestamp: int,
+    offset_delta: int,
+) -> tuple[int, int, int]:
+    """The first of `count` records from `position` on that is at least as young as `timestamp`, and whose
+    offset delta is at least `offset_delta`.
+
+    Gives (where the search stopped, its offset delta or -1, its timestamp). ValueError if it is not sound.
+    """
+    _check_range(len(data), position, end)
+    if cython.compiled:
+        raw = cython.address(data[0])
+    else:
+        raw = data
+    while count > 0:
+        count -= 1
+        packed = _varint(raw, position, end)
+        length = packed >> 3
+        position += packed & 7
+        if packed == 0 or length < 0 or length > end - position:
+            raise ValueError("a record does not fit into its batch")
+        stop = position + length
+        after = _varlong_end(raw, position + 1, stop)
+        if after < 0:
+            raise ValueError("a record has a bad timestamp")
+        found = _wrap(base_timestamp + _varlong(raw, position + 1, after))
+        packed = _varint(raw, after, stop)
+        if packed == 0:
+            raise ValueError("a record has a bad offset")
+        position = stop
+        if found >= timestamp and packed >> 3 >= offset_delta:
+            return position, packed >> 3, found
+    return position, -1, -1
 
 
 def spans(data: Buffer, position: int, end: int, count: int) -> list[Span]:

@@ -9,6 +9,7 @@ cdef int _TIMESTAMP_DELTA, _OFFSET_DELTA, _KEY_START, _KEY_END, _VALUE_START, _V
 cdef int _HEADER_COUNT, _HEADERS_START, _NOTES
 cdef long long _MASK_32, _LOWER_BITS, _UPPER_BIT
 cdef Py_ssize_t _RECORD_FIELDS
+cdef long long _HEADERS_MAX
 cdef tuple _NO_HEADERS, _TIMESTAMP_TYPES
 cdef object _RECORD
 

@@ -32,6 +32,7 @@ from ottla.records.batch import (
 from ottla.records.compression import DECOMPRESSED_BYTES_MAX
 from ottla.records.consumed import ConsumerRecord
 from ottla.records.control import ControlType, control_type
+from ottla.records.kernel import HEADERS_MAX
 from ottla.records.legacy import read_entry
 from ottla.records.record import read_batch, read_content
 from ottla.wire.errors import CorruptMessage, KafkaError
@@ -74,6 +75,8 @@ _MASK_32 = 0xFFFF_FFFF
 _LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
 _UPPER_BIT = -_LOWER_BITS - 1
 _HEADER_BYTES = HEADER_BYTES
+_HEADERS_MAX = HEADERS_MAX
+_TOO_MANY_HEADERS = f"a record has more than {HEADERS_MAX} headers"
 _RECORD_FIELDS = 9
 _NO_HEADERS = ()
 _RECORD = ConsumerRecord
@@ -324,6 +327,8 @@ class RecordReader:
             after = _scan(raw, self._position, end, notes)
             if after < 0:
                 raise self._corrupt("a record does not keep to the bounds of its batch")
+            if notes[_HEADER_COUNT] > _HEADERS_MAX:
+                raise self._corrupt(_TOO_MANY_HEADERS)
             offset = self._base_offset + notes[_OFFSET_DELTA]
             if offset >= self.next_offset:
                 self._add(out, raw, notes, offset)
@@ -353,6 +358,8 @@ class RecordReader:
             after = _scan(raw, self._position, end, notes)
             if after < 0:
                 raise self._corrupt("a record does not keep to the bounds of its batch")
+            if notes[_HEADER_COUNT] > _HEADERS_MAX:
+                raise self._corrupt(_TOO_MANY_HEADERS)
             offset = self._base_offset + notes[_OFFSET_DELTA]
             if offset >= self.next_offset:
                 room = columns.has_room(after - self._position)

@@ -57,6 +57,11 @@ KNOWN_BITS = CODEC_MASK | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT 
 LOG_APPEND_TIME = int(TimestampType.LOG_APPEND_TIME)
 ZSTD_FROM_VERSION = 7
 SHOWN_ERRORS_MAX = 3
+NO_LIMIT = 1 << 62
+BYTES_AT_ONCE = 4 << 20
+"""What is checked on the event loop. More is checked in parts, on another thread."""
+WALK_RECORDS_MAX = 500
+"""Records that are looked at in one call of the kernel then, during which no other thread runs."""
 
 _ASSIGNED = Struct(">qii")
 _ATTRIBUTES = Struct(">h")
@@ -69,6 +74,7 @@ _BROKEN = {
     kernel.SIZE_DIFFERS: "record {index} does not have the size it declares",
     kernel.BAD_OFFSET_DELTA: "record {index} does not have {index} as its offset delta",
     kernel.BYTES_LEFT: "bytes are left after the declared number of records",
+    kernel.TOO_MANY_HEADERS: f"record {{index}} has more than {kernel.HEADERS_MAX} headers",
 }
 
 
@@ -148,12 +154,24 @@ def _requests(version: int) -> str:
     return f"Produce requests with version {version}"
 
 
+class TakesLong(Exception):
+    """A batch that cannot be checked in the time that one request may hold the event loop.
+
+    Nothing has happened to it: `validate` checks it without `bytes_at_once`, on another thread.
+    """
+
+
 def validate(
-    records: memoryview, rules: ProduceRules, now_ms: int, origin: Origin = Origin.CLIENT
+    records: memoryview,
+    rules: ProduceRules,
+    now_ms: int,
+    origin: Origin = Origin.CLIENT,
+    bytes_at_once: int = NO_LIMIT,
 ) -> ValidBatch:
     """Check the one batch in `records` against `rules`; bytes after it that are no whole batch are cut off.
 
-    Raises InvalidRecord, InvalidTimestamp, CorruptMessage, MessageTooLarge or UnsupportedCompressionType.
+    Raises InvalidRecord, InvalidTimestamp, CorruptMessage, MessageTooLarge or UnsupportedCompressionType; and
+    TakesLong if the batch, packed or not, has more than `bytes_at_once`.
     """
     size = len(records)
     if size < HEADER_BYTES or records[MAGIC_POSITION] != 2:
@@ -172,6 +190,8 @@ def validate(
         raise InvalidRecord(f"The base offset of a produced batch must be 0, it is {header[0]}{_to(rules)}.")
     if length_bytes > rules.max_message_bytes:
         raise _batch_too_large(length_bytes, rules)
+    if length_bytes > bytes_at_once:
+        raise TakesLong
     if crc32c(records[ATTRIBUTES_POSITION:]) != header[4]:
         raise CorruptMessage(f"Record is corrupt (stored crc = {header[4]}){_to(rules)}.")
     unsound = count != header[6] + 1 or count <= 0
@@ -184,23 +204,28 @@ def validate(
         start = HEADER_BYTES
         end = length_bytes
     else:
-        content = _decompressed(records, codec, rules)
+        content = _decompressed(records, codec, rules, bytes_at_once)
         start = 0
         end = len(content)
     log_append = rules.timestamp_type == LOG_APPEND_TIME
     claims_log_append = attributes & LOG_APPEND_TIME_BIT
-    status, index, _where, max_timestamp, delta_of_max, problems = kernel.walk(
-        content,
-        start,
-        end,
-        count,
-        header[7],
-        now_ms,
-        rules.timestamp_before_max_ms,
-        rules.timestamp_after_max_ms,
-        not log_append and not claims_log_append,
-        rules.compacted,
-    )
+    check_time = not log_append and not claims_log_append
+    if end - start > BYTES_AT_ONCE:
+        walked = _walk_in_parts(content, start, end, header, rules, now_ms, check_time)
+    else:
+        walked = kernel.walk(
+            content,
+            start,
+            end,
+            count,
+            header[7],
+            now_ms,
+            rules.timestamp_before_max_ms,
+            rules.timestamp_after_max_ms,
+            check_time,
+            rules.compacted,
+        )
+    status, index, _where, max_timestamp, delta_of_max, problems = walked
     if status:
         raise InvalidRecord(f"The record batch is broken: {_BROKEN[status].format(index=index)}{_to(rules)}.")
     if claims_log_append:
@@ -220,6 +245,44 @@ def validate(
     elif records.readonly:
         records = memoryview(bytearray(records))
     return ValidBatch(header, records, count, max_timestamp, delta_of_max, log_append_time, restamp)
+
+
+def _walk_in_parts(
+    content: Buffer,
+    position: int,
+    end: int,
+    header: BatchHeader,
+    rules: ProduceRules,
+    now_ms: int,
+    check_time: bool,
+) -> kernel.Walk:
+    """`kernel.walk` over many records, with calls short enough that other threads run in between."""
+    count = header.record_count
+    max_timestamp = delta_of_max = -1
+    problems: list[kernel.Problem] | None = None
+    status = index = 0
+    while index < count and not status:
+        stop = min(index + WALK_RECORDS_MAX, count)
+        status, index, position, latest, delta, found = kernel.walk(
+            content,
+            position,
+            end,
+            stop,
+            header.base_timestamp,
+            now_ms,
+            rules.timestamp_before_max_ms,
+            rules.timestamp_after_max_ms,
+            check_time,
+            rules.compacted,
+            index,
+            stop == count,
+        )
+        if latest > max_timestamp:
+            max_timestamp, delta_of_max = latest, delta
+        if found:
+            problems = (problems or []) + found
+            del problems[kernel.PROBLEMS_MAX :]
+    return status, index, position, max_timestamp, delta_of_max, problems
 
 
 def assign(batch: ValidBatch, base_offset: int, leader_epoch: int) -> None:
@@ -308,12 +371,19 @@ def _check_header(header: BatchHeader, rules: ProduceRules, origin: Origin) -> N
             )
 
 
-def _decompressed(records: memoryview, codec: int, rules: ProduceRules) -> bytes | bytearray:
+def _decompressed(
+    records: memoryview, codec: int, rules: ProduceRules, bytes_at_once: int
+) -> bytes | bytearray:
     """The records of a compressed batch. As the CRC was right, the sender made what is wrong with it."""
     if codec > CODEC_MAX:
         raise UnsupportedCompressionType(f"No codec has the number {codec}{_to(rules)}; 0 to 4 exist.")
+    size_max = rules.decompressed_bytes_max
     try:
-        return decompress(codec, records[HEADER_BYTES:], rules.decompressed_bytes_max)
+        return decompress(codec, records[HEADER_BYTES:], min(size_max, bytes_at_once))
+    except MessageTooLarge:
+        if bytes_at_once < size_max:
+            raise TakesLong from None
+        raise
     except CorruptMessage as cause:
         raise InvalidRecord(f"{cause}{_to(rules)}") from cause
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.server.dispatch import Dispatcher
     from ottla.server.fetch_sessions import FetchSessions
     from ottla.server.lateness import LoopLateness
+    from ottla.server.long_work import LongWork
     from ottla.server.producer_ids import ProducerIds
     from ottla.server.replicas import Replicas
     from ottla.server.replicating import Replication
@@ -64,6 +65,7 @@ class Broker:
     topics_in_creation: set[str] = field(default_factory=set)  # by themselves, since somebody asked for them
     _slices: Slices | None = None
     _step_runner: StepRunner | None = None
+    _long_work: LongWork | None = None
     _is_coordinating: bool = True
     _groups: Groups | None = None
     _transactions: Transactions | None = None
@@ -93,6 +95,15 @@ class Broker:
 
             self._slices = Slices(self.clock)
         return self._slices
+
+    @property
+    def long_work(self) -> LongWork:
+        """The work of single requests that is done on another thread."""
+        if self._long_work is None:
+            from ottla.server.long_work import LongWork
+
+            self._long_work = LongWork(self.disk)
+        return self._long_work
 
     @property
     def groups(self) -> Groups:

@@ -218,6 +218,10 @@ class Connection(asyncio.BufferedProtocol):
     def has_unanswered(self) -> bool:
         return bool(self._queue or self._parts or self._leftover or self._whole_frame is not None)
 
+    def is_shared(self, view: memoryview) -> bool:
+        """Whether these bytes of a request lie in the buffer that the next read fills."""
+        return view.obj is self._listener.read_buffer.obj
+
     @property
     def received_bytes(self) -> int | None:
         """Of the frame that arrives; None where this node does not let it."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.controller.names import is_internal
 from ottla.log.config import FLUSH_MESSAGES_NEVER
-from ottla.log.log import Appended, Log
+from ottla.log.log import Appended, CheckedBatch, Log
 from ottla.log.producers import VerificationGuard
 from ottla.records.validate import Origin
 from ottla.replication.leader import Agreed, Leadership, Proposal
@@ -124,6 +124,7 @@ class Partition:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
         guard: VerificationGuard | None = None,
+        checked: CheckedBatch | None = None,
     ) -> Appended:
         """Append as the leader. The caller flushes where `log.is_flush_due`, then calls `advance`."""
         log = self.leader_log()
@@ -139,6 +140,7 @@ class Partition:
             now_ms=now_ms,
             transaction_version=transaction_version,
             guard=guard,
+            checked=checked,
         )
         if not log.is_flush_due:
             self.advance(log.log_end_offset)

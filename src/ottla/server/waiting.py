@@ -51,6 +51,19 @@ class Answer:
         return True
 
 
+async def settled(answer: Answer) -> Any:
+    """The response of an answer, once it is there; None if nobody waits for it any more. Who stops waiting
+    abandons it."""
+    if not answer.is_settled:
+        done = asyncio.Event()
+        answer.on_settled = done.set
+        try:
+            await done.wait()
+        finally:
+            answer.abandon()
+    return answer.response
+
+
 class WatchList:
     """Callbacks that want to know when something changed, for instance that a partition grew.
 

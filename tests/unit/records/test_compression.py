@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from tests.unit.records.samples import mutations
 
 from ottla.records.batch import Codec
-from ottla.records.compression import XERIAL_HEADER, compress, decompress
+from ottla.records.compression import (
+    LZ4_FRAME_START,
+    PIECE_BYTES_MIN,
+    XERIAL_HEADER,
+    compress,
+    decompress,
+)
 from ottla.wire.errors import CorruptMessage, MessageTooLarge, UnsupportedCompressionType
 
 PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -195,3 +201,46 @@ def test_zstd_frames_without_a_content_size_and_several_of_them_are_read() -> No
     assert (
         decompress(Codec.ZSTD, frame + skippable + compress(Codec.ZSTD, b"!")) == b"streamed " * 1000 + b"!"
     )
+
+
+def _empty_members(count: int) -> bytes:
+    return compress(Codec.GZIP, b"") * count
+
+
+def _empty_snappy_blocks(count: int) -> bytes:
+    return XERIAL_HEADER + b"\x00\x00\x00\x01\x00" * count
+
+
+def _tiny_lz4_blocks(count: int) -> bytes:
+    return LZ4_FRAME_START + b"\x01\x00\x00\x80x" * count + bytes(4)
+
+
+def _empty_zstd_blocks(count: int) -> bytes:
+    return b"\x28\xb5\x2f\xfd\x00\x58" + bytes(3) * (count - 1) + b"\x01\x00\x00"
+
+
+@pytest.mark.parametrize(
+    ("codec", "made"),
+    [
+        (Codec.GZIP, _empty_members),
+        (Codec.SNAPPY, _empty_snappy_blocks),
+        (Codec.LZ4, _tiny_lz4_blocks),
+        (Codec.ZSTD, _empty_zstd_blocks),
+    ],
+)
+def test_pieces_that_hold_nothing_count_as_work(codec: Codec, made: Callable[[int], bytes]) -> None:
+    size_max = 200 * PIECE_BYTES_MIN
+    assert decompress(codec, made(190), size_max) in (b"", b"x" * 190)
+    with pytest.raises(MessageTooLarge, match="blocks"):
+        decompress(codec, made(210), size_max)
+    assert len(decompress(codec, made(50), 100)) <= 50  # a few are always taken
+
+
+def test_gzip_members_of_any_size_are_joined() -> None:
+    parts = [b"", b"x" * 100_000, b"one", bytes(range(256)) * 200, b""]
+    packed = b"".join(compress(Codec.GZIP, part) for part in parts)
+    assert decompress(Codec.GZIP, packed) == b"".join(parts)
+    with pytest.raises(MessageTooLarge):
+        decompress(Codec.GZIP, packed, 120_000)
+    with pytest.raises(CorruptMessage, match="cut off"):
+        decompress(Codec.GZIP, packed[:-5] + b"")

@@ -278,3 +278,64 @@ def test_room_has_the_size_that_was_asked_for_and_can_be_filled(kernel: ModuleTy
         assert room == b"x" * size
     with pytest.raises(ValueError, match="-1"):
         kernel.room(-1)
+
+
+@any_form
+@given(data=st.data(), count=st.integers(1, 12), size=st.integers(1, 5))
+def test_a_batch_that_is_walked_in_parts_is_judged_as_one(
+    kernel: ModuleType, data: st.DataObject, count: int, size: int
+) -> None:
+    entries = [
+        (n, data.draw(st.integers(-5, 5)), data.draw(st.sampled_from([None, b"k"])), b"v")
+        for n in range(count)
+    ]
+    content = bytes(encode(kernel, *entries))
+    content = data.draw(
+        st.sampled_from([content, content + b"x", content[:-1], bytes(mutations(data, content))])
+    )
+    rules = (0, 3, 3, True, True)
+    whole = kernel.walk(content, 0, len(content), count, 7, *rules)
+    index = position = status = 0
+    latest, delta = -1, -1
+    problems: list[Any] = []
+    while index < count and not status:
+        stop = min(index + size, count)
+        status, index, position, part_latest, part_delta, found = kernel.walk(
+            content, position, len(content), stop, 7, *rules, index, stop == count
+        )
+        if part_latest > latest:
+            latest, delta = part_latest, part_delta
+        problems += found or []
+    assert (status, index, position, latest, delta, problems or None) == whole
+
+
+@any_form
+@given(
+    times=st.lists(st.integers(-3, 9), min_size=1, max_size=12),
+    since=st.integers(-3, 10),
+    first=st.integers(-2, 12),
+)
+def test_the_first_record_since_a_time_is_found(
+    kernel: ModuleType, times: list[int], since: int, first: int
+) -> None:
+    content = bytes(encode(kernel, *((n, time, b"k", b"v") for n, time in enumerate(times))))
+    stopped, delta, found = kernel.first_since(content, 0, len(content), len(times), 0, since, first)
+    expected = next((n for n, time in enumerate(times) if time >= since and n >= first), -1)
+    assert delta == expected
+    if expected >= 0:
+        assert found == times[expected]
+    else:
+        assert stopped == len(content)
+
+
+def test_a_search_in_broken_records_is_refused(kernel: ModuleType) -> None:
+    content = bytes(encode(kernel, (0, 5, b"k", b"v")))
+    for broken in (content[:-1], b"\xff" * 6, b"\x02\x00", b"\x04\x00\xff"):
+        with pytest.raises(ValueError, match="a record"):
+            kernel.first_since(broken, 0, len(broken), 1, 0, 99, 0)
+
+
+def test_a_record_with_too_many_headers_is_told(kernel: ModuleType) -> None:
+    for count, status in ((kernel.HEADERS_MAX, kernel.OK), (kernel.HEADERS_MAX + 1, kernel.TOO_MANY_HEADERS)):
+        data = kernel.encode([(0, 0, None, None, [("", None)] * count)])
+        assert walk(kernel, data, 1)[0] == status

@@ -12,6 +12,7 @@ from tests.unit.records.samples import NOW, RECORDS, mutations, simple_records, 
 
 from ottla.records.batch import Codec, write_crc
 from ottla.records.control import end_txn_marker
+from ottla.records.kernel import HEADERS_MAX
 from ottla.records.record import Record, build_batch
 from ottla.wire.errors import CorruptMessage
 
@@ -249,3 +250,14 @@ def test_an_offset_that_no_log_can_have_is_called_corrupt(reader: ModuleType, ba
     assert [record.offset for record in found.take(3)] == [0, 1, 2]
     with pytest.raises(CorruptMessage, match=str(base_offset)):
         found.take(1)
+
+
+def test_a_record_with_too_many_headers_is_refused_before_they_are_made(reader: ModuleType) -> None:
+    fine = Record(0, 1, b"k", b"v", (("", None),) * HEADERS_MAX)
+    hostile = Record(1, 1, b"k", b"v", (("", None),) * (HEADERS_MAX + 1))
+    for records in ([fine], [fine, hostile]):
+        made = reader.records_of("topic", 4, bytes(build_batch(records)), from_offset=0)
+        assert [len(record.headers) for record in made.take(9)] == [HEADERS_MAX]
+        if len(records) == 2:
+            with pytest.raises(CorruptMessage, match="more than 10000 headers"):
+                made.take(9)

@@ -13,10 +13,12 @@ UNSUPPORTED_VERSION, as is any other negative time. A partition that is named tw
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.log.log import Log
-from ottla.log.segments import TimestampOffset
+from ottla.log.time_search import BatchSearch, TimestampOffset
+from ottla.records.validate import BYTES_AT_ONCE, TakesLong
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import hosted_partition
 from ottla.server.long_requests import Steps
@@ -56,14 +58,25 @@ DEBUGGING = -2
 READ_COMMITTED = 1
 
 _NOWHERE = TimestampOffset(-1, -1, None)
+_NOT_THERE = TimestampOffset(-1, 2**63 - 1, None)
+"""Behind every offset that anyone may see."""
 
 _Asked = ListOffsetsRequest.ListOffsetsPartition
 _Answer = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
+class _Later(NamedTuple):
+    """A partition whose search takes long, and the answer that it completes."""
+
+    topic: str
+    asked: _Asked
+    answer: _Answer
+
+
 def handle(
     broker: Broker, request: ListOffsetsRequest, context: RequestContext
-) -> Steps[ListOffsetsResponse]:
+) -> Steps[ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]]:
+    later: list[_Later] = []
     times: dict[str, dict[int, _Asked]] = {}
     repeated: set[tuple[str, int]] = set()
     for topic in request.topics:
@@ -79,8 +92,38 @@ def handle(
             response.topics.append(found)
         for index, asked in partitions.items():
             is_repeated = (name, index) in repeated
-            found.partitions.append(_answer(broker, request, context.version, name, asked, is_repeated))
+            try:
+                answer = _answer(broker, request, context.version, name, asked, is_repeated)
+            except TakesLong:
+                answer = _Answer(partition_index=index)
+                later.append(_Later(name, asked, answer))
+            found.partitions.append(answer)
             yield
+    return response if not later else _search_later(broker, request, context.version, response, later)
+
+
+async def _search_later(
+    broker: Broker,
+    request: ListOffsetsRequest,
+    version: int,
+    response: ListOffsetsResponse,
+    later: list[_Later],
+) -> ListOffsetsResponse:
+    """Look on another thread into batches that are too large to be looked into on the event loop."""
+    for topic, asked, answer in later:
+        try:
+            partition = hosted_partition(broker, topic, asked.partition_index)
+            log = _log(request, partition, asked)
+            first_offset, found = log.log_start_offset, None
+            while found is None and (search := _next_search(broker, log, asked.timestamp, first_offset)):
+                found = await broker.long_work.run(search.find)
+                first_offset = search.header.last_offset + 1
+        except KafkaError as error:
+            _refuse(answer, error, version)
+            continue
+        searched = _answer(broker, request, version, topic, asked, False, found or _NOT_THERE)
+        for name in type(answer).__slots__:
+            setattr(answer, name, getattr(searched, name))
     return response
 
 
@@ -91,34 +134,50 @@ def _answer(
     topic: str,
     asked: _Asked,
     is_repeated: bool,
+    searched: TimestampOffset | None = None,
 ) -> _Answer:
+    """One partition's answer. `searched`: what a search by time has found. TakesLong where there was none,
+    and it cannot be done here."""
     try:
         if is_repeated:
             raise InvalidRequest(f"Partition {asked.partition_index} of {topic} is named more than once.")
         if asked.timestamp < 0 and version < _FIRST_VERSIONS.get(asked.timestamp, version + 1):
             raise UnsupportedVersion(f"Version {version} has no time {asked.timestamp}.")
-        found = _find(broker, request, hosted_partition(broker, topic, asked.partition_index), asked)
+        partition = hosted_partition(broker, topic, asked.partition_index)
+        found = _find(broker, request, partition, asked, searched)
     except KafkaError as error:
-        code = error.code
-        if isinstance(error, OffsetNotAvailable) and version < 5:
-            code = ErrorCode.LEADER_NOT_AVAILABLE
-        return _Answer(partition_index=asked.partition_index, error_code=code)
+        refused = _Answer(partition_index=asked.partition_index)
+        _refuse(refused, error, version)
+        return refused
     answer = _Answer(partition_index=asked.partition_index, timestamp=found.timestamp, offset=found.offset)
     if version >= 4 and found.leader_epoch is not None:
         answer.leader_epoch = found.leader_epoch
     return answer
 
 
+def _refuse(answer: _Answer, error: KafkaError, version: int) -> None:
+    answer.error_code = error.code
+    if isinstance(error, OffsetNotAvailable) and version < 5:
+        answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _log(request: ListOffsetsRequest, partition: Partition, asked: _Asked) -> Log:
+    if request.replica_id != DEBUGGING:
+        return partition.leader_log(asked.current_leader_epoch)
+    partition.check_epoch(asked.current_leader_epoch)  # it may read a follower too
+    if partition.log is None:
+        raise KafkaStorageError(f"The log directory of {partition.topic}-{partition.index} is offline.")
+    return partition.log
+
+
 def _find(
-    broker: Broker, request: ListOffsetsRequest, partition: Partition, asked: _Asked
+    broker: Broker,
+    request: ListOffsetsRequest,
+    partition: Partition,
+    asked: _Asked,
+    searched: TimestampOffset | None,
 ) -> TimestampOffset:
-    if request.replica_id == DEBUGGING:  # may read a follower too
-        partition.check_epoch(asked.current_leader_epoch)
-        if partition.log is None:
-            raise KafkaStorageError(f"The log directory of {partition.topic}-{partition.index} is offline.")
-        log = partition.log
-    else:
-        log = partition.leader_log(asked.current_leader_epoch)
+    log = _log(request, partition, asked)
     is_client = request.replica_id == CONSUMER
     time = asked.timestamp
     if time in (EARLIEST, EARLIEST_LOCAL):
@@ -133,7 +192,7 @@ def _find(
         if is_client:
             _check_watermark(partition, log)
         return TimestampOffset(-1, limit_offset, partition.leader_epoch)
-    found = _search(broker, log, time)
+    found = searched or _search(broker, log, time)
     if found is None or found.offset >= limit_offset:
         if is_client:
             _check_watermark(partition, log)
@@ -151,8 +210,21 @@ def _search(broker: Broker, log: Log, time: int) -> TimestampOffset | None:
     """The first record at or after a time, or the one with the largest; None: there is no such record."""
     if time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOWHERE
+    first_offset = log.log_start_offset
+    while (search := _next_search(broker, log, time, first_offset)) is not None:
+        found = search.find(BYTES_AT_ONCE)
+        if found is not None:
+            return found
+        first_offset = search.header.last_offset + 1
+    return None
+
+
+def _next_search(broker: Broker, log: Log, time: int, first_offset: int) -> BatchSearch | None:
+    """The next batch to look into."""
     try:
-        return log.offset_of_max_timestamp() if time == MAX_TIMESTAMP else log.offset_for_timestamp(time)
+        if time != MAX_TIMESTAMP:
+            return log.batch_for_timestamp(time, first_offset)
+        return log.segments.batch_of_max_timestamp() if first_offset == log.log_start_offset else None
     except OSError as error:
         raise broker.directories.storage_error(log, error) from error
 

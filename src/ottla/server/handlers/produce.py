@@ -7,24 +7,27 @@ in-sync replicas have it. A topic with `flush.messages` is flushed before anybod
 v13 names topics by id; v10 adds the current leader to NOT_LEADER_OR_FOLLOWER; v8 record errors; v7 zstd.
 What is written in a transaction is verified with its coordinator first: see `produce_transactional`. The
 records of the request may lie in a buffer that is used again after `handle` returns: they are written to the
-log before that, or copied.
+log before that, or copied. No request holds the event loop for long: see `_Appending`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ottla.log.log import Appended
+from ottla.log.log import Appended, CheckedBatch, Log
+from ottla.rare import rarely
 from ottla.records.batch import ATTRIBUTES_POSITION, MAGIC_POSITION, TRANSACTIONAL_BIT
-from ottla.records.validate import check_request
+from ottla.records.validate import BYTES_AT_ONCE, TakesLong, check_request
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.produce_single import express
 from ottla.server.partitions import Partition, flush_partition, why_not_hosted
-from ottla.server.waiting import Answer
+from ottla.server.turns import TURN_MS
+from ottla.server.waiting import Answer, answer_of, settled
 from ottla.wire.errors import (
     CorruptMessage,
     ErrorCode,
@@ -53,6 +56,9 @@ _FLAGS_AT = ATTRIBUTES_POSITION + 1
 _WITHOUT_LOG_START = (CorruptMessage, KafkaStorageError, MessageTooLarge, NotLeaderOrFollower)
 
 _NONE: Mapping[tuple[str, int], Any] = {}
+
+_Check: TypeAlias = Callable[[], Callable[[], CheckedBatch]]
+"""Gives the work for another thread, when its turn has come."""
 
 _PartitionResponse = ProduceResponse.PartitionProduceResponse
 _TopicResponse = ProduceResponse.TopicProduceResponse
@@ -90,66 +96,219 @@ def append_all(
     guards: Guards = _NONE,
 ) -> ProduceResponse | Answer | None:
     """Append each partition's batch. `refusal` stands for all of them; `refusals` for some."""
-    acks = request.acks
-    version = context.version
-    now_ms = broker.clock.now_ms()
-    partitions = broker.partitions
-    waiting: list[_Written] = []
-    first_error: KafkaError | None = None
-    topics: list[_TopicResponse] = []
-    for topic in request.topic_data:
-        if version >= 13:
-            hosted = partitions.by_id.get(topic.topic_id)
-        else:
-            hosted = partitions.by_name.get(topic.name)
-        answers: list[_PartitionResponse] = []
-        for data in topic.partition_data:
-            partition = hosted.get(data.index) if hosted is not None else None
-            asked: Partition | None = None
-            try:
-                if refusal is not None:
-                    raise refusal
-                if partition is None:
-                    raise _refusal(broker, topic, data.index, version)
-                check_request(data.records, version)
-                assert data.records is not None  # check_request refuses it
-                if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
-                    raise InvalidTopicException(f"Cannot append to internal topic {partition.topic}")
-                guard = None
-                if refusals or guards:
-                    key = (partition.topic, data.index)
-                    if key in refusals:
-                        raise refusals[key]
-                    guard = guards.get(key)
-                asked = partition
-                appended = _append(broker, partition, data.records, acks, now_ms, guard)
-            except KafkaError as error:
-                first_error = first_error or error
-                answers.append(_failed(broker, topic, data.index, asked, error, version))
-                continue
-            written = _PartitionResponse(
-                index=data.index,
-                base_offset=appended.first_offset,
-                log_append_time_ms=appended.log_append_time_ms,
-                log_start_offset=appended.log_start_offset,
+    return _Appending(broker, request, context, refusal, refusals, guards).start()
+
+
+class _Appending:
+    """The appends of one request.
+
+    Nearly always all are done when `start` returns. A request that would hold the event loop goes on later:
+    with its next partitions in other turns of the loop, and with a batch that is too large to be checked on
+    the loop once another thread has checked it. Its connection is held until then, so that no later request
+    overtakes it.
+    """
+
+    __slots__ = (
+        "_appends",
+        "_broker",
+        "_context",
+        "_first_error",
+        "_guards",
+        "_is_alone",
+        "_refusal",
+        "_refusals",
+        "_request",
+        "_stop_at",
+        "_topics",
+        "_waiting",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: ProduceRequest,
+        context: RequestContext,
+        refusal: KafkaError | None,
+        refusals: Refusals,
+        guards: Guards,
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._context = context
+        self._refusal = refusal
+        self._refusals = refusals
+        self._guards = guards
+        self._waiting: list[_Written] = []
+        self._first_error: KafkaError | None = None
+        self._topics: list[_TopicResponse] = []
+        data = request.topic_data
+        self._is_alone = len(data) == 1 and len(data[0].partition_data) == 1
+        self._stop_at = 0.0
+        self._appends = self._append_in_turn()
+
+    def start(self) -> ProduceResponse | Answer | None:
+        if not self._is_alone:
+            self._stop_at = self._broker.clock.monotonic() + TURN_MS / 1000
+        try:
+            check = next(self._appends)
+        except StopIteration:
+            return self._finish()
+        connection = self._context.connection
+        connection.hold(self._keep_records())
+        answer = answer_of(asyncio.ensure_future(self._go_on(check)))
+        return answer if self._request.acks != 0 else None
+
+    def _keep_records(self) -> int:
+        """Copy what is not appended yet: its buffer is used again. How many bytes that takes."""
+        kept = 0
+        for topic in self._request.topic_data[len(self._topics) :]:
+            for data in topic.partition_data:
+                if data.records is not None and self._context.connection.is_shared(data.records):
+                    data.records = memoryview(bytearray(data.records))
+                    kept += len(data.records)
+        return kept
+
+    async def _go_on(self, check: _Check | None) -> ProduceResponse | None:
+        connection = self._context.connection
+        try:
+            while True:
+                if check is None:
+                    await asyncio.sleep(0)
+                    self._stop_at = self._broker.clock.monotonic() + TURN_MS / 1000
+                    check = next(self._appends)
+                    continue
+                try:
+                    checked = await self._broker.long_work.run(check())
+                except KafkaError as error:
+                    check = self._appends.throw(error)
+                else:
+                    check = self._appends.send(checked)
+        except StopIteration:
+            pass
+        except Exception:
+            connection.close()  # who asked for no answer would not get to know
+            raise
+        finally:
+            connection.release()
+        outcome = self._finish()
+        return await settled(outcome) if isinstance(outcome, Answer) else outcome
+
+    def _append_in_turn(self) -> Generator[_Check | None, CheckedBatch | None, None]:
+        """Append each batch. It yields None where the time is up, and the check of a batch that takes long,
+        whose outcome is to be sent."""
+        request, version = self._request, self._context.version
+        acks = request.acks
+        now_ms = self._broker.clock.now_ms()
+        monotonic = self._broker.clock.monotonic
+        for topic in request.topic_data:
+            answers: list[_PartitionResponse] = []
+            for data in topic.partition_data:
+                asked: Partition | None = None
+                try:
+                    asked, guard = self._check_asked(topic, data)
+                    assert data.records is not None  # which it refuses
+                    try:
+                        appended = _append(self._broker, asked, data.records, acks, now_ms, guard)
+                    except TakesLong:
+                        appended = yield from self._append_long(topic, data, asked, guard, now_ms)
+                except KafkaError as error:
+                    self._first_error = self._first_error or error
+                    answers.append(_failed(self._broker, topic, data.index, asked, error, version))
+                else:
+                    answers.append(self._written(asked, data.index, appended))
+                if not self._is_alone and (
+                    monotonic() >= self._stop_at or rarely("a produce request goes on later")
+                ):
+                    yield None
+            self._topics.append(
+                _TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
             )
-            answers.append(written)
-            log = partition.log
-            if log is not None and (
-                log.is_flush_due or (acks == -1 and log.high_watermark <= appended.last_offset)
-            ):
-                waiting.append(_Written(partition, appended.last_offset + 1, written))
-        topics.append(_TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
-    response = ProduceResponse(responses=topics)
-    if first_error is not None and version >= LEADER_HINT_VERSION:
-        response.node_endpoints = _leaders_of(broker, topics, context.listener)
-    if waiting:
-        return _wait(broker, response, waiting, acks, request.timeout_ms, context)
-    if acks == 0:
-        if first_error is not None:
-            context.connection.close(f"its produce request with acks=0 failed: {first_error}")
-        return None
-    return response
+
+    def _check_asked(
+        self, topic: ProduceRequest.TopicProduceData, data: ProduceRequest.PartitionProduceData
+    ) -> tuple[Partition, VerificationGuard | None]:
+        """The partition that is to append; KafkaError if it may not."""
+        broker, version = self._broker, self._context.version
+        if self._refusal is not None:
+            raise self._refusal
+        partition = _hosted(broker, topic, data.index, version)
+        check_request(data.records, version)
+        if partition.is_internal and self._context.client_id != ADMIN_CLIENT_ID:
+            raise InvalidTopicException(f"Cannot append to internal topic {partition.topic}")
+        if not (self._refusals or self._guards):
+            return partition, None
+        key = (partition.topic, data.index)
+        if key in self._refusals:
+            raise self._refusals[key]
+        return partition, self._guards.get(key)
+
+    def _append_long(
+        self,
+        topic: ProduceRequest.TopicProduceData,
+        data: ProduceRequest.PartitionProduceData,
+        partition: Partition,
+        guard: VerificationGuard | None,
+        now_ms: int,
+    ) -> Generator[_Check | None, CheckedBatch | None, Appended]:
+        """Append a batch that another thread checks first. Meanwhile everything else may have changed."""
+        if partition.is_internal:  # those who load it do so on the event loop
+            raise MessageTooLarge(
+                f"Records for internal topic {partition.topic} may take {BYTES_AT_ONCE} bytes at most,"
+                " decompressed."
+            )
+        while True:
+            log = partition.leader_log()
+
+            def check(log: Log = log) -> Callable[[], CheckedBatch]:
+                assert data.records is not None
+                return log.check(data.records, now_ms)
+
+            checked = yield check
+            partition = _hosted(self._broker, topic, data.index, self._context.version)
+            assert data.records is not None
+            with suppress(TakesLong):  # other rules hold by now
+                acks = self._request.acks
+                return _append(self._broker, partition, data.records, acks, now_ms, guard, checked)
+
+    def _written(self, partition: Partition, index: int, appended: Appended) -> _PartitionResponse:
+        written = _PartitionResponse(
+            index=index,
+            base_offset=appended.first_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=appended.log_start_offset,
+        )
+        log = partition.log
+        if log is not None and (
+            log.is_flush_due or (self._request.acks == -1 and log.high_watermark <= appended.last_offset)
+        ):
+            self._waiting.append(_Written(partition, appended.last_offset + 1, written))
+        return written
+
+    def _finish(self) -> ProduceResponse | Answer | None:
+        """The response, once each partition has been asked: now, or when all replicas have the records."""
+        broker, context, acks = self._broker, self._context, self._request.acks
+        response = ProduceResponse(responses=self._topics)
+        if self._first_error is not None and context.version >= LEADER_HINT_VERSION:
+            response.node_endpoints = _leaders_of(broker, self._topics, context.listener)
+        if self._waiting:
+            return _wait(broker, response, self._waiting, acks, self._request.timeout_ms, context)
+        if acks == 0:
+            if self._first_error is not None:
+                context.connection.close(f"its produce request with acks=0 failed: {self._first_error}")
+            return None
+        return response
+
+
+def _hosted(broker: Broker, topic: ProduceRequest.TopicProduceData, index: int, version: int) -> Partition:
+    partitions = broker.partitions
+    if version >= 13:
+        hosted = partitions.by_id.get(topic.topic_id)
+    else:
+        hosted = partitions.by_name.get(topic.name)
+    partition = hosted.get(index) if hosted is not None else None
+    if partition is None:
+        raise _refusal(broker, topic, index, version)
+    return partition
 
 
 def _leaders_of(
@@ -192,9 +351,10 @@ def _append(
     acks: int,
     now_ms: int,
     guard: VerificationGuard | None,
+    checked: CheckedBatch | None = None,
 ) -> Appended:
     try:
-        return partition.append(records, acks=acks, now_ms=now_ms, guard=guard)
+        return partition.append(records, acks=acks, now_ms=now_ms, guard=guard, checked=checked)
     except OSError as error:
         assert partition.log is not None
         raise broker.directories.storage_error(partition.log, error) from error

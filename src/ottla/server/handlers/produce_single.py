@@ -13,6 +13,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from ottla.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
+from ottla.records.validate import TakesLong
 from ottla.wire.errors import KafkaError
 from ottla.wire.primitives import read_unsigned_varint
 
@@ -108,7 +109,7 @@ def _append(
     header = bytes(records[:HEADER_BYTES])
     try:
         appended = partition.append(records, acks=acks, now_ms=broker.clock.now_ms())
-    except (KafkaError, OSError):
+    except (KafkaError, OSError, TakesLong):
         records[:HEADER_BYTES] = header  # a failed write comes after the batch got its offset
         return None
     return appended.first_offset, appended.log_append_time_ms, appended.log_start_offset

@@ -1,0 +1,273 @@
+"""Produce requests that would hold the loop: they go on later, in order; others are served meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tests.unit.server.asking import produce_request
+from tests.unit.server.handlers.support import RunningNode
+
+from ottla.host import HostClock
+from ottla.log.config import LogConfig
+from ottla.log.log import CheckedBatch, Log
+from ottla.records.batch import BatchHeader, Codec
+from ottla.records.compression import compress
+from ottla.records.record import Record, assemble, build_batch
+from ottla.records.validate import BYTES_AT_ONCE
+from ottla.wire.errors import ErrorCode
+from ottla.wire.frame import read_response, request_frame
+from ottla.wire.message import Message
+from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.list_offsets import ListOffsetsRequest
+from ottla.wire.messages.produce import ProduceRequest
+
+VERSION = 9
+
+
+def _bomb(codec: Codec = Codec.ZSTD, size: int = 2 * BYTES_AT_ONCE, timestamp: int = 1) -> bytes:
+    return bytes(build_batch([Record(0, timestamp, b"k", bytes(size))], codec=codec))
+
+
+def _request(topic: str, batches: dict[int, bytes], acks: int = -1) -> ProduceRequest:
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=30_000,
+        topic_data=[
+            ProduceRequest.TopicProduceData(
+                name=topic,
+                partition_data=[
+                    ProduceRequest.PartitionProduceData(index=index, records=memoryview(bytearray(batch)))
+                    for index, batch in batches.items()
+                ],
+            )
+        ],
+    )
+
+
+class _Client:
+    """A connection to the node, on the node's own loop."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def open(cls, port: int) -> _Client:
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    def send(self, message: Message, version: int) -> None:
+        self._writer.write(request_frame(message, version, 1, "test"))
+
+    async def receive(self, message: Message, version: int) -> Any:
+        size = int.from_bytes(await self._reader.readexactly(4), "big")
+        frame = await self._reader.readexactly(size)
+        assert message.API_KEY is not None
+        return read_response(frame, message.API_KEY, version)[1]
+
+    async def ask(self, message: Message, version: int) -> Any:
+        self.send(message, version)
+        return await self.receive(message, version)
+
+
+class _Gate:
+    """Keeps the checks of batches on other threads waiting until it is opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.entered = 0
+        self._open = threading.Event()
+        check = Log.check
+
+        def gated(log: Log, records: memoryview, now_ms: int) -> Callable[[], CheckedBatch]:
+            work = check(log, records, now_ms)
+
+            def waiting() -> CheckedBatch:
+                self.entered += 1
+                self._open.wait()
+                return work()
+
+            return waiting
+
+        monkeypatch.setattr(Log, "check", gated)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Gate]:
+    made = _Gate(monkeypatch)
+    yield made
+    made.open()
+
+
+async def _until(condition: Callable[[], object]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_batch_that_takes_long_is_appended_and_read_back(node: RunningNode, codec: Codec) -> None:
+    node.create("a", max_message_bytes=str(1 << 24))
+    answer = node.ask(_request("a", {0: _bomb(codec)}), VERSION).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    again = node.ask(produce_request("a", [b"small"]), VERSION).responses[0].partition_responses[0]
+    assert again.base_offset == 1
+
+
+def test_others_are_served_meanwhile_and_what_comes_behind_does_not_overtake(
+    node: RunningNode, gate: _Gate
+) -> None:
+    node.create("a")
+
+    async def main() -> None:
+        port = node._node.port
+        slow, other = await _Client.open(port), await _Client.open(port)
+        large, small = _request("a", {0: _bomb()}), produce_request("a", [b"small"])
+        slow.send(large, VERSION)
+        slow.send(small, VERSION)
+        await _until(lambda: gate.entered)
+        other_answer = await other.ask(produce_request("a", [b"other"]), VERSION)
+        assert (await other.ask(ApiVersionsRequest(), 0)).error_code == 0
+        partition = node.broker.partitions.get("a", 0)
+        assert partition is not None
+        assert partition.log is not None
+        assert partition.log.log_end_offset == 1
+        gate.open()
+        answers = [other_answer, await slow.receive(large, VERSION), await slow.receive(small, VERSION)]
+        offsets = [answer.responses[0].partition_responses[0].base_offset for answer in answers]
+        assert offsets == [0, 1, 2]
+
+    node.run(main())
+
+
+def test_a_batch_is_judged_by_the_rules_that_hold_when_it_is_appended(node: RunningNode, gate: _Gate) -> None:
+    node.create("a", 2)
+
+    async def main() -> None:
+        client = await _Client.open(node._node.port)
+        request = _request("a", {0: _bomb(), 1: _bomb()})
+        client.send(request, VERSION)
+        await _until(lambda: gate.entered)
+        for index in (0, 1):
+            partition = node.broker.partitions.get("a", index)
+            assert partition is not None
+            log = partition.log
+            assert log is not None
+            if index == 0:
+                log.reconfigure(LogConfig.from_texts({"max.message.bytes": "100"}))
+            else:
+                partition.is_leader = False
+        gate.open()
+        (topic,) = (await client.receive(request, VERSION)).responses
+        assert [one.error_code for one in topic.partition_responses] == [
+            ErrorCode.MESSAGE_TOO_LARGE,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ]
+
+    node.run(main())
+
+
+def test_a_request_without_an_answer_holds_its_connection_until_it_is_appended(
+    node: RunningNode, gate: _Gate
+) -> None:
+    node.create("a")
+
+    async def main() -> None:
+        client = await _Client.open(node._node.port)
+        client.send(_request("a", {0: _bomb()}, acks=0), VERSION)
+        small = produce_request("a", [b"small"])
+        client.send(small, VERSION)
+        await _until(lambda: gate.entered)
+        gate.open()
+        answer = (await client.receive(small, VERSION)).responses[0].partition_responses[0]
+        assert answer.base_offset == 1
+
+    node.run(main())
+
+
+def test_an_internal_topic_takes_no_batch_that_takes_long(node: RunningNode) -> None:
+    node.create("a")
+    partition = node.broker.partitions.get("a", 0)
+    assert partition is not None
+    partition.is_internal = True
+    request = _request("a", {0: _bomb()})
+
+    async def main() -> int:
+        client = await _Client.open(node._node.port)
+        client._writer.write(request_frame(request, VERSION, 1, "__admin_client"))
+        (topic,) = (await client.receive(request, VERSION)).responses
+        return int(topic.partition_responses[0].error_code)
+
+    assert node.run(main()) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+class _SteppingClock(HostClock):
+    """A clock on which each reading takes three milliseconds."""
+
+    def __init__(self) -> None:
+        self.now = HostClock.monotonic()
+
+    def monotonic(self) -> float:  # type: ignore[override]
+        self.now += 0.003
+        return self.now
+
+
+def test_many_partitions_are_appended_in_several_turns_of_the_loop(node: RunningNode) -> None:
+    node.create("a", 30)
+    batch = bytes(build_batch([Record(0, 1, b"k", b"v")]))
+    request = _request("a", dict.fromkeys(range(30), batch))
+
+    def appended() -> int:
+        return sum(
+            partition.log is not None and partition.log.log_end_offset for partition in node.broker.partitions
+        )
+
+    async def main() -> None:
+        client = await _Client.open(node._node.port)
+        node.broker.clock = _SteppingClock()
+        client.send(request, VERSION)
+        turns = [0]
+        while turns[-1] < 30:
+            await asyncio.sleep(0)
+            turns.append(appended())
+        assert max(after - before for before, after in pairwise(turns)) <= 3
+        (topic,) = (await client.receive(request, VERSION)).responses
+        assert [one.index for one in topic.partition_responses] == list(range(30))
+        assert {(one.error_code, one.base_offset) for one in topic.partition_responses} == {(0, 0)}
+
+    node.run(main())
+
+
+def test_a_search_by_time_in_a_batch_that_takes_long_finds_the_record(node: RunningNode) -> None:
+    node.create("a", 2)
+    records = [Record(n, 1000 + 10 * n, b"k", bytes(BYTES_AT_ONCE // 2)) for n in range(4)]
+    batch = bytes(build_batch(records, codec=Codec.ZSTD))
+    for _ in range(2):
+        node.ask(_request("a", {0: batch}), VERSION)
+
+    def find(*times: int) -> list[tuple[int, int]]:
+        asked = [ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=time) for time in times]
+        found = []
+        for one in asked:
+            topic = ListOffsetsRequest.ListOffsetsTopic(name="a", partitions=[one])
+            answer = node.ask(ListOffsetsRequest(replica_id=-1, topics=[topic]), 7).topics[0].partitions[0]
+            assert answer.error_code == 0
+            found.append((answer.offset, answer.timestamp))
+        return found
+
+    assert find(0, 1005, 1030, 1031, -3) == [(0, 1000), (1, 1010), (3, 1030), (-1, -1), (3, 1030)]
+
+
+@pytest.mark.parametrize("members", [1, 40_000])
+def test_a_batch_of_gzip_members_that_hold_nothing_is_refused(node: RunningNode, members: int) -> None:
+    """It is refused for its work, not for its size."""
+    node.create("a", max_message_bytes=str(1 << 24))
+    packed = compress(Codec.GZIP, b"\x0c\x00\x00\x00\x01\x01\x00") + compress(Codec.GZIP, b"") * members
+    header = BatchHeader(0, 0, -1, 2, 0, int(Codec.GZIP), 0, 1, 1, -1, -1, -1, 1)
+    batch = bytes(assemble(header, packed))
+    answer = node.ask(_request("a", {0: batch}), VERSION).responses[0].partition_responses[0]
+    assert answer.error_code == (0 if members == 1 else ErrorCode.MESSAGE_TOO_LARGE)

@@ -1,11 +1,14 @@
-"""A life of a node's log directory on a simulated disk, and what must be found after a loss of power.
+"""A life of a node's log directories on a simulated disk, and what must be found after a loss of power.
 
 Two partitions live in it: one that is written, rolled, truncated, shortened at its start and flushed, and one
-that is compacted. After each step the test loses power in every legal way and starts again: `judge` says
-whether what came back keeps the promises.
+that is compacted. There are several kinds of lives (`KINDS`): of logs alone, of a follower that copies a log
+with gaps, and of moves between two directories, each a file system of its own. After each step, and at each
+sync within it, the test loses power in every legal way and starts again: `judge` says whether what came back
+keeps the promises.
 
 What was flushed is a promise: it is there, unless it was truncated or deleted since. What was not may be
-gone, from the end on; and whatever is there is a prefix of one of the contents that the log had in turn.
+gone, from the end on; and whatever is there is a prefix of one of the contents that the log had in turn. If
+only the process was killed, all of it is there.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from ottla.log.checkpoints import Partition
 from ottla.log.config import LogConfig
 from ottla.log.directories import DirectoriesConfig, LogDirectories
 from ottla.log.log import Log
@@ -41,7 +45,17 @@ _T = TypeVar("_T")
 
 
 class InstantDisk(SimulatedDisk):
-    """Blocking work is done when it is asked for: only the order of changes matters here, not time."""
+    """Blocking work is done when it is asked for: only the order of changes matters here, not time.
+
+    `moments` are the contents before each sync: what a loss of power in the middle of a step starts from.
+    """
+
+    moments: list[Storage] | None = None
+
+    def step(self, operation: str, path: str) -> None:
+        if self.moments is not None and operation in ("fsync", "sync_directory") and self.storage.pending:
+            self.moments.append(self.storage.copy())
+        super().step(operation, path)
 
     def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
         outcome: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
@@ -52,22 +66,29 @@ class InstantDisk(SimulatedDisk):
         return outcome
 
 
-def directories_on(disk: SimulatedDisk) -> LogDirectories:
+def directories_on(
+    disk: SimulatedDisk, paths: tuple[str, ...], on_moved: Callable[[Partition, Log], None]
+) -> LogDirectories:
     return LogDirectories(
         disk,
         FakeClock(),
         SimulatedRandom(random.Random(1)),
-        DirectoriesConfig(paths=("/d",)),
+        DirectoriesConfig(paths=paths, delete_delay_ms=0),
         log_config=lambda topic: CONFIGS[topic],
         on_offline=lambda directory, partitions: None,
-        on_moved=lambda partition, log: None,
+        on_moved=on_moved,
     )
+
+
+Step: TypeAlias = Callable[["Life"], Awaitable[None]]
 
 
 class Life:
     """What was done so far, step by step."""
 
-    def __init__(self, seed: int, model: Model) -> None:
+    def __init__(self, seed: int, model: Model, kind: str = "log") -> None:
+        self.kind = kind
+        self.paths = ("/a", "/b") if kind == "move" else ("/a",)
         self.chance = random.Random(seed)
         self.disk = InstantDisk(random.Random(seed), model=model)
         self.steps: list[str] = []
@@ -75,30 +96,47 @@ class Life:
         self.ends = [0]  # of its batches
         self.flushed = 0  # the plain log is promised up to here
         self.start = 0
-        self.keys: list[tuple[bytes, bytes]] = []  # of the compacted log, by offset
+        # Of the compacted log, by offset, up to each truncation and now; None where compaction left nothing.
+        self.keys: list[list[tuple[bytes, bytes] | None]] = [[]]
         self.keys_flushed = 0
+        self.flushed_before = self.keys_flushed_before = 0  # what was promised before this step
+        self.cut: tuple[Partition, int] | None = None  # by this step
         self.epoch = 0
         self.producer, self.sequence = 7, 0
         self.number = 0
 
     async def begin(self) -> None:
-        self.disk.make_directory("/d")
-        meta = MetaProperties(cluster_id="5L6g3nShT-eMCtK--X86sw", node_id=1, directory_id=bytes([100]) * 16)
-        write_meta(self.disk, "/d", meta, START_MS)
+        for number, path in enumerate(self.paths):
+            self.disk.mount(path)
+            meta = MetaProperties(
+                cluster_id="5L6g3nShT-eMCtK--X86sw", node_id=1, directory_id=bytes([100 + number]) * 16
+            )
+            write_meta(self.disk, path, meta, START_MS)
         self.disk.storage.sync_all()
-        self.directories = directories_on(self.disk)
+        self.directories = directories_on(self.disk, self.paths, self._moved)
         self.directories.open(node_id=1)
         await self.directories.load()
         self.plain = self.directories.create(*PLAIN, TOPIC_IDS["plain"])
         self.compacted = self.directories.create(*COMPACTED, TOPIC_IDS["compacted"])
+        self.disk.moments = []
 
-    async def step(self) -> str:
-        """Do something; what it was."""
-        name, weight = zip(*STEPS, strict=True)
-        chosen = self.chance.choices(name, weight)[0]
+    def _moved(self, partition: Partition, log: Log) -> None:
+        if partition == PLAIN:
+            self.plain = log
+        else:
+            self.compacted = log
+
+    async def step(self, chosen: Step | None = None) -> list[Storage]:
+        """Do something; the moments within it, and the one after it."""
+        if chosen is None:
+            name, weight = zip(*STEPS[self.kind], strict=True)
+            chosen = self.chance.choices(name, weight)[0]
         self.steps.append(chosen.__name__)
+        self.flushed_before, self.keys_flushed_before = self.flushed, self.keys_flushed
+        self.disk.moments = []
+        self.cut = None
         await chosen(self)
-        return str(chosen.__name__)
+        return [*self.disk.moments, self.disk.storage]
 
     # Steps
 
@@ -143,6 +181,7 @@ class Life:
         if not ends:
             return
         offset = self.chance.choice(ends[-4:])
+        self.cut = (PLAIN, offset)
         await self.directories.truncate_to(self.plain, offset)
         self.epoch += 1
         self.ends = [end for end in self.ends if end <= offset]
@@ -162,38 +201,145 @@ class Life:
 
     async def append_keys(self) -> None:
         for _ in range(self.chance.randrange(1, 5)):
-            self.number += 1
-            pair = (b"k%d" % self.chance.randrange(4), b"%d" % self.number + b"." * 100)
+            pair = self._pair()
             append(self.compacted, memoryview(build_batch([Record(0, START_MS, *pair)])))
-            self.keys.append(pair)
+            self.keys[-1].append(pair)
+
+    def _pair(self) -> tuple[bytes, bytes]:
+        self.number += 1
+        return b"k%d" % self.chance.randrange(4), b"%d" % self.number + b"." * 100
+
+    async def fetch_keys(self) -> None:
+        """As a follower of a leader that has compacted its log."""
+        content, keys = b"", self.keys[-1]
+        for _ in range(self.chance.randrange(1, 5)):
+            keys += [None] * self.chance.choice((0, 0, 1, 5))
+            pair = self._pair()
+            content += build_batch(
+                [Record(0, START_MS, *pair)], base_offset=len(keys), leader_epoch=self.epoch
+            )
+            keys.append(pair)
+            if self.chance.random() < 0.5:
+                self.compacted.append_as_follower(memoryview(bytearray(content)))
+                content = b""
+        if content:
+            self.compacted.append_as_follower(memoryview(bytearray(content)))
+        self.compacted.advance_high_watermark(self.compacted.log_end_offset)
+
+    async def truncate_keys(self) -> None:
+        """To anywhere above what is compacted here, also between two batches."""
+        first = self.directories.cleaner.cleaned_offset(COMPACTED, self.compacted) or 0
+        end = self.compacted.log_end_offset
+        if first >= end:
+            return
+        offset = self.chance.randrange(first, end)
+        self.cut = (COMPACTED, offset)
+        await self.directories.truncate_to(self.compacted, offset)
+        self.epoch += 1
+        self.keys.append(self.keys[-1][:offset])
+        self.keys_flushed = min(self.keys_flushed, self.compacted.data_end_offset)
+
+    async def flush_rolled(self) -> None:
+        await self.directories.flush_due()
+
+    async def move(self) -> None:
+        log = self.chance.choice((self.plain, self.compacted))
+        self.directories.move(log.topic, log.partition, self.chance.choice(self.paths))
+
+    async def move_plain(self) -> None:
+        self._move_away(self.plain)
+
+    async def move_compacted(self) -> None:
+        self._move_away(self.compacted)
+
+    def _move_away(self, log: Log) -> None:
+        other = next(path for path in self.paths if not log.directory.startswith(path))
+        self.directories.move(log.topic, log.partition, other)
+
+    async def copy_once(self) -> None:
+        await self.directories.copy_futures()
+
+    async def copy(self) -> None:
+        for _ in range(self.chance.randrange(1, 4)):
+            await self.directories.copy_futures()
+        await self.directories.delete_due()
 
     async def flush_keys(self) -> None:
         await self.directories.flush(self.compacted)
-        self.keys_flushed = self.compacted.recovery_point
+        self.keys_flushed = self.compacted.data_end_offset
 
     async def clean(self) -> None:
         while await self.directories.cleaner.clean_next():
-            self.keys_flushed = max(self.keys_flushed, 0)
+            pass
         await self.directories.delete_due()
 
     # After the loss of power
 
-    async def judge(self, storage: Storage) -> str | None:
-        """Start again on what is left. What is wrong with it, or None."""
+    async def judge(
+        self, storage: Storage, *, is_within: bool = False, is_killed: bool = False
+    ) -> str | None:
+        """Start again on what is left: within the last step or after it, or of a process that was killed
+        after it. What is wrong with it, or None."""
         disk = InstantDisk(random.Random(1), storage=storage)
-        directories = directories_on(disk)
+        directories = directories_on(disk, self.paths, lambda partition, log: None)
         directories.open(node_id=1)
         await directories.load()
+        flushed, keys_flushed = self.flushed, self.keys_flushed
+        if is_within:
+            flushed, keys_flushed = (
+                min(flushed, self.flushed_before),
+                min(keys_flushed, self.keys_flushed_before),
+            )
+        elif is_killed:
+            flushed, keys_flushed = self.plain.log_end_offset, self.compacted.data_end_offset
+        if is_within and self.cut is not None and storage.model == "posix":
+            return self._judge_cut(directories, self.cut)
+        wrong = self._judge(directories, flushed, keys_flushed)
+        if wrong or not directories.futures:
+            return wrong
+        while await directories.copy_futures():
+            pass
+        wrong = self._judge(directories, flushed, keys_flushed)
+        return f"after the moves have gone on, {wrong}" if wrong else None
+
+    def _judge_cut(self, directories: LogDirectories, cut: tuple[Partition, int]) -> str | None:
+        """A file system that keeps no order of names may bring back some of the segments that a truncation
+        had renamed, and not others. What the truncation left is there, and the rest is as it was written."""
+        partition, offset = cut
+        log = directories.logs.get(partition)
+        if log is None:
+            return "the log that was truncated is gone" if self.flushed or self.keys_flushed else None
+        records = {record.offset: (record.key, record.value) for record in read_all(log)}
+        if partition == PLAIN:
+            promised = min(self.flushed, self.flushed_before, offset)
+            missing = [at for at in range(log.log_start_offset, promised) if at not in records]
+            if missing:
+                return f"{missing} of the plain log, truncated to {offset}, are missing"
+        else:
+            promised = min(self.keys_flushed, self.keys_flushed_before, offset)
+            wanted = dict(pair for pair in self.keys[-2][:promised] if pair is not None)
+            found = dict(pair for at, pair in records.items() if at < promised)
+            if found != wanted:
+                return f"compacted to {found} below {promised}, should be {wanted}"
+        written = [value for _, value in records.values()]
+        known = [value for content in self.contents for value in content]
+        known += [pair[1] for keys in self.keys for pair in keys if pair is not None]
+        is_marker = b"marker" in known
+        strange = [value for value in written if value not in known and not is_marker]
+        return f"{strange} was never written" if strange else None
+
+    def _judge(self, directories: LogDirectories, flushed: int, keys_flushed: int) -> str | None:
+        for topic, partition in list(directories.futures):  # as the node does, where it knows of a replica
+            directories.create(topic, partition, TOPIC_IDS[topic], is_new=False)
         if directories.offline_partitions:
             return f"cannot be served: {directories.offline_partitions}"
-        return self._judge_plain(directories.logs.get(PLAIN)) or self._judge_compacted(
-            directories.logs.get(COMPACTED)
+        return self._judge_plain(directories.logs.get(PLAIN), flushed) or self._judge_compacted(
+            directories.logs.get(COMPACTED), keys_flushed
         )
 
-    def _judge_plain(self, log: Log | None) -> str | None:
+    def _judge_plain(self, log: Log | None, promised: int) -> str | None:
         if log is None:
-            return "the plain log is gone" if self.flushed else None
-        promised = self.flushed
+            return "the plain log is gone" if promised else None
         if log.log_end_offset < promised:
             return f"the plain log ends at {log.log_end_offset}, flushed to {promised}"
         if log.log_start_offset > self.start and not self._may_lose_names(promised, self.start):
@@ -215,21 +361,27 @@ class Life:
         as nothing of it was flushed. None of those in use does."""
         return self.disk.storage.model == "posix" and flushed <= start
 
-    def _judge_compacted(self, log: Log | None) -> str | None:
+    def _judge_compacted(self, log: Log | None, promised: int) -> str | None:
         if log is None:
-            return "the compacted log is gone" if self.keys_flushed else None
-        if log.log_end_offset < self.keys_flushed:
-            return f"the compacted log ends at {log.log_end_offset}, flushed to {self.keys_flushed}"
-        first = log.log_start_offset if self._may_lose_names(self.keys_flushed, 0) else 0
-        wanted = dict(self.keys[first : log.log_end_offset])
+            return "the compacted log is gone" if promised else None
+        if log.log_end_offset < promised:
+            return f"the compacted log ends at {log.log_end_offset}, flushed to {promised}"
+        first = log.log_start_offset if self._may_lose_names(promised, 0) else 0
+        end = log.log_end_offset
         records = read_all(log)
-        for record in records:
-            if self.keys[record.offset] != (record.key, record.value):
-                return f"{record} is not what was written at {record.offset}"
+        bases = [segment.base_offset for segment in log.segments]
+        ends = [segment.read_next_offset() for segment in log.segments]
+        if any(after > base for after, base in zip(ends, bases[1:], strict=False)):
+            return f"segments from {bases} to {ends} overlap"
         found = {record.key: record.value for record in records}
-        if found != wanted:
-            return f"compacted to {found}, should be {wanted}"
-        return None
+        for keys in self.keys:
+            wanted = dict(pair for pair in keys[first:end] if pair is not None)
+            is_of_these = end <= len(keys) and all(
+                keys[record.offset] == (record.key, record.value) for record in records
+            )
+            if is_of_these and found == wanted:
+                return None
+        return f"compacted to {found} from {first} to {end}, should be {wanted}"
 
 
 def _is_prefix(content: list[bytes], start: int, end: int, found: list[bytes]) -> bool:
@@ -259,14 +411,66 @@ def _lookups(log: Log) -> str | None:
     return None
 
 
-STEPS: list[tuple[Callable[[Life], Awaitable[None]], int]] = [
-    (Life.append, 8),
-    (Life.abort_a_transaction, 1),
-    (Life.flush, 3),
-    (Life.checkpoint, 2),
-    (Life.truncate, 2),
-    (Life.delete_records, 1),
-    (Life.append_keys, 4),
-    (Life.flush_keys, 1),
-    (Life.clean, 2),
-]
+STEPS: dict[str, list[tuple[Step, int]]] = {
+    "log": [
+        (Life.append, 8),
+        (Life.abort_a_transaction, 1),
+        (Life.flush, 3),
+        (Life.checkpoint, 2),
+        (Life.truncate, 2),
+        (Life.delete_records, 1),
+        (Life.append_keys, 4),
+        (Life.flush_keys, 1),
+        (Life.clean, 2),
+    ],
+    "copy": [
+        (Life.fetch_keys, 8),
+        (Life.truncate_keys, 2),
+        (Life.flush_keys, 2),
+        (Life.flush_rolled, 1),
+        (Life.checkpoint, 2),
+        (Life.clean, 1),
+    ],
+    "move": [
+        (Life.append, 5),
+        (Life.flush, 1),
+        (Life.checkpoint, 1),
+        (Life.truncate, 1),
+        (Life.delete_records, 1),
+        (Life.fetch_keys, 3),
+        (Life.flush_keys, 1),
+        (Life.truncate_keys, 1),
+        (Life.clean, 1),
+        (Life.move, 3),
+        (Life.copy, 6),
+    ],
+}
+KINDS = tuple(STEPS)
+
+SCRIPTS: dict[str, tuple[str, list[Step]]] = {
+    "exchange": (
+        "log",
+        [Life.append_keys] * 3
+        + [Life.flush_keys, Life.append_keys, Life.clean]
+        + [Life.append_keys] * 2
+        + [Life.clean],
+    ),
+    "copy of a compacted log": (
+        "copy",
+        [Life.fetch_keys, Life.flush_keys, Life.checkpoint, Life.fetch_keys, Life.fetch_keys]
+        + [Life.truncate_keys, Life.fetch_keys, Life.flush_rolled, Life.fetch_keys, Life.clean],
+    ),
+    "move": (
+        "move",
+        [Life.append] * 3
+        + [Life.flush, Life.append, Life.move_plain, Life.copy_once, Life.append]
+        + [Life.copy_once] * 3
+        + [Life.append],
+    ),
+    "move of a compacted log": (
+        "move",
+        [Life.fetch_keys, Life.fetch_keys, Life.flush_keys, Life.clean, Life.move_compacted]
+        + [Life.fetch_keys, Life.copy_once, Life.copy_once, Life.fetch_keys],
+    ),
+}
+"""(kind, steps) of short lives of which every moment is looked at."""

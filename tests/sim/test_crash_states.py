@@ -11,42 +11,96 @@ import os
 
 import pytest
 
-from ottla.testing.world.disk import Model, power_losses
-from tests.sim.crash_life import Life
+from ottla.testing.world.disk import Model, Storage, power_losses
+from ottla.testing.world.storage import PowerLoss, numbers_by_file_system
+from tests.sim.crash_life import KINDS, SCRIPTS, Life, Step
 
 STATES = int(os.environ.get("OTTLA_TEST_STATES", "4000"))
 SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
 STEPS_MAX = 40
-STATES_OF_A_STEP_MAX = 60
+STATES_OF_A_STEP = 24
+STATES_OF_A_MOMENT = 12
 
 
-async def live(seed: int, model: Model, limit: int) -> int:
+async def live(seed: int, model: Model, kind: str, limit: int) -> int:
     """One life, with every step's crash states judged; how many there were."""
-    life = Life(seed, model)
+    life = Life(seed, model, kind)
     await life.begin()
     judged = 0
     for step in range(STEPS_MAX):
-        await life.step()
-        losses = list(power_losses(life.disk.storage))
-        if len(losses) > STATES_OF_A_STEP_MAX:
-            chosen = sorted(life.chance.sample(range(len(losses)), STATES_OF_A_STEP_MAX))
-        else:
-            chosen = list(range(len(losses)))
-        for number in chosen:
-            wrong = await life.judge(losses[number].state())
-            assert wrong is None, (
-                f"seed {seed}, {model}, step {step} ({', '.join(life.steps)}), state {number}: {wrong}"
-            )
-        judged += len(chosen)
+        *within, after = await life.step()
+        where = f"{kind}, seed {seed}, {model}, step {step} ({', '.join(life.steps)})"
+        wrong = await life.judge(killed(after), is_killed=True)
+        assert wrong is None, f"{where}, after a kill: {wrong}"
+        judged += 1
+        if within:
+            number = life.chance.randrange(len(within))
+            states = choose_losses(life, within[number], STATES_OF_A_MOMENT)
+            judged += await judge_all(life, states, f"{where}, sync {number}", is_within=True)
+        states = choose_losses(life, after, STATES_OF_A_STEP)
+        judged += await judge_all(life, states, where, is_within=False)
         if judged >= limit:
             break
     return judged
 
 
+async def judge_all(life: Life, losses: list[PowerLoss], where: str, *, is_within: bool) -> int:
+    for loss in losses:
+        wrong = await life.judge(loss.state(), is_within=is_within)
+        assert wrong is None, (
+            f"{where}, with {sorted(loss.kept)} and {loss.torn} of {loss.storage.pending}: {wrong}"
+        )
+    return len(losses)
+
+
+def choose_losses(life: Life, storage: Storage, count: int) -> list[PowerLoss]:
+    """Some by chance, and each of several file systems with all of its changes while the others have none."""
+    losses = list(power_losses(storage))
+    chosen = life.chance.sample(losses, min(len(losses), count))
+    numbers = numbers_by_file_system(storage)
+    if len(numbers) > 1:
+        chosen += [PowerLoss(storage, kept, {}) for kept in numbers.values()]
+    return chosen
+
+
+def killed(storage: Storage) -> Storage:
+    """What a process that is killed leaves: all that it has written."""
+    left = storage.copy()
+    left.sync_all()
+    return left
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("model", ["posix", "journaled"])
-def test_a_log_recovers_from_every_state_that_a_loss_of_power_may_leave(model: Model) -> None:
-    judged, seed = 0, SEED
-    while judged < STATES // 2:
-        judged += asyncio.run(live(seed, model, STATES // 2 - judged))
+def test_a_log_recovers_from_every_state_that_a_loss_of_power_may_leave(model: Model, kind: str) -> None:
+    judged, seed, wanted = 0, SEED, STATES // 2 // len(KINDS)
+    while judged < wanted:
+        judged += asyncio.run(live(seed, model, kind, wanted - judged))
         seed += 1
-    print(f"{judged} states of {seed - SEED} lives")
+    print(f"{kind}, {model}: {judged} states of {seed - SEED} lives")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("model", ["posix", "journaled"])
+def test_a_log_recovers_from_a_loss_of_power_at_any_moment_of(model: Model, name: str) -> None:
+    kind, steps = SCRIPTS[name]
+    judged = asyncio.run(follow(model, kind, steps))
+    print(f"{name}, {model}: {judged} states")
+
+
+async def follow(model: Model, kind: str, steps: list[Step]) -> int:
+    """Take these steps, with some states of every moment judged; how many there were."""
+    life = Life(SEED, model, kind)
+    await life.begin()
+    judged = 0
+    for chosen in steps:
+        *within, after = await life.step(chosen)
+        where = f"{kind}, {model} ({', '.join(life.steps)})"
+        wrong = await life.judge(killed(after), is_killed=True)
+        assert wrong is None, f"{where}, after a kill: {wrong}"
+        judged += 1
+        for number, moment in enumerate([*within, after]):
+            states = choose_losses(life, moment, STATES_OF_A_MOMENT)
+            place = f"{where}, moment {number} of {len(within)}"
+            judged += await judge_all(life, states, place, is_within=moment is not after)
+    return judged

@@ -15,10 +15,10 @@ from ottla.log.epochs import CHECKPOINT_NAME, EpochCache
 from ottla.log.flushing import Flush, NotOpened
 from ottla.log.producers import ProducerStates
 from ottla.log.recovery import Loaded
-from ottla.log.segment import CLEANED, DELETED, SWAP, Segment
+from ottla.log.segment import CLEANED, COMPACTED_MARK, DELETED, SWAP, Segment
 from ottla.log.segments import Segments
 from ottla.log.snapshots import SNAPSHOT_SUFFIX, Snapshots
-from ottla.ports import Clock, Disk, Random
+from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire.errors import KafkaStorageError
 
 logger = logging.getLogger("ottla.log")
@@ -212,15 +212,32 @@ class LogFiles:
         """Put compacted segments in the place of those they were made from.
 
         All new ones are named .swap first, from the last to the first: whenever this stops, a load finds
-        either all of the old or all of the new.
+        either all of the old or all of the new. The names are synced before an old segment is renamed, and
+        again before a new one gets its final name, since a file system may lose any of the renames that are
+        not synced. A load completes the last ones.
         """
         new = sorted(new, key=lambda segment: segment.base_offset)
         old = sorted(
             (segment for segment in old if segment in self.segments), key=lambda segment: segment.base_offset
         )
-        for segment in reversed(new):
-            if segment.suffix == CLEANED:
-                segment.rename(suffix=SWAP)
+        try:
+            for segment in reversed(new):
+                if segment.suffix == CLEANED:
+                    segment.rename(suffix=SWAP)
+            self._disk.open(f"{self.directory}/{COMPACTED_MARK}", create=True).close()
+            self._disk.sync_directory(self.directory)
+        except OSError:
+            # Otherwise a load would complete the exchange, whatever became of the old segments since.
+            for segment in new:
+                segment.remove()
+            raise
+        try:
+            self._exchange(new, old)
+        except OSError as error:
+            self.fail(error)  # some of the old are gone, and a load puts the new in their place
+            raise
+
+    def _exchange(self, new: list[Segment], old: list[Segment]) -> None:
         new_bases = {segment.base_offset for segment in new}
         for segment in old:
             self.segments.remove(segment)
@@ -231,11 +248,16 @@ class LogFiles:
             self._schedule_deletion(segment)
             if segment.base_offset not in new_bases:
                 self._doom_snapshot(segment.base_offset)
+        try:
+            self._disk.sync_directory(self.directory)
+        except OSError as error:
+            if error.errno not in OUT_OF_RESOURCES:
+                raise
+            logger.warning("%s: exchanged segments without a sync of their names: %s", self.name, error)
         for segment in new:
             segment.rename(suffix="")
             self.segments.add(segment)
             self.size_bytes += segment.size_bytes
-        self._disk.sync_directory(self.directory)
 
     def _delete_segments(self, doomed: list[Segment]) -> None:
         """Take segments out of the log; their files go after file.delete.delay.ms."""

@@ -19,7 +19,7 @@ from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.log.names import METADATA_LOG, Kind, parse_name
 from ottla.log.properties import CLEAN_SHUTDOWN, PARTITION_METADATA, DirectoryError, parse_partition_metadata
-from ottla.log.segment import LogDamaged
+from ottla.log.segment import COMPACTED_MARK, LogDamaged
 from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire import uuid
 
@@ -139,8 +139,9 @@ class Loading:
         found = self.found
         topic_id = read_topic_id(self.disk, directory)
         config = self.configs[partition[0]]
-        # A compacted log without a recovery point may have been copied here by hand, gaps and all.
-        is_known = partition in found.recovery_points or not config.is_compacted
+        # A log that was compacted and has no recovery point here was put here by hand, gaps and all.
+        mark = f"{directory}/{COMPACTED_MARK}"
+        is_known = partition in found.recovery_points or not self.disk.exists(mark)
         log = Log.open(
             self.disk,
             self.clock,

@@ -321,7 +321,7 @@ class Log(LogUpkeep):
         for _, header in batches:
             self._take_epoch(header)
         now_ms = self._clock.now_ms()
-        for run in _runs(batches):
+        for run in _runs(batches, self._segment_bytes):
             self._write_run(records, run, now_ms)
         return Appended(
             first_offset,
@@ -519,16 +519,23 @@ class Log(LogUpkeep):
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
 
-def _runs(batches: list[tuple[int, BatchHeader]]) -> list[list[tuple[int, BatchHeader]]]:
-    """Batches that one write may take. A transaction marker goes alone, for the sake of its index entry."""
+def _runs(batches: list[tuple[int, BatchHeader]], bytes_max: int) -> list[list[tuple[int, BatchHeader]]]:
+    """Batches that one write, into one segment, may take.
+
+    A transaction marker goes alone, for the sake of its index entry.
+    """
     runs: list[list[tuple[int, BatchHeader]]] = []
     is_open = False
+    size = 0
     for item in batches:
-        is_marker = item[1].producer_id >= 0 and item[1].is_control
-        if is_open and not is_marker:
+        header = item[1]
+        is_marker = header.producer_id >= 0 and header.is_control
+        size += header.length_bytes
+        if is_open and not is_marker and size <= bytes_max:
             runs[-1].append(item)
         else:
             runs.append([item])
+            size = header.length_bytes
         is_open = not is_marker
     return runs
 

@@ -130,7 +130,12 @@ class Moves:
         """Have the copy end no later than the log, and no earlier than the log starts."""
         future = self._owner.futures[partition]
         end_offset, start_offset = log.log_end_offset, log.log_start_offset
-        if future.log_end_offset > end_offset:
+        if future.log_start_offset > start_offset:
+            # A crash took the first segment of the copy, and left another.
+            await self._owner.cut_copy(
+                partition, log, lambda copy: copy.truncate_fully_and_start_at(start_offset)
+            )
+        elif future.log_end_offset > end_offset:
             await self._owner.cut_copy(partition, log, lambda copy: copy.truncate_to(end_offset))
         elif future.log_end_offset < start_offset:
             await self._owner.cut_copy(

@@ -225,6 +225,8 @@ class Loader:
                 self._remove(name)
             else:
                 swaps.append((name, offset, kind))
+        if cleaned:
+            self._disk.sync_directory(self._directory)  # no .swap may outlive the .cleaned it belongs to
         for name, _ in cleaned:
             self._remove(name)
         if swaps:
@@ -245,6 +247,8 @@ class Loader:
                 if state != SWAP and first <= offset < end:
                     logger.info("removing %s/%s, which a compacted segment replaces", self._directory, name)
                     self._remove(name)
+            # Or an old segment could come back beside the one that replaces it.
+            self._disk.sync_directory(self._directory)
         for name, _, _ in swaps:
             path = f"{self._directory}/{name}"
             self._disk.rename(path, path.removesuffix(SWAP))
@@ -356,7 +360,7 @@ class Loader:
         Then the segments that follow are dropped: a log is a prefix of what was written. A log that copies a
         compacted one has gaps within its segments and none between them (`LogFiles.roll`). Compaction leaves
         gaps between segments, but only below the recovery point. A log that other software wrote may have
-        them anywhere, and so may one of which no recovery point is known.
+        them anywhere, and so may one that was compacted and of which no recovery point is known.
         """
         if end_offset >= following.base_offset or segment.base_offset < self._cleaned_offset:
             return False

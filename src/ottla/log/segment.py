@@ -24,6 +24,8 @@ ABORTED_INDEX_SUFFIX = ".txnindex"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETED = ".deleted"
+COMPACTED_MARK = "compacted"
+"""An empty file in the directory of a log that was compacted here: it may have gaps between its segments."""
 
 _WINDOW_BYTES = 8192
 _CHUNK_BYTES = 1024 * 1024

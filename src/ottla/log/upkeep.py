@@ -155,7 +155,8 @@ class LogUpkeep(LogFiles):
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
-        self._delete_segments([segment for segment in self.segments if segment.base_offset > offset])
+        # From the last to the first: where names keep their order, a crash in between leaves no hole.
+        self._delete_segments([segment for segment in self.segments if segment.base_offset > offset][::-1])
         active = self.segments.active
         if active in self._rolled:
             self._rolled.remove(active)

@@ -16,6 +16,7 @@ from tests.unit.log.support import (
     marker,
     produced,
     read_all,
+    records_of,
 )
 
 from ottla.log.config import LogConfig
@@ -414,3 +415,12 @@ def test_a_marker_whose_index_entry_cannot_be_written_is_not_written(faulty: Ben
     disk_of(faulty).heal()
     end_transaction(log, 1, commit=False)
     assert log.last_stable_offset == 2
+
+
+def test_a_follower_takes_more_at_once_than_a_segment_holds(bench: Bench) -> None:
+    size = len(batch())
+    log = bench.open(config=LogConfig(segment_bytes=3 * size))
+    fetched = b"".join(build_batch(records_of(1), base_offset=offset, leader_epoch=0) for offset in range(8))
+    log.append_as_follower(memoryview(bytearray(fetched)))
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
+    assert [record.offset for record in read_all(log)] == list(range(8))

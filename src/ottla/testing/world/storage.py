@@ -19,6 +19,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 SECTOR_BYTES = 512
@@ -372,7 +373,8 @@ class PowerLoss:
 
 def crash_states(storage: Storage) -> Iterator[Storage]:
     """What may be left after a loss of power now: every prefix of the pending changes, every prefix with one
-    earlier change lost, and every prefix whose last write is torn after each of its sectors, or before it.
+    earlier change lost, and every prefix whose last write is torn after each of its sectors, or before it. Of
+    several file systems each may have come to another prefix of its own changes.
 
     All of them are legal in the storage's model. Each is a copy of its own.
     """
@@ -398,3 +400,25 @@ def _thinkable_losses(storage: Storage) -> Iterator[PowerLoss]:
             for cut in range(1, len(sectors)):
                 yield PowerLoss(storage, kept, {last.number: sectors[:cut]})
                 yield PowerLoss(storage, kept, {last.number: sectors[cut:]})
+    yield from _losses_apart(storage, pending)
+
+
+def numbers_by_file_system(storage: Storage) -> dict[int, list[int]]:
+    """The numbers of the pending changes, in their order."""
+    numbers: dict[int, list[int]] = {}
+    for one in storage.pending:
+        place = one.inode.file_system if isinstance(one, Change) else one.file_system
+        numbers.setdefault(place, []).append(one.number)
+    return numbers
+
+
+def _losses_apart(storage: Storage, pending: list[Change | Naming]) -> Iterator[PowerLoss]:
+    """Every combination of the prefixes of several file systems, but for those that are prefixes of all."""
+    queues = list(numbers_by_file_system(storage).values())
+    if len(queues) < 2:
+        return
+    for counts in product(*(range(len(numbers) + 1) for numbers in queues)):
+        kept = {number for numbers, count in zip(queues, counts, strict=True) for number in numbers[:count]}
+        lost = min((one.number for one in pending if one.number not in kept), default=None)
+        if lost is not None and any(number > lost for number in kept):
+            yield PowerLoss(storage, kept, {})

@@ -146,6 +146,12 @@ class LogFiles:
         if self.epochs.assign(epoch, start_offset):
             self._are_epochs_new = True
 
+    def copy_epochs(self, epochs: EpochCache) -> None:
+        """Know the leader epochs that another copy of this log knows, also those without a record yet."""
+        if self.epochs.entries != epochs.entries:
+            self.epochs = EpochCache(list(epochs.entries))
+            self._are_epochs_new = True
+
     def _write_epochs(self, *, sync: bool = False) -> str:
         """Write the epoch checkpoint; its path, to be synced.
 

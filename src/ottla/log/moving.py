@@ -198,6 +198,7 @@ class Moves:
         that has more.
         """
         owner = self._owner
+        future.copy_epochs(log.epochs)
         await owner.flush(future)
         if future.is_flushing or not self._is_current(partition, log, future):
             return False  # the other flush would look for files under names that are gone
@@ -270,6 +271,7 @@ class Moves:
         """The copy takes the place of the log. All in one step of the loop."""
         owner = self._owner
         self.cancel(partition)
+        future.copy_epochs(log.epochs)
         future.set_high_watermark(log.high_watermark)
         self._move_start(log, future)
         cleaned = owner.cleaner.cleaned_offset(partition, log)

@@ -459,3 +459,21 @@ def test_a_truncated_log_shortens_its_copy_and_what_is_known_of_it(node: Node) -
         await node.stop(directories)
 
     run(test)
+
+
+def test_a_moved_log_knows_epochs_that_have_no_record_yet(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(3))
+        log.assign_epoch_start_offset(7, 3)
+        before = list(log.epochs.entries)
+        directories.move("orders", 0, node.paths[1])
+        await move_all(directories)
+        moved = directories.get("orders", 0)
+        assert moved is not None
+        assert moved is not log
+        assert moved.epochs.entries == before
+        assert moved.epochs.end_offset_for(7, 3) == (7, 3)  # what a follower of that epoch is told
+
+    run(test)

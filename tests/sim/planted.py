@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 from unittest.mock import patch
@@ -27,6 +28,8 @@ from ottla.coordinator.groups.consumer_group import ConsumerGroup
 from ottla.coordinator.groups.offset_store import OffsetStore
 from ottla.log.cleaning import TransactionTracker
 from ottla.log.log import Log
+from ottla.log.moving import Moves
+from ottla.log.names import name_of
 from ottla.log.producers import ProducerStates
 from ottla.raft import leading
 from ottla.raft.silence import Patience
@@ -36,7 +39,7 @@ from ottla.records.control import end_txn_marker
 from ottla.replication.leader import Leadership
 from ottla.server import marker_writes
 from ottla.server.handlers import fetch, produce
-from ottla.testing.scenarios import SCENARIOS
+from ottla.testing.scenarios import SCENARIOS, Scenario, disks
 from ottla.testing.workload import Outcome, run_story
 from ottla.testing.world import SimulatedClient
 from ottla.wire.messages.metadata_records import ConfigRecord
@@ -57,7 +60,7 @@ class Plant:
     kinds: frozenset[str]
     faults: tuple[str, ...] = ()
     seconds: float = 8.0
-    scenario: str | None = None
+    scenario: str | Scenario | None = None
 
 
 @contextmanager
@@ -82,7 +85,7 @@ def find(plant: Plant, seeds_max: int = SEEDS_MAX) -> tuple[int, Outcome]:
                 1000 + number,
                 seconds=plant.seconds,
                 faults=plant.faults,
-                scenario=None if plant.scenario is None else SCENARIOS[plant.scenario],
+                scenario=SCENARIOS[plant.scenario] if isinstance(plant.scenario, str) else plant.scenario,
                 calm_s=2.0,
                 give_up_s=70.0,
             )
@@ -408,6 +411,34 @@ def _old_epochs_taken() -> list[Patch]:
     return [(ProducerStates, "_check_epoch", lambda *arguments, **named: None)]
 
 
+# Copies, moves between disks, and the exchange of compacted segments
+
+
+def _deaths_in(*deeds: str) -> Scenario:
+    """Nodes die at the steps of one kind of work alone."""
+    found = SCENARIOS["copies and disks"]
+    return replace(found, aimed=(partial(disks.die_at_a_step, deeds=deeds),))
+
+
+def _source_of_a_move_goes_first() -> list[Patch]:
+    """The copy takes the log's place before it is on stable storage."""
+
+    async def advance(moves: Any, partition: Any, log: Any, future: Any) -> bool:
+        if copied := await moves._copy_slice(partition, log, future):
+            moves._charge(copied)
+            return True
+        if not moves._is_current(partition, log, future):
+            return False
+        while future.log_end_offset < log.log_end_offset:
+            moves._take(log, future, moves._read(log, future.log_end_offset))
+        owner = moves._owner
+        owner.rename(future, f"{owner.directory_of(future).path}/{name_of(partition)}")
+        moves._complete(partition, log, future)
+        return False
+
+    return [(Moves, "_advance", advance)]
+
+
 PLANTS = (
     Plant("the last stable offset is the watermark", _stable_is_high, frozenset({"uncommitted read"})),
     Plant("aborted transactions are not told to readers", _aborted_untold, frozenset({"aborted read"})),
@@ -557,6 +588,13 @@ PLANTS = (
         frozenset({"processed twice", "offset went back"}),
         seconds=12.0,
         scenario="zombies",
+    ),
+    Plant(
+        "a move gives the source up before the copy is on stable storage",
+        _source_of_a_move_goes_first,
+        frozenset({"lost key", "lost write"}),
+        seconds=15.0,
+        scenario=_deaths_in("died in a move"),
     ),
     Plant("generations go back", _generations_back, frozenset({"generation went back"})),
 )

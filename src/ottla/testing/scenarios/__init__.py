@@ -8,7 +8,7 @@ that strike by chance.
 
 from __future__ import annotations
 
-from ottla.testing.scenarios import admins, aims, damage, hosts, late, stalls, tables, zombies
+from ottla.testing.scenarios import admins, aims, damage, disks, hosts, late, stalls, tables, zombies
 from ottla.testing.scenarios.tables import CLEANING
 from ottla.testing.workload.scenario import Aimed, Part, Scenario
 
@@ -324,6 +324,21 @@ _ALL = (
         down_max=8,
         rare=0.0,
         deeds=("followers stalled",),
+    ),
+    Scenario(
+        name="copies and disks",
+        number=27,
+        text="nodes die in the middle of copies, of moves between their disks and of compaction",
+        aimed=(disks.die_at_a_step,),
+        settings={**_FLUSHED, **CLEANING},
+        disks=2,
+        roles=("writer",),
+        parts=(disks.Lone, disks.LoneTable, tables.Table, disks.Copies),
+        kills=0.3,
+        pause_s=(0.2, 1.5),
+        lasts_s=(0.5, 3.0),
+        complains=True,
+        deeds=(*disks.STEPS, "reassigned", "moved between disks", "log compacted"),
     ),
 )
 

@@ -1,0 +1,189 @@
+"""Every call of the blocking consumer after a fork, from a second thread, and while its broker stands still:
+each ends with a true answer. `tests/sim/test_consumer_calls_under_faults.py` has the twin in virtual time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ottla import Consumer, Producer, TopicPartition
+from ottla.testing import Broker
+
+T0 = TopicPartition("t", 0)
+RECORDS = 20
+SECONDS = 0.2
+
+CALLS: dict[str, Callable[[Consumer[Any, Any]], Any]] = {
+    "poll": lambda c: c.poll(SECONDS),
+    "iteration": lambda c: list(c.records(idle_timeout=SECONDS)),
+    "batches": lambda c: list(c.batches(idle_timeout=SECONDS)),
+    "fetched": lambda c: c.fetched(SECONDS),
+    "commit": lambda c: c.commit({T0: 1}, timeout=SECONDS),
+    "commit without waiting": lambda c: c.commit({T0: 1}, wait=False),
+    "committed": lambda c: c.committed([T0], timeout=SECONDS),
+    "position": lambda c: c.position(T0, timeout=SECONDS),
+    "lag": lambda c: c.lag(timeout=SECONDS),
+    "seek": lambda c: c.seek(T0, 2),
+    "seek to the end": lambda c: c.seek_to_end(),
+    "position that a leader knows": lambda c: c.position(T0, timeout=SECONDS),
+    "offsets for times": lambda c: c.offsets_for_times({T0: 0}, timeout=SECONDS),
+    "beginning offsets": lambda c: c.beginning_offsets([T0], timeout=SECONDS),
+    "end offsets": lambda c: c.end_offsets([T0], timeout=SECONDS),
+    "partitions of a topic": lambda c: c.partitions_for("t", timeout=SECONDS),
+    "pause": lambda c: c.pause([T0]),
+    "resume": lambda c: c.resume([T0]),
+    "assign": lambda c: c.assign([T0]),
+    "unsubscribe": lambda c: c.unsubscribe(),
+}
+
+
+@contextmanager
+def reading(broker: Broker) -> Iterator[Consumer[Any, Any]]:
+    """A consumer that has read all."""
+    with Producer(broker.bootstrap_servers) as producer:
+        for _ in range(RECORDS):
+            producer.send("t", b"x", partition=0)
+    settings = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    with Consumer(broker.bootstrap_servers, **settings) as consumer:
+        consumer.assign([T0])
+        read = 0
+        while read < RECORDS:
+            read += len(consumer.poll(1.0))
+        yield consumer
+
+
+def outcomes(consumer: Consumer[Any, Any]) -> dict[str, str]:
+    """How each call ended: what it raised, or the value."""
+    found = {}
+    for name, call in CALLS.items():
+        try:
+            found[name] = repr(call(consumer))
+        except Exception as error:  # noqa: BLE001 - it is what is looked at
+            found[name] = type(error).__name__
+    return found
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(in_process=False) as running:
+        yield running
+
+
+def test_each_call_ends_while_the_broker_stands_still_and_the_consumer_goes_on(broker: Broker) -> None:
+    with reading(broker) as consumer:
+        assert broker.process_id is not None
+        os.kill(broker.process_id, signal.SIGSTOP)
+        try:
+            found = outcomes(consumer)
+        finally:
+            os.kill(broker.process_id, signal.SIGCONT)
+        refused = "TimedOut"
+        assert found == {
+            "poll": "[]",
+            "iteration": "[]",
+            "batches": "[]",
+            "fetched": "None",
+            "commit": refused,
+            "commit without waiting": "None",
+            "committed": refused,
+            "position": str(RECORDS),
+            "lag": str({T0: 0}),
+            "seek": "None",
+            "seek to the end": "None",
+            "position that a leader knows": refused,
+            "offsets for times": refused,
+            "beginning offsets": refused,
+            "end offsets": refused,
+            "partitions of a topic": refused,
+            "pause": "None",
+            "resume": "None",
+            "assign": "None",
+            "unsubscribe": "None",
+        }
+        consumer.assign([T0])
+        consumer.seek(T0, 5)
+        while not (records := consumer.poll(1.0)):
+            pass
+        assert records[0].offset == 5
+        consumer.commit({T0: 6})
+        assert consumer.committed([T0])[T0].offset == 6  # type: ignore[union-attr]
+
+
+def test_each_call_in_a_forked_child_says_what_to_do_and_the_parent_goes_on(broker: Broker) -> None:
+    with reading(broker) as consumer:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                found = outcomes(consumer)
+                consumer.close()
+                os.write(writer, json.dumps(found).encode())
+            finally:
+                os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as told:
+            found = json.loads(told.read())
+        os.waitpid(child, 0)
+        assert set(found.values()) == {"Forked"}, found
+        consumer.seek(T0, 0)
+        while not consumer.poll(1.0):
+            pass
+        consumer.commit()
+
+
+def test_each_call_of_a_second_thread_is_refused_while_the_first_one_polls(broker: Broker) -> None:
+    with reading(broker) as consumer:
+        found: list[BaseException] = []
+
+        def poll() -> None:
+            try:
+                consumer.poll(60.0)
+            except BaseException as error:  # noqa: BLE001 - it is what is looked at
+                found.append(error)
+
+        polling = threading.Thread(target=poll)
+        polling.start()
+        while not consumer._engine.is_polling:
+            pass
+        assert set(outcomes(consumer).values()) == {"RuntimeError"}
+        with pytest.raises(RuntimeError, match="one thread at a time"):
+            consumer.close()
+        consumer.wakeup()
+        polling.join()
+        assert [type(error).__name__ for error in found] == ["WokenUp"]
+
+
+def test_a_listener_of_the_blocking_consumer_may_use_it_until_it_is_closed(broker: Broker) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        for _ in range(RECORDS):
+            producer.send("u", b"x", partition=0)
+    u0 = TopicPartition("u", 0)
+    told: list[Any] = []
+
+    def on_assigned(partitions: list[TopicPartition]) -> None:
+        told.append(consumer.position(u0, timeout=30))
+        told.append(consumer.lag(timeout=30))
+
+    def on_revoked(partitions: list[TopicPartition]) -> None:
+        consumer.commit({u0: 7})
+        consumer.close()  # it is closing
+        told.append("revoked")
+
+    consumer = Consumer(
+        broker.bootstrap_servers, group_id="listeners", auto_offset_reset="earliest", enable_auto_commit=False
+    )
+    consumer.subscribe(["u"], on_assigned=on_assigned, on_revoked=on_revoked)
+    while not consumer.poll(1.0):
+        pass
+    consumer.close()
+    assert told == [0, {u0: RECORDS}, "revoked"]
+    with Consumer(broker.bootstrap_servers, group_id="listeners") as other:
+        assert other.committed([u0])[u0].offset == 7  # type: ignore[union-attr]

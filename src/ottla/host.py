@@ -126,6 +126,12 @@ class HostMappedFile:
             os.truncate(self.path, trim_to)
 
 
+def _open_private(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)  # also where a file of that name was there
+    return descriptor
+
+
 class HostDisk:
     """File systems of this machine, a small pool of threads for what blocks, and one for what is urgent."""
 
@@ -144,9 +150,9 @@ class HostDisk:
         with open(path, "rb") as file:
             return file.read()
 
-    def replace(self, path: str, content: Buffer, *, sync: bool = True) -> None:
+    def replace(self, path: str, content: Buffer, *, sync: bool = True, private: bool = False) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=_open_private if private else None) as file:
             file.write(content)
             if sync:
                 file.flush()
@@ -173,8 +179,8 @@ class HostDisk:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
-    def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+    def make_directory(self, path: str, *, private: bool = False) -> None:
+        os.makedirs(path, mode=0o700 if private else 0o777, exist_ok=True)
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)

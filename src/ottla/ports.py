@@ -110,8 +110,11 @@ class Disk(Protocol):
     def read(self, path: str) -> bytes:
         """The whole of a small file."""
 
-    def replace(self, path: str, content: Buffer, *, sync: bool = True) -> None:
-        """Write a small file atomically: temporary name, fsync, rename, fsync of the directory."""
+    def replace(self, path: str, content: Buffer, *, sync: bool = True, private: bool = False) -> None:
+        """Write a small file atomically: temporary name, fsync, rename, fsync of the directory.
+
+        `private`: only its owner may read it.
+        """
 
     def list(self, path: str) -> list[str]:
         """The sorted names in a directory."""
@@ -127,8 +130,8 @@ class Disk(Protocol):
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         """Make a file as old as what it replaces."""
 
-    def make_directory(self, path: str) -> None:
-        """Make it and its missing parents; no error if it is there."""
+    def make_directory(self, path: str, *, private: bool = False) -> None:
+        """Make it and its missing parents; no error if it is there. `private`: its owner's alone, if new."""
 
     def rename(self, old: str, new: str) -> None:
         """Atomic rename, replacing `new`."""

@@ -129,6 +129,7 @@ def write_layout(directory: Path, plan: Plan) -> Layout:
             home.mkdir()
             made.append(home)
             lines = (f"{name}={value}\n".replace("\\", r"\\") for name, value in settings.items())
+            (home / PROPERTIES).touch(mode=0o600)  # passwords may be among the settings
             (home / PROPERTIES).write_text(_HEADING.format(node_id) + "".join(lines))
         return read_layout(directory)
     except BaseException:  # a cluster is written as a whole or not at all

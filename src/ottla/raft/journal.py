@@ -74,7 +74,7 @@ class Journal:
         that have promised nothing to it.
         """
         store = self.store
-        self._disk.make_directory(store.directory)
+        self._disk.make_directory(store.directory, private=True)  # credentials are in it
         # Also where it was there: whoever made it may have died before this. Votes and records are as safe as
         # the name of the directory that they lie in.
         self._disk.sync_directory(store.directory.rpartition("/")[0])

@@ -93,6 +93,15 @@ def test_the_first_nodes_are_controllers_and_all_are_in_one_rack(tmp_path: Path)
     assert len({listener.port for node in layout.nodes.values() for listener in node.config.listeners}) == 8
 
 
+def test_what_may_hold_passwords_and_credentials_is_for_its_owner_alone(tmp_path: Path) -> None:
+    layout = write_layout(tmp_path, Plan(nodes=1))
+    format_layout(layout)
+    (node,) = layout.nodes.values()
+    (data,) = node.config.log_directories
+    for private in (node.properties, Path(data, "bootstrap.checkpoint")):
+        assert private.stat().st_mode & 0o077 == 0
+
+
 def test_restarts_come_later_each_time_up_to_a_bound() -> None:
     pauses = [backoff_seconds(crashes) for crashes in range(1, 50)]
     assert pauses[:4] == [0.5, 1, 2, 4]

@@ -210,6 +210,14 @@ def test_memory_goes_back_to_the_system_once_after_large_requests(tmp_path: Path
     give_back_memory()  # asks the real allocator, if it can be asked
 
 
+def test_the_metadata_log_which_may_hold_credentials_is_for_its_owner_alone(
+    ottla_broker_factory: Make,
+) -> None:
+    broker = ottla_broker_factory()
+    (metadata,) = broker.data_directory.glob("**/__cluster_metadata-0")
+    assert metadata.stat().st_mode & 0o077 == 0
+
+
 def _node(directory: Path, **options: Any) -> Node:
     return Node(
         development_config(data_directory=str(directory), port=0),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from ottla.client.admin.engine import Engine, Role
@@ -55,7 +55,7 @@ class ScramUpsertion:
 
     user: str
     mechanism: ScramMechanism
-    password: str | bytes
+    password: str | bytes = field(repr=False)
     iterations: int = 4096
     salt: bytes | None = None
 

@@ -73,7 +73,7 @@ class Endpoint:
             url,
             headers,
             form,
-            context_of(settings) if url.startswith("https") else None,
+            context_of(settings) if urlsplit(url).scheme == "https" else None,
             assertion_file=assertion,
             connect_s=(settings.sasl_login_connect_timeout_ms or _TIME_S * 1000) / 1000,
             read_s=(settings.sasl_login_read_timeout_ms or _TIME_S * 1000) / 1000,

@@ -27,6 +27,9 @@ class Login(NamedTuple):
     password: str
     token: bool = False
 
+    def __repr__(self) -> str:
+        return f"Login(username={self.username!r}, password='[hidden]', token={self.token})"
+
 
 def login_of(settings: CommonSettings) -> Login:
     """The login for PLAIN and SCRAM; ConfigError where the settings do not have one."""

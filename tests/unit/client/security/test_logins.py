@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from ottla.client.admin.credentials import ScramMechanism, ScramUpsertion
 from ottla.client.config import AdminSettings
 from ottla.client.errors import AuthenticationFailed, ConfigError
 from ottla.client.security import manner_for
+from ottla.client.security.endpoint import Endpoint
 from ottla.client.security.login import Login, login_of
 from ottla.client.security.tokens import Token, TokenSource, as_token, token_source
 from ottla.host import HostNetwork, HostRandom
@@ -52,6 +54,29 @@ def test_a_login_is_in_its_own_settings_or_in_jaas_form() -> None:
         ' username="me" password=\'p"; =\\\'\' tokenauth="true" ;'
     )
     assert login_of(sasl("SCRAM-SHA-256", sasl_jaas_config=jaas)) == Login("me", "p\"; ='", True)
+
+
+def test_a_password_is_in_no_text_of_what_holds_it() -> None:
+    upsertion = ScramUpsertion("me", ScramMechanism.SCRAM_SHA_256, "S3CRET")
+    for holder in (Login("me", "S3CRET"), upsertion):
+        for text in (repr(holder), str(holder), f"{holder}"):
+            assert "me" in text
+            assert "S3CRET" not in text
+
+
+@pytest.mark.parametrize(
+    ("url", "is_protected"), [("https://idp/t", True), ("HTTPS://idp/t", True), ("http://idp/t", False)]
+)
+def test_a_token_endpoint_is_asked_over_tls_however_its_scheme_is_spelled(
+    url: str, is_protected: bool
+) -> None:
+    settings = sasl(
+        "OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url=url,
+        sasl_oauthbearer_client_credentials_client_id="me",
+        sasl_oauthbearer_client_credentials_client_secret="secret",
+    )
+    assert (Endpoint.of(settings, {}, HostNetwork())._context is not None) == is_protected
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ requests do so at a time: the others wait as frames, whose memory has a limit, a
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Final, TypeVar
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 AT_ONCE_MAX = 4
 FREED_IN_STEP = 256
+RUNS_PER_PAUSE_MAX = 200
 
 UNFINISHED: Final = object()
 
@@ -32,6 +34,7 @@ class StepRunner:
         self._clock = clock
         self._waiting: deque[Run] = deque()
         self._running: dict[Run, Job] = {}
+        self._pause = _CollectionPause()
 
     def first_slice(self, steps: Generator[None, None, T]) -> T | Any:
         """Run the first slice at once: the outcome, or UNFINISHED."""
@@ -73,6 +76,7 @@ class StepRunner:
         while self._waiting and len(self._running) < AT_ONCE_MAX:
             run = self._waiting.popleft()
             if not run.is_over:
+                self._pause.begin()
                 self._running[run] = self._slices.start(run.steps, run.done, run.failed)
 
     def forget(self, run: Run) -> None:
@@ -80,6 +84,39 @@ class StepRunner:
         if job is not None:
             job.cancel()
         self._admit()
+        if not self._running:
+            self._pause.end()
+
+
+class _CollectionPause:
+    """Keeps the garbage collector from looking at the objects of long requests.
+
+    They are many and no garbage, and a full collection takes longer than any step. A node that always has
+    long requests must collect too: after `RUNS_PER_PAUSE_MAX` of them it does, until there are none.
+    """
+
+    __slots__ = ("_is_on", "_runs")
+
+    def __init__(self) -> None:
+        self._is_on = False
+        self._runs = 0
+
+    def begin(self) -> None:
+        self._runs += 1
+        if self._runs == 1 and gc.isenabled():
+            self._is_on = True
+            gc.disable()
+        elif self._runs > RUNS_PER_PAUSE_MAX:
+            self._collect_again()
+
+    def end(self) -> None:
+        self._runs = 0
+        self._collect_again()
+
+    def _collect_again(self) -> None:
+        if self._is_on:
+            self._is_on = False
+            gc.enable()
 
 
 class Run:

@@ -56,6 +56,18 @@ def measure(turns: Turns) -> None:
     run_once: Any = base_events.BaseEventLoop._run_once  # type: ignore[attr-defined]
     run_handle: Any = events.Handle._run
     slowest: list[Any] = [0.0, ""]
+    collected: list[float] = [
+        0.0,
+        0.0,
+    ]  # when one began, how long those of a turn took
+
+    def on_collection(phase: str, _facts: dict[str, int]) -> None:
+        if phase == "start":
+            collected[0] = time.thread_time()
+        else:
+            collected[1] += time.thread_time() - collected[0]
+
+    gc.callbacks.append(on_collection)
 
     def measured_handle(handle: Any) -> None:
         begun = time.thread_time()
@@ -67,12 +79,16 @@ def measure(turns: Turns) -> None:
 
     def measured_turn(loop: Any) -> None:
         begun = time.thread_time()
-        slowest[0] = 0.0
+        slowest[0] = collected[1] = 0.0
         run_once(loop)
         taken = time.thread_time() - begun
         turns.add(taken)
         if taken * 1000 > LONG_TURN_MS:
-            print(f"{taken * 1000:.0f} ms, of which {slowest[0] * 1000:.0f} ms in {slowest[1]}", flush=True)
+            print(
+                f"{taken * 1000:.0f} ms, of which {slowest[0] * 1000:.0f} ms in {slowest[1]}, and "
+                f"{collected[1] * 1000:.0f} ms for the collection of garbage",
+                flush=True,
+            )
 
     base_events.BaseEventLoop._run_once = measured_turn  # type: ignore[attr-defined]
     events.Handle._run = measured_handle  # type: ignore[method-assign]

@@ -12,7 +12,8 @@ from ottla import config as configs
 from ottla.config import Operation, ResourceType
 from ottla.controller.configs import alter_configs
 from ottla.server.dispatch import Api, RequestContext
-from ottla.server.handlers.common import decide_or_forward, is_controller_listener
+from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forward, is_controller_listener
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
@@ -32,14 +33,7 @@ async def handle(
         return AlterConfigsResponse(
             responses=await _decided(broker, context, request.resources, request.validate_only)
         )
-    facts = [_facts(resource) for resource in request.resources]
-    errors = configs.check_request(facts, incremental=False)
-    for index, resource in enumerate(request.resources):
-        try:
-            if index not in errors:
-                _check(broker, resource)
-        except KafkaError as error:
-            errors[index] = error
+    errors = await broker.step_runner.run(_faults(broker, request))
     rest = [resource for index, resource in enumerate(request.resources) if index not in errors]
     decided = await _decided(broker, context, rest, request.validate_only)
     by_key = {(one.resource_type, one.resource_name): one for one in decided}
@@ -53,6 +47,23 @@ async def handle(
     )
 
 
+def _faults(broker: Broker, request: AlterConfigsRequest) -> Steps[dict[int, KafkaError]]:
+    """What this broker has against resources, by their position."""
+    facts = []
+    for resource in request.resources:
+        facts.append(_facts(resource))
+        yield
+    errors = configs.check_request(facts, incremental=False)
+    for index, resource in enumerate(request.resources):
+        try:
+            if index not in errors:
+                _check(broker, resource)
+        except KafkaError as error:
+            errors[index] = error
+        yield
+    return errors
+
+
 def _check(broker: Broker, resource: _Resource) -> None:
     if resource.resource_type == ResourceType.BROKER:
         texts = {one.name: one.value for one in resource.configs if one.value is not None}
@@ -62,9 +73,18 @@ def _check(broker: Broker, resource: _Resource) -> None:
 async def _decided(
     broker: Broker, context: RequestContext, resources: list[_Resource], validate_only: bool
 ) -> list[_Response]:
-    """The controller's answers."""
-    if not resources:
-        return []
+    """The controller's answers, to some resources at a time."""
+    answers = []
+    for first in range(0, len(resources), RESOURCES_PER_DECISION):
+        answers += await _decided_part(
+            broker, context, resources[first : first + RESOURCES_PER_DECISION], validate_only
+        )
+    return answers
+
+
+async def _decided_part(
+    broker: Broker, context: RequestContext, resources: list[_Resource], validate_only: bool
+) -> list[_Response]:
     request = AlterConfigsRequest(resources=resources, validate_only=validate_only)
     try:
         response = await decide_or_forward(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _P = TypeVar("_P")
 
+RESOURCES_PER_DECISION = 200
+
 NO_LEADER = -1
 NO_EPOCH = -1
 

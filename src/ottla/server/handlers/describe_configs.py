@@ -53,6 +53,7 @@ def handle(
     response = DescribeConfigsResponse()
     for resource, names in (yield from _merged(request.resources)):
         response.results.append((yield from _result(broker, request, resource, names)))
+        yield
     return response
 
 

@@ -15,7 +15,8 @@ from ottla.config import Change, Operation, ResourceType
 from ottla.controller.configs import incremental_alter_configs
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers import loggers
-from ottla.server.handlers.common import decide_or_forward, is_controller_listener
+from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forward, is_controller_listener
+from ottla.server.long_requests import Steps
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -35,18 +36,7 @@ async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     is_at_controller = is_controller_listener(broker, context)
-    settled: dict[int, KafkaError | None] = {}
-    if not is_at_controller:
-        facts = [_facts(resource) for resource in request.resources]
-        settled.update(configs.check_request(facts, incremental=True))
-    for index, resource in enumerate(request.resources):
-        if index in settled:
-            continue
-        try:
-            if _settle(broker, resource, request.validate_only, is_at_controller=is_at_controller):
-                settled[index] = None
-        except KafkaError as error:
-            settled[index] = error
+    settled = await broker.step_runner.run(_settled(broker, request, is_at_controller=is_at_controller))
     rest = [resource for index, resource in enumerate(request.resources) if index not in settled]
     decided = await _decided(broker, context, rest, request.validate_only)
     answers = {index: _answer(request.resources[index], error) for index, error in settled.items()}
@@ -59,6 +49,29 @@ async def handle(
             for index, resource in enumerate(request.resources)
         ]
     )
+
+
+def _settled(
+    broker: Broker, request: IncrementalAlterConfigsRequest, *, is_at_controller: bool
+) -> Steps[dict[int, KafkaError | None]]:
+    """The resources that the controller need not see, by their position: with an error, or done."""
+    settled: dict[int, KafkaError | None] = {}
+    if not is_at_controller:
+        facts = []
+        for resource in request.resources:
+            facts.append(_facts(resource))
+            yield
+        settled.update(configs.check_request(facts, incremental=True))
+    for index, resource in enumerate(request.resources):
+        yield
+        if index in settled:
+            continue
+        try:
+            if _settle(broker, resource, request.validate_only, is_at_controller=is_at_controller):
+                settled[index] = None
+        except KafkaError as error:
+            settled[index] = error
+    return settled
 
 
 def _settle(broker: Broker, resource: _Resource, validate_only: bool, *, is_at_controller: bool) -> bool:
@@ -79,9 +92,18 @@ def _settle(broker: Broker, resource: _Resource, validate_only: bool, *, is_at_c
 async def _decided(
     broker: Broker, context: RequestContext, resources: list[_Resource], validate_only: bool
 ) -> list[_Response]:
-    """The controller's answers."""
-    if not resources:
-        return []
+    """The controller's answers, to some resources at a time."""
+    answers = []
+    for first in range(0, len(resources), RESOURCES_PER_DECISION):
+        answers += await _decided_part(
+            broker, context, resources[first : first + RESOURCES_PER_DECISION], validate_only
+        )
+    return answers
+
+
+async def _decided_part(
+    broker: Broker, context: RequestContext, resources: list[_Resource], validate_only: bool
+) -> list[_Response]:
     request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
     try:
         response = await decide_or_forward(

@@ -102,14 +102,15 @@ def merged(refused: list[T], answered: list[T], key: Callable[[T], Hashable]) ->
     if not refused:
         return answered
     topics: dict[Hashable, T] = {}
-    grown: set[Hashable] = set()  # those whose list is a copy already
+    grown: set[Hashable] = set()
     for topic in [*refused, *answered]:
-        first = topics.get(key(topic))
-        if first is None:
-            topics[key(topic)] = copy(topic)  # what was refused is needed again if the commit fails later
-        elif key(topic) in grown:
-            first.partitions += topic.partitions
-        else:
-            grown.add(key(topic))
-            first.partitions = [*first.partitions, *topic.partitions]
+        name = key(topic)
+        first = topics.setdefault(name, topic)
+        if first is topic:
+            continue
+        if name not in grown:  # what was refused is needed again if the commit fails later
+            grown.add(name)
+            first = topics[name] = copy(first)
+            first.partitions = list(first.partitions)
+        first.partitions += topic.partitions
     return list(topics.values())

@@ -164,7 +164,7 @@ class AsyncConsumer(ConsumerBase[K, V]):
         if now >= engine.next_commit_at:
             engine.next_commit_at = now + self._settings.auto_commit_interval_ms / 1000
             if self._commits_itself:
-                engine.commit_automatically(engine.positions.consumed(), self._interceptors.committed)
+                engine.commits.commit_automatically(engine.positions.consumed(), self._interceptors.committed)
 
     async def _tell(self, call: Call) -> None:
         """Tell the listener of a change, which counts as told also where the listener raises."""
@@ -209,7 +209,7 @@ class AsyncConsumer(ConsumerBase[K, V]):
         if not self._commits_itself or not offsets:
             return
         try:
-            await self._engine.commit(offsets, seconds=self._seconds(seconds))
+            await self._engine.commits.commit(offsets, seconds=self._seconds(seconds))
         except (ClientError, KafkaError) as error:
             log.warning("Offsets could not be committed: %s", error)
         else:
@@ -375,9 +375,9 @@ class AsyncConsumer(ConsumerBase[K, V]):
             self._engine.require_group("commit")
             stored = self._offsets(offsets)
             if not wait:
-                self._engine.commit_soon(stored, self._interceptors.committed, on_commit)
+                self._engine.commits.commit_soon(stored, self._interceptors.committed, on_commit)
                 return
-            await self._engine.commit(stored, seconds=self._seconds(timeout))
+            await self._engine.commits.commit(stored, seconds=self._seconds(timeout))
             self._interceptors.committed(stored)
             if on_commit is not None:
                 on_commit(stored, None)

@@ -180,7 +180,9 @@ class Consumer(ConsumerBase[K, V]):
             engine.next_commit_at = now + self._settings.auto_commit_interval_ms / 1000
             if self._commits_itself:
                 offsets = engine.positions.consumed()
-                self._background.soon(engine.commit_automatically, offsets, self._interceptors.committed)
+                self._background.soon(
+                    engine.commits.commit_automatically, offsets, self._interceptors.committed
+                )
 
     def _tell(self, call: Call) -> None:
         """Tell the listener of a change, which counts as told also where the listener raises."""
@@ -208,7 +210,7 @@ class Consumer(ConsumerBase[K, V]):
         if not self._commits_itself or not offsets:
             return
         try:
-            self._wait(self._engine.commit(offsets, seconds=self._seconds(seconds)))
+            self._wait(self._engine.commits.commit(offsets, seconds=self._seconds(seconds)))
         except (ClientError, KafkaError) as error:
             log.warning("Offsets could not be committed: %s", error)
         else:
@@ -378,10 +380,10 @@ class Consumer(ConsumerBase[K, V]):
             stored = self._offsets(offsets)
             if not wait:
                 self._background.soon(
-                    self._engine.commit_soon, stored, self._interceptors.committed, on_commit
+                    self._engine.commits.commit_soon, stored, self._interceptors.committed, on_commit
                 )
                 return
-            self._wait(self._engine.commit(stored, seconds=self._seconds(timeout)))
+            self._wait(self._engine.commits.commit(stored, seconds=self._seconds(timeout)))
             self._interceptors.committed(stored)
             if on_commit is not None:
                 on_commit(stored, None)

@@ -29,8 +29,9 @@ from ottla.client.core.metadata import ClusterView
 from ottla.client.core.positions import LATEST_TIMESTAMP, Phase, Positions, Reset, ViewLeaders
 from ottla.client.errors import ClientError, ConfigError, Disconnected
 from ottla.client.group_member import GroupMember
+from ottla.client.offset_commits import OffsetCommits
 from ottla.client.offset_lookup import OffsetLookup
-from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.client.values import TopicPartition
 from ottla.outliving import looked_at
 from ottla.rare import rarely
 from ottla.wire.errors import ErrorCode, KafkaError, for_code
@@ -111,6 +112,7 @@ class Engine:
                 counters=self.counters,
             )
             self.group.expires_at = self._expires_at
+        self.commits = OffsetCommits(self.group, settings, self.counters, self._spawn)
         self.errors: list[Exception] = []
         self._assignors = assignors
         self._ring = ring
@@ -534,51 +536,6 @@ class Engine:
                 self.kick()
             self._moved.clear()
             await self._moved.wait()
-
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, seconds: float) -> None:
-        await asyncio.sleep(0)  # commits that were asked for before, in the background, go first
-        await self.require_group("commit").commit(offsets, seconds=seconds)
-
-    def commit_soon(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
-        told: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any] | None = None,
-    ) -> None:
-        """Commit in the background, once; who wants to know is told on the loop."""
-        self._spawn(self._commit_once(offsets, committed, told))
-
-    def commit_automatically(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
-    ) -> None:
-        """As `commit_soon`, unless the last one is still under way: the next one has newer offsets."""
-        if "automatic commit" not in self._asked:
-            self._start("automatic commit", lambda: self._commit_once(offsets, committed, None))
-
-    async def _commit_once(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
-        told: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any] | None,
-    ) -> None:
-        failure: Exception | None = None
-        seconds = self.settings.default_api_timeout_ms / 1000
-        try:
-            await self.require_group("commit").commit(offsets, seconds=seconds, retries=False)
-        except (ClientError, KafkaError) as error:
-            failure = error
-            self.counters["failed_commits"] += 1
-            if told is None:
-                log.warning("Offsets could not be committed: %s", error)
-        else:
-            committed(offsets)
-        if told is not None:
-            try:
-                told(offsets, failure)
-            except Exception:
-                log.exception("The callback of a commit failed.")
 
     def came_back(self) -> None:
         """The user polls: a member that had left for want of that comes back."""

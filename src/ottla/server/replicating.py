@@ -7,11 +7,13 @@ or followed, never both; `Replicas` says which, as metadata has it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.config import topic_value
+from ottla.rare import rarely
 from ottla.replication.isr_changes import IsrChanges
 from ottla.replication.leader import Leadership, Standing
 from ottla.replication.selector import LEADER, RACK_AWARE, nearest_replica
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 ALTER_TIMEOUT_MS = 30_000
+LATE_SECONDS = 0.5
+"""How long a simulation delays an answer of the controller."""
 
 logger = logging.getLogger("ottla.server.replicating")
 
@@ -231,6 +235,8 @@ class Replication:
 
     async def _ask_controller(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         response: AlterPartitionResponse = await self._broker.quorum.ask(request, timeout_ms=ALTER_TIMEOUT_MS)
+        if rarely("an answer about in-sync replicas arrives late"):  # after metadata that is older or newer
+            await asyncio.sleep(LATE_SECONDS)
         return response
 
     def _fetchers_per_leader(self) -> int:

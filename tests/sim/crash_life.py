@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from ottla.log.checkpoints import Partition
@@ -447,7 +447,7 @@ STEPS: dict[str, list[tuple[Step, int]]] = {
 }
 KINDS = tuple(STEPS)
 
-SCRIPTS: dict[str, tuple[str, list[Step]]] = {
+SCRIPTS: dict[str, tuple[str, Sequence[Step]]] = {
     "exchange": (
         "log",
         [Life.append_keys] * 3

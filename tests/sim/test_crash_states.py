@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_a_log_recovers_from_a_loss_of_power_at_any_moment_of(model: Model, name
     print(f"{name}, {model}: {judged} states")
 
 
-async def follow(model: Model, kind: str, steps: list[Step]) -> int:
+async def follow(model: Model, kind: str, steps: Sequence[Step]) -> int:
     """Take these steps, with some states of every moment judged; how many there were."""
     life = Life(SEED, model, kind)
     await life.begin()

@@ -302,10 +302,12 @@ class LogDirectories(Duties):
             return online[:1]
         if len(usable) == 1:
             return usable
-        counts = {directory.path: 0 for directory in self.directories}
-        for log in self.everything():
-            counts[directory_of(log)] += 1
-        return sorted(usable, key=lambda directory: (directory.full, counts[directory.path]))
+
+        def load(directory: LogDirectory) -> tuple[bool, int]:
+            path = directory.path
+            return directory.full, self.logs.counts[path] + self.futures.counts[path]
+
+        return sorted(usable, key=load)
 
     def create_in(self, directory: LogDirectory, name: str, key: Partition, topic_id: bytes) -> Log:
         """A new, empty log; nothing is left of it if that fails. May raise OSError."""
@@ -387,6 +389,13 @@ class LogDirectories(Duties):
 
     async def truncate_to(self, log: Log, offset: int) -> bool:
         """Cut a log, and all that speaks of its end, before anything is appended again."""
+        log.cuts_pending += 1  # whoever leads or is followed next may not append before this has ended
+        try:
+            return await self._truncate_to(log, offset)
+        finally:
+            log.cuts_pending -= 1
+
+    async def _truncate_to(self, log: Log, offset: int) -> bool:
         partition = (log.topic, log.partition)
         self.cleaner.abort(partition)
         start_offset = log.log_start_offset
@@ -425,6 +434,13 @@ class LogDirectories(Duties):
 
     async def start_over(self, log: Log, offset: int) -> None:
         """Drop all of a log: its next record gets `offset`."""
+        log.cuts_pending += 1
+        try:
+            await self._start_over(log, offset)
+        finally:
+            log.cuts_pending -= 1
+
+    async def _start_over(self, log: Log, offset: int) -> None:
         partition = (log.topic, log.partition)
         self.cleaner.abort(partition)
         try:

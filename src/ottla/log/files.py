@@ -51,6 +51,7 @@ class LogFiles:
         "_snapshots",
         "_truncated_to",
         "config",
+        "cuts_pending",
         "directory",
         "epochs",
         "failure",
@@ -105,6 +106,8 @@ class LogFiles:
         self._flushing = 0
         self._truncated_to = _OFFSET_MAX  # how far down, since the flush under way began
         self._are_epochs_new = loaded.are_epochs_new
+        self.cuts_pending = 0
+        """Truncations that are not on stable storage yet: nothing may be appended behind them."""
         self._data_end = (-1, -1)
         """(the offset after the last batch, the end of the log) of the last truncation that left them apart:
         the records between them had been compacted away."""
@@ -140,6 +143,9 @@ class LogFiles:
         raise KafkaStorageError(
             f"The log of {self.name} is closed to writes since a disk error: {self.failure}."
         )
+
+    def _refuse_behind_cut(self) -> NoReturn:
+        raise KafkaStorageError(f"The log of {self.name} takes records again when its truncation is flushed.")
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
         """A leader of `epoch` writes from `start_offset` on."""

@@ -19,6 +19,7 @@ from ottla.log.log import Log
 from ottla.log.names import Kind, name_of
 from ottla.log.opening import LogDirectory
 from ottla.log.segment import LogDamaged
+from ottla.log.tables import LogTable
 from ottla.ports import DISK_FULL, OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire.errors import KafkaError, KafkaStorageError
 
@@ -85,8 +86,8 @@ class Hosting(ABC):
         metadata_path = (config.metadata_path or config.paths[0]).rstrip("/")
         self.metadata_directory = by_path.get(metadata_path) or LogDirectory(metadata_path)
         self.cordon(config.cordoned)
-        self.logs: dict[Partition, Log] = {}
-        self.futures: dict[Partition, Log] = {}
+        self.logs = LogTable()
+        self.futures = LogTable()
         """Copies on their way from another directory."""
         self.offline_partitions: dict[Partition, str] = {}
         """Partitions that are here but cannot be served, and why."""

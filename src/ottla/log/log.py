@@ -206,6 +206,8 @@ class Log(LogUpkeep):
                 )
         assign(batch, first_offset, leader_epoch)
         if leader_epoch != self.epochs.latest_epoch and leader_epoch >= 0:
+            if self.cuts_pending:
+                self._refuse_behind_cut()
             self.assign_epoch_start_offset(leader_epoch, first_offset)
         last_offset = first_offset + header.last_offset_delta
         buffer = batch.buffer
@@ -304,6 +306,8 @@ class Log(LogUpkeep):
         """Append what the leader has, offsets and all. What is torn or of a later epoch is left out."""
         if self.failure is not None:
             self._refuse()
+        if self.cuts_pending:
+            self._refuse_behind_cut()
         return self._append_given(records, leader_epoch, Origin.REPLICATION)
 
     def _append_given(self, records: memoryview, leader_epoch: int, origin: Origin) -> Appended:

@@ -114,7 +114,7 @@ class Moves:
 
     def cancel(self, partition: Partition) -> Log | None:
         """Forget a move; the copy, which is the caller's to remove."""
-        future = self._owner.futures.pop(partition, None)
+        future: Log | None = self._owner.futures.pop(partition, None)
         if future is not None:
             self._owner.cleaner.resume(partition)
         return future

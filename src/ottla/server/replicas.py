@@ -225,7 +225,7 @@ class Replicas:
     def _begin_epoch(self, partition: Partition) -> None:
         """Write down where the epoch begins, before anything is written in it."""
         log = partition.log
-        if log is None:
+        if log is None or log.cuts_pending:  # the first append behind the cut writes it down
             return
         try:
             log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.log.node_support import (
@@ -26,6 +28,7 @@ from ottla.wire import uuid
 from ottla.wire.errors import (
     InconsistentTopicId,
     InvalidReplicaAssignment,
+    KafkaStorageError,
 )
 
 
@@ -359,5 +362,38 @@ def test_records_written_after_a_truncation_below_the_log_start_are_kept_over_a_
         again = await node.start()
         assert [record.offset for record in read_all(again.logs["orders", 0])] == [10, 11, 12]
         await node.stop(again)
+
+    run(test)
+
+
+def test_nothing_is_appended_behind_a_truncation_that_is_not_flushed(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(4):
+            append(log, batch(5))
+        may_sync = asyncio.Event()
+        really_offload = node.disk.offload
+
+        async def offload(work: Any, *arguments: Any) -> Any:
+            await may_sync.wait()
+            return await really_offload(work, *arguments)
+
+        monkeypatch.setattr(node.disk, "offload", offload)
+        cutting = asyncio.ensure_future(directories.truncate_to(log, 10))
+        await asyncio.sleep(0)
+        assert log.log_end_offset == 10
+        with pytest.raises(KafkaStorageError):
+            append(log, batch(1), leader_epoch=1)
+        with pytest.raises(KafkaStorageError):
+            log.append_as_follower(batch(1, base_offset=10, leader_epoch=0))
+        assert log.epochs.latest_epoch == 0
+        may_sync.set()
+        assert await cutting
+        append(log, batch(1), leader_epoch=1)
+        assert log.epochs.latest_epoch == 1
+        await node.stop(directories)
 
     run(test)

@@ -23,6 +23,7 @@ SHELLS = (
     "testing",
     "tools",
     "client/background.py",  # the thread of the blocking clients
+    "client/exit_hooks.py",  # the end of the interpreter
     "client/security",  # reads certificates and tokens; there is no TLS in the simulated world
     "client/config/generate.py",
     "config/generate.py",

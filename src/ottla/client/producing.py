@@ -66,6 +66,12 @@ class _NodeState:
 class Engine(Settling):
     """One producer's work on the network."""
 
+    is_watched = False
+    """Whether a loss is logged when the engine ends without a close: the async producer's alone.
+
+    It is the class's, since `__del__` also sees an engine whose settings could not be used.
+    """
+
     def __init__(
         self,
         settings: ProducerSettings,
@@ -118,8 +124,6 @@ class Engine(Settling):
         self._weighed_at = 0.0
         self._id_task: asyncio.Task[None] | None = None
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        self.is_watched = False
-        """Whether a loss is logged when the engine ends without a close: the async producer's alone."""
         self.cluster.on_view(self._view_changed)
 
     def warn_of_loss(self) -> None:
@@ -229,8 +233,7 @@ class Engine(Settling):
             seen = view.topics.get(name)
             if seen is not None and seen.error is None and len(seen.partitions) >= len(queues.queues):
                 queues.grow(seen)
-            if now - queues.last_used > idle_max and not any(queue.batches for queue in queues.queues):
-                del self.accumulator.topics[name]
+            if now - queues.last_used > idle_max and self.accumulator.forget(queues):
                 self.cluster.unfollow([name])
         self.wake()
 
@@ -259,6 +262,7 @@ class Engine(Settling):
             queue.topic.last_used = now
             leader = self.cluster.view.leader(queue.topic.name, queue.index)
             if leader < 0:
+                self.cluster.follow([queue.topic.name])
                 self.cluster.request_refresh()
                 next_at = min(next_at, now + 0.1)
             else:

@@ -110,6 +110,7 @@ cdef class Accumulator:
         sticky=bint,
         header_count=Py_ssize_t,
         header_bytes=bytearray,
+        missing=int,
     )
     cpdef object append(
         self, str topic, bytes key, bytes value, headers, Py_ssize_t partition, long long timestamp, callback
@@ -138,7 +139,7 @@ cdef class Accumulator:
     ) except -1
 
     @cython.locals(made=Batch, builder=Builder, size=Py_ssize_t, reserved=Py_ssize_t, share=Py_ssize_t)
-    cdef bint _put_new(
+    cdef int _put_new(
         self,
         TopicQueues queues,
         PartitionQueue queue,

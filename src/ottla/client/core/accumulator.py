@@ -403,10 +403,10 @@ class Accumulator:
             if queues.sticky_queue is None:
                 queues.sticky_queue = queues.queues[queues.sticky.current(queues.view)]
             queue = queues.sticky_queue
-        if not self._put_open(queue, delivery, key, value, header_count, header_bytes) and not self._put_new(
-            queues, queue, sticky, delivery, key, value, header_count, header_bytes
-        ):
-            return _NEEDS_ROOM
+        if not self._put_open(queue, delivery, key, value, header_count, header_bytes):
+            missing = self._put_new(queues, queue, sticky, delivery, key, value, header_count, header_bytes)
+            if missing:
+                return missing
         if sticky:
             queues.sticky_bytes += 8
             if value is not None:
@@ -469,8 +469,8 @@ class Accumulator:
         value: bytes | None,
         header_count: int,
         header_bytes: bytearray | None,
-    ) -> bool:
-        """Append to a new batch; False where memory is used up."""
+    ) -> int:
+        """Append to a new batch: 0, or _NEEDS_TOPIC or _NEEDS_ROOM where that is missing."""
         if sticky and queues.sticky_bytes >= self.batch_size:
             # This partition has had its share: the next one, perhaps with an open batch.
             share, queues.sticky_bytes = queues.sticky_bytes, 0
@@ -483,16 +483,18 @@ class Accumulator:
         self._check_size(size, "record", queues.name)
         reserved = max(self.batch_size, size)
         if self.used + reserved > self.buffer_memory and self.used > 0:
-            return False
+            return _NEEDS_ROOM
         builder = BatchBuilder(
             codec=self.codec, level=self.level, batch_size=self.batch_size, ratio=queues.ratio
         )
         made = Batch(queue, builder, self._monotonic(), reserved)
         with self.lock:
             if self._put_open(queue, delivery, key, value, header_count, header_bytes):
-                return True  # another thread has made a batch meanwhile, and woken the loop for it
+                return 0  # another thread has made a batch meanwhile, and woken the loop for it
+            if self.topics.get(queues.name) is not queues:
+                return _NEEDS_TOPIC  # it was forgotten meanwhile: another queue would be made beside this one
             if self.used + reserved > self.buffer_memory and self.used > 0:
-                return False
+                return _NEEDS_ROOM
             self._put(made, delivery, key, value, header_count, header_bytes)
             self.used += reserved
             self.incomplete[made] = None
@@ -500,7 +502,7 @@ class Accumulator:
             self.active[queue] = None
             queue.open = made
         self._wake()
-        return True
+        return 0
 
     def add(self, queue: PartitionQueue, builder: BatchBuilder) -> Batch | None:
         """Put a batch that is sealed already behind those of a partition; None where memory is used up."""
@@ -511,6 +513,7 @@ class Accumulator:
         with self.lock:
             if self.used + size > self.buffer_memory and self.used > 0:
                 return None
+            self.topics.setdefault(queue.topic.name, queue.topic)  # it may have been forgotten meanwhile
             self.used += size
             self.incomplete[batch] = None
             queue.batches.append(batch)
@@ -528,6 +531,13 @@ class Accumulator:
             )
 
     # The loop's thread
+
+    def forget(self, queues: TopicQueues) -> bool:
+        """Drop a topic that nobody sends to; False where something came meanwhile."""
+        with self.lock:
+            if any(queue.batches for queue in queues.queues):
+                return False
+            return self.topics.pop(queues.name, None) is not None
 
     def oldest(self) -> Batch | None:
         """The batch that waits longest, of those that are not done."""

@@ -36,12 +36,12 @@ class Made:
             "buffer_memory": 100_000,
             "max_request_size": 10_000,
             "ignores_keys": False,
+            "monotonic": lambda: 1.0,
             **more,
         }
         self.accumulator = loaded.Accumulator(
             random=HostRandom(),
             now_ns=lambda: 7_000_000,
-            monotonic=lambda: 1.0,
             wake=self.wake,
             fallback=lambda *arguments: self.fallen_back.append(arguments),
             block=lambda delivery, timeout: None,
@@ -312,3 +312,21 @@ def test_finalizers_that_send_and_seal_in_the_middle_of_a_send_leave_every_repor
     gc.collect()
     assert len(deliveries) == 600
     assert all(value == found for value, found in reported(made, deliveries).items())
+
+
+def test_a_topic_that_is_forgotten_in_the_middle_of_a_send_is_asked_for_again() -> None:
+    def forget() -> float:
+        assert made.accumulator.forget(made.topic)
+        return 1.0
+
+    made = Made(monotonic=forget)
+    assert made.accumulator.append("t", None, b"x", None, 0, 1, None) == loaded.NEEDS_TOPIC
+    assert not made.accumulator.incomplete
+    assert not made.batches(0)
+
+
+def test_a_topic_with_batches_is_not_forgotten() -> None:
+    made = Made()
+    made.accumulator.send("t", b"x", partition=0)
+    assert not made.accumulator.forget(made.topic)
+    assert "t" in made.accumulator.topics

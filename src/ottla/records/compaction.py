@@ -10,6 +10,7 @@ The rule: a batch is judged only if its CRC is right. A damaged one is an error,
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,6 +44,8 @@ else:
 SLOT_BYTES: int = keys.SLOT_BYTES
 SECRET_BYTES: int = keys.SECRET_BYTES
 
+_TABLE_STEP_WORDS = 1 << 17
+
 _TIMESTAMP_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _EMPTIED_ATTRIBUTES = LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
@@ -57,6 +60,16 @@ class Payload(NamedTuple):
     base_offset: int
 
 
+def new_table(slots: int) -> array[int]:
+    """`keys.new_table`, made in steps between which other threads run: one of 128 MiB takes half a second."""
+    table = keys.new_table(0)
+    words = len(table) * (slots + 1)
+    zeros = array("Q", [0]) * min(words, _TABLE_STEP_WORDS)
+    while len(table) < words:
+        table.extend(zeros[: words - len(table)])
+    return table
+
+
 class KeyMap:
     """The last offset of each key in a run of batches, in a table of bounded size."""
 
@@ -65,7 +78,7 @@ class KeyMap:
     def __init__(self, slots: int, secret: bytes, load_factor: float = 0.9) -> None:
         """A table of `slots` slots, of which `load_factor` are used at most."""
         slots = max(2, slots)
-        self._table = keys.new_table(slots)
+        self._table = new_table(slots)
         self._secret = secret
         self.used = 0
         self.used_max = max(1, min(slots - 1, int(slots * load_factor)))

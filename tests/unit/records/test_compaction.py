@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.records import keys
 from ottla.records.batch import Codec, TimestampType, check_crc, iterate_headers, read_header
-from ottla.records.compaction import Kept, KeyMap, Rules, Verdict, compact_batch
+from ottla.records.compaction import Kept, KeyMap, Rules, Verdict, compact_batch, new_table
 from ottla.records.control import end_txn_marker
 from ottla.records.record import Record, build_batch, read_batch, read_records
 from ottla.wire.errors import CorruptMessage
@@ -267,3 +268,8 @@ def test_an_old_message_whose_place_must_be_kept_becomes_an_empty_batch() -> Non
     kept = compacted(old, mapped(old, batch_of((b"a", b"2"), base_offset=4)), Verdict(retain_empty=True))
     header = read_header(kept.batch or b"")
     assert (header.magic, header.record_count, header.last_offset, header.producer_id) == (2, 0, 3, -1)
+
+
+@pytest.mark.parametrize("slots", [0, 1, 2, 100, (1 << 17) // 3, 1 << 18])
+def test_a_table_that_is_made_in_steps_is_as_one_that_is_made_at_once(slots: int) -> None:
+    assert new_table(slots) == keys.new_table(slots)

@@ -17,6 +17,9 @@ from unittest.mock import patch
 from ottla.client.async_consumer import AsyncConsumer
 from ottla.client.async_producer import AsyncProducer
 from ottla.client.core.assignors.ranges import Range
+from ottla.client.core.buffering import Buffer
+from ottla.client.core.idempotence import PartitionSequences
+from ottla.client.errors import TimedOut
 from ottla.client.group_member import GroupMember
 from ottla.client.values import GroupMetadata
 from ottla.controller import brokers
@@ -27,6 +30,7 @@ from ottla.coordinator.groups.classic_group import ClassicGroup
 from ottla.coordinator.groups.consumer_group import ConsumerGroup
 from ottla.coordinator.groups.offset_store import OffsetStore
 from ottla.log.cleaning import TransactionTracker
+from ottla.log.files import LogFiles
 from ottla.log.log import Log
 from ottla.log.moving import Moves
 from ottla.log.names import name_of
@@ -42,7 +46,9 @@ from ottla.server.handlers import fetch, produce
 from ottla.testing.scenarios import SCENARIOS, Scenario, disks
 from ottla.testing.workload import Outcome, run_story
 from ottla.testing.world import SimulatedClient
+from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.metadata_records import ConfigRecord
+from tests.sim import aimed
 
 Patch = tuple[Any, str, Any]
 
@@ -61,6 +67,20 @@ class Plant:
     faults: tuple[str, ...] = ()
     seconds: float = 8.0
     scenario: str | Scenario | None = None
+    story: aimed.Aimed | None = None
+    """A small story that goes straight there, instead of a random one."""
+
+    def tell(self, seed: int) -> Outcome:
+        if self.story is not None:
+            return self.story(seed)
+        return run_story(
+            seed,
+            seconds=self.seconds,
+            faults=self.faults,
+            scenario=SCENARIOS[self.scenario] if isinstance(self.scenario, str) else self.scenario,
+            calm_s=2.0,
+            give_up_s=70.0,
+        )
 
 
 @contextmanager
@@ -81,14 +101,7 @@ def find(plant: Plant, seeds_max: int = SEEDS_MAX) -> tuple[int, Outcome]:
     """How many seeds it took to find it, and the run that did; the last one where none did."""
     for number in range(1, seeds_max + 1):
         with planted(plant.patches()):
-            outcome = run_story(
-                1000 + number,
-                seconds=plant.seconds,
-                faults=plant.faults,
-                scenario=SCENARIOS[plant.scenario] if isinstance(plant.scenario, str) else plant.scenario,
-                calm_s=2.0,
-                give_up_s=70.0,
-            )
+            outcome = plant.tell(1000 + number)
         if plant.kinds & kinds_of(outcome):
             break
     return number, outcome
@@ -420,6 +433,27 @@ def _deaths_in(*deeds: str) -> Scenario:
     return replace(found, aimed=(partial(disks.die_at_a_step, deeds=deeds),))
 
 
+def _segments_begin_behind_gaps() -> list[Patch]:
+    """A copy names its segments by their first batch: recovery takes gaps between segments for losses."""
+    real_roll, real_write, real_open = LogFiles.roll, Log._write_run, Log.open
+    first: list[int] = []
+
+    def write_run(log: Any, records: Any, run: Any, now_ms: int) -> None:
+        first[:] = [run[0][1].base_offset]
+        try:
+            real_write(log, records, run, now_ms)
+        finally:
+            first.clear()
+
+    def roll(log: Any, base_offset: int | None = None) -> Any:
+        return real_roll(log, max(base_offset or 0, 0, *first))
+
+    def open_log(*place: Any, **named: Any) -> Any:
+        return real_open(*place, **{**named, "is_contiguous": True})
+
+    return [(LogFiles, "roll", roll), (Log, "_write_run", write_run), (Log, "open", open_log)]
+
+
 def _source_of_a_move_goes_first() -> list[Patch]:
     """The copy takes the log's place before it is on stable storage."""
 
@@ -437,6 +471,53 @@ def _source_of_a_move_goes_first() -> list[Patch]:
         return False
 
     return [(Moves, "_advance", advance)]
+
+
+def _exchange_without_syncs() -> list[Patch]:
+    """The names of compacted segments are not synced before old segments lose theirs."""
+    real = LogFiles.replace_segments
+
+    def replace_segments(log: Any, *segments: Any) -> None:
+        with patch.object(log._disk, "sync_directory", lambda path: None):
+            real(log, *segments)
+
+    return [(LogFiles, "replace_segments", replace_segments)]
+
+
+def _failed_flush_acknowledged() -> list[Patch]:
+    return [(produce, "_flush_outcome", lambda written, flush: ErrorCode.NONE)]
+
+
+def _producers_expire_batch_by_batch() -> list[Patch]:
+    real = ProducerStates.restore
+
+    def restore(states: Any, entries: Any, end_offset: int, now_ms: int) -> None:
+        young = [one for one in entries if now_ms - one.last_timestamp < states.expiration_ms]
+        real(states, young, end_offset, now_ms)
+
+    return [(ProducerStates, "restore", restore)]
+
+
+# Clients that wait for the wrong thing
+
+
+def _batches_before_the_first_is_known() -> list[Patch]:
+    return [(PartitionSequences, "is_known", property(lambda one: True, lambda one, value: None))]
+
+
+def _paused_bytes_count() -> list[Patch]:
+    return [(Buffer, "bytes_ready", property(lambda buffer: buffer.bytes_buffered))]
+
+
+def _commits_wait_without_end() -> list[Patch]:
+    async def commit(member: Any, offsets: Any, *, seconds: float, retries: bool = True) -> None:
+        try:
+            async with member._commits, asyncio.timeout(seconds):
+                await member._commit(offsets, retries=retries)
+        except TimeoutError as error:
+            raise TimedOut("Offsets could not be committed in time.") from error
+
+    return [(GroupMember, "commit", commit)]
 
 
 PLANTS = (
@@ -595,6 +676,49 @@ PLANTS = (
         frozenset({"lost key", "lost write"}),
         seconds=15.0,
         scenario=_deaths_in("died in a move"),
+    ),
+    Plant(
+        "recovery deletes what lies behind a gap of a copied log",
+        _segments_begin_behind_gaps,
+        frozenset({"lost key"}),
+        story=aimed.copied_gaps_and_a_kill,
+    ),
+    Plant(
+        "compacted segments are exchanged without a sync",
+        _exchange_without_syncs,
+        frozenset({"lost key", "resurrected"}),
+        seconds=15.0,
+        scenario=_deaths_in("died in an exchange of segments"),
+    ),
+    Plant(
+        "a record is acknowledged though its flush failed",
+        _failed_flush_acknowledged,
+        frozenset({"lost write"}),
+        story=aimed.failed_sync,
+    ),
+    Plant(
+        "a producer expires batch by batch",
+        _producers_expire_batch_by_batch,
+        frozenset({"duplicate"}),
+        story=aimed.old_timestamps_and_a_clean_restart,
+    ),
+    Plant(
+        "a producer does not wait until a partition knows it",
+        _batches_before_the_first_is_known,
+        frozenset({"late", "reordering", "lost write"}),
+        story=aimed.first_batch_refused,
+    ),
+    Plant(
+        "bytes of paused partitions count as buffered",
+        _paused_bytes_count,
+        frozenset({"late"}),
+        story=aimed.paused_partition,
+    ),
+    Plant(
+        "the timeout of a commit begins after those before it",
+        _commits_wait_without_end,
+        frozenset({"late"}),
+        story=aimed.commit_while_nobody_answers,
     ),
     Plant("generations go back", _generations_back, frozenset({"generation went back"})),
 )

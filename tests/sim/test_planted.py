@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sim.aimed import Aimed
 from tests.sim.planted import PLANTS, Plant, find, kinds_of
 
 
@@ -16,3 +17,9 @@ def test_a_planted_bug_is_found(plant: Plant) -> None:
     kinds = sorted(kinds_of(outcome))
     assert plant.kinds & {*kinds}, f"{seeds} seeds did not find that {plant.name}: {kinds}"
     print(f"\n| {plant.name} | {seeds} | {', '.join(kinds)} |")
+
+
+@pytest.mark.parametrize("story", sorted({plant.story for plant in PLANTS if plant.story}, key=str))
+def test_an_aimed_story_is_right_without_a_bug(story: Aimed) -> None:
+    outcome = story(1001)
+    assert outcome.is_right, outcome.report()

@@ -17,7 +17,7 @@ from ottla.aio import Consumer
 from ottla.client.admin.topics import NewTopic
 from ottla.testing.world import SimulatedClient, World
 from ottla.testing.world.tap import Arrival, Tap
-from ottla.wire.errors import InvalidTopicException
+from ottla.wire.errors import GroupAuthorizationFailed, InvalidTopicException
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -288,5 +288,33 @@ def test_automatic_commits_do_not_pile_up_while_no_coordinator_can_be_reached() 
             if found is not None and found.offset >= 11:
                 break
         await consumer.close()
+
+    play(act)
+
+
+@PROTOCOLS
+def test_a_consumer_whose_membership_failed_says_so_at_each_poll_until_it_subscribes_again(
+    protocol: str,
+) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        async with member(client, protocol) as consumer:
+            await consumer.subscribe(["t"])
+            await read(consumer, 40)
+            group = consumer._engine.group
+            assert group is not None
+            assert group.membership is not None
+            group.membership._failed = GroupAuthorizationFailed("g")  # type: ignore[attr-defined]
+            group.membership.rejoin("it fails")
+            group.kick()
+            for _ in range(3):
+                began = world.now
+                with pytest.raises(GroupAuthorizationFailed):
+                    await consumer.poll(2.0)
+            assert world.now - began == pytest.approx(2.0, abs=0.1)  # not at once: a loop does not spin
+            with pytest.raises(GroupAuthorizationFailed):
+                await anext(aiter(consumer))
+            await consumer.subscribe(["t"])
+            while not consumer.assignment:
+                await consumer.poll(0.2)
 
     play(act)

@@ -115,7 +115,10 @@ class AsyncConsumer(ConsumerBase[K, V]):
         if engine.is_alert or now >= engine.next_commit_at:
             await self._attend(now)
         found = take()
-        if found or (timeout is not None and timeout <= 0):
+        if found:
+            return found
+        if timeout is not None and timeout <= 0:
+            self._check_membership()
             return found
         deadline = None if timeout is None else now + timeout
         engine.is_polling = True
@@ -128,9 +131,12 @@ class AsyncConsumer(ConsumerBase[K, V]):
                 if found:
                     return found
                 wait = engine.next_commit_at - monotonic()
-                if deadline is not None:
+                if deadline is None:
+                    self._check_membership()
+                else:
                     left = deadline - monotonic()
                     if left <= 0:
+                        self._check_membership()
                         return None
                     wait = min(wait, left)
                 await self._rest(min(max(wait, 0.0), WAIT_SECONDS_MAX))

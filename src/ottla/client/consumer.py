@@ -139,7 +139,10 @@ class Consumer(ConsumerBase[K, V]):
         if engine.is_alert or now >= engine.next_commit_at:
             self._attend(now)
         found = take()
-        if found or (timeout is not None and timeout <= 0):
+        if found:
+            return found
+        if timeout is not None and timeout <= 0:
+            self._check_membership()
             return found
         deadline = None if timeout is None else now + timeout
         engine.is_polling = True
@@ -152,9 +155,12 @@ class Consumer(ConsumerBase[K, V]):
                 if found:
                     return found
                 wait = engine.next_commit_at - monotonic()
-                if deadline is not None:
+                if deadline is None:
+                    self._check_membership()
+                else:
                     left = deadline - monotonic()
                     if left <= 0:
+                        self._check_membership()
                         return None
                     wait = min(wait, left)
                 self._bell.wait(min(max(wait, 0.0), WAIT_SECONDS_MAX))

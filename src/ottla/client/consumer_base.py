@@ -266,6 +266,12 @@ class ConsumerBase(Generic[K, V]):
         if engine.errors:
             raise engine.errors.pop(0)
 
+    def _check_membership(self) -> None:
+        """A poll without records says again why the group has ended for this consumer: none will come."""
+        group = self._engine.group
+        if group is not None and group.ended_by is not None:
+            raise group.ended_by
+
     def _take_bytes(self) -> Fetched | None:
         took = self._engine.buffer.take_piece()
         if took is None:

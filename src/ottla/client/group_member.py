@@ -63,6 +63,7 @@ class GroupMember:
         self.membership: Membership | None = None
         self.calls: deque[Call] = deque()
         self.errors: deque[Exception] = deque()
+        self.ended_by: Exception | None = None  # why the membership is over, if it failed
         self.expires_at: Callable[[], float] = lambda: float("inf")
         self._expired_at = -1.0
         self._alert = alert
@@ -102,6 +103,7 @@ class GroupMember:
         if self._runner is not None:
             self._runner.cancel()  # of a membership that has come to an end
         self._keep_identity()
+        self.ended_by = None
         self.membership = membership
         self._unannounced = announce
         self._runner = self._spawn(self._run(membership))
@@ -148,6 +150,7 @@ class GroupMember:
             case Learn():
                 self._spawn(self._learn(membership, effect))
             case Fail():
+                self.ended_by = effect.error if membership.is_over else None
                 self.fail(effect.error)
 
     def fail(self, error: Exception) -> None:
@@ -242,6 +245,7 @@ class GroupMember:
         """Drive the membership no more, and tell the coordinator: without an answer the session will end."""
         self._runner = None
         self._keep_identity()
+        self.ended_by = None
         self.membership = None
         tasks = list(self._tasks)
         for task in tasks:

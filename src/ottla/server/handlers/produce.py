@@ -21,7 +21,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ottla.log.log import Appended, CheckedBatch, Log
 from ottla.rare import rarely
 from ottla.records.batch import ATTRIBUTES_POSITION, MAGIC_POSITION, TRANSACTIONAL_BIT
-from ottla.records.validate import BYTES_AT_ONCE, TakesLong, check_request
+from ottla.records.validate import (
+    BYTES_AT_ONCE,
+    RecompressionTakesLong,
+    TakesLong,
+    check_request,
+)
 from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.produce_single import express
@@ -209,7 +214,9 @@ class _Appending:
                     assert data.records is not None  # which it refuses
                     try:
                         appended = _append(self._broker, asked, data.records, acks, now_ms, guard)
-                    except TakesLong:
+                    except TakesLong as reason:
+                        if asked.is_internal and not isinstance(reason, RecompressionTakesLong):
+                            raise _too_large_for_internal(asked) from None
                         appended = yield from self._append_long(topic, data, asked, guard, now_ms)
                 except KafkaError as error:
                     self._first_error = self._first_error or error
@@ -251,11 +258,6 @@ class _Appending:
         now_ms: int,
     ) -> Generator[_Check | None, CheckedBatch | None, Appended]:
         """Append a batch that another thread checks first. Meanwhile everything else may have changed."""
-        if partition.is_internal:  # those who load it do so on the event loop
-            raise MessageTooLarge(
-                f"Records for internal topic {partition.topic} may take {BYTES_AT_ONCE} bytes at most,"
-                " decompressed."
-            )
         while True:
             log = partition.leader_log()
 
@@ -297,6 +299,13 @@ class _Appending:
                 context.connection.close(f"its produce request with acks=0 failed: {self._first_error}")
             return None
         return response
+
+
+def _too_large_for_internal(partition: Partition) -> MessageTooLarge:
+    """Whoever loads an internal topic does so on the event loop."""
+    return MessageTooLarge(
+        f"Records for internal topic {partition.topic} may take {BYTES_AT_ONCE} bytes at most, decompressed."
+    )
 
 
 def _hosted(broker: Broker, topic: ProduceRequest.TopicProduceData, index: int, version: int) -> Partition:

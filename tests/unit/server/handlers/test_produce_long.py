@@ -15,9 +15,9 @@ from tests.unit.server.handlers.support import RunningNode
 from ottla.host import HostClock
 from ottla.log.config import LogConfig
 from ottla.log.log import CheckedBatch, Log
-from ottla.records.batch import BatchHeader, Codec
+from ottla.records.batch import BatchHeader, Codec, iterate_headers
 from ottla.records.compression import compress
-from ottla.records.record import Record, assemble, build_batch
+from ottla.records.record import Record, assemble, build_batch, read_records
 from ottla.records.validate import BYTES_AT_ONCE
 from ottla.wire.errors import ErrorCode
 from ottla.wire.frame import read_response, request_frame
@@ -203,6 +203,27 @@ def test_an_internal_topic_takes_no_batch_that_takes_long(node: RunningNode) -> 
         return int(topic.partition_responses[0].error_code)
 
     assert node.run(main()) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("size", [1000, 100_000])
+def test_a_batch_that_its_topic_recompresses_is_compressed_on_another_thread_unless_it_is_small(
+    node: RunningNode, gate: _Gate, size: int
+) -> None:
+    node.create("a", compression_type="zstd", compression_zstd_level="22")
+    gate.open()
+    value = b"".join(b"%d" % number for number in range(size // 5))
+    for codec in (Codec.NONE, Codec.GZIP, Codec.ZSTD):
+        entered = gate.entered
+        batch = bytes(build_batch([Record(0, 1, b"k", value)], codec=codec))
+        answer = node.ask(_request("a", {0: batch}), VERSION).responses[0].partition_responses[0]
+        assert answer.error_code == 0
+        assert gate.entered - entered == (size > 1000 and codec != Codec.ZSTD)
+    partition = node.broker.partitions.get("a", 0)
+    assert partition is not None
+    assert partition.log is not None
+    stored = partition.log.read(0, 1 << 24, limit_offset=3).records
+    assert [header.codec for _, header in iterate_headers(stored)] == [Codec.ZSTD] * 3
+    assert [record.value for record in read_records(stored)] == [value] * 3
 
 
 class _SteppingClock(HostClock):

@@ -133,11 +133,12 @@ def _open_private(path: str, flags: int) -> int:
 
 
 class HostDisk:
-    """File systems of this machine, a small pool of threads for what blocks, and one for what is urgent."""
+    """File systems of this machine, a small pool of threads for what blocks, and another for what is urgent:
+    a vote must not wait for a flush of the metadata log, nor the flush for a vote."""
 
     def __init__(self, threads: int = 4) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ottla-disk")
-        self._urgent = ThreadPoolExecutor(1, thread_name_prefix="ottla-disk-urgent")
+        self._urgent = ThreadPoolExecutor(2, thread_name_prefix="ottla-disk-urgent")
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> HostFile:
         flags = os.O_RDWR | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)

@@ -370,7 +370,7 @@ class Driver(Generic[_T]):
                 "The other replicas get more time.",
                 late_ms,
             )
-        if self._own_work_count and isinstance(role, Follower):
+        if self._own_work_count and isinstance(role, Follower) and not self.failure.done():
             self._timer_ms = now_ms + LOOK_AGAIN_MS
             self._timer = asyncio.get_running_loop().call_later(LOOK_AGAIN_MS / 1000, self._on_time)
             return

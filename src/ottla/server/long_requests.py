@@ -13,7 +13,7 @@ from collections.abc import Generator, Hashable, Sequence, Sized
 from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from ottla.server.step_runner import UNFINISHED, freed, long_lists
+from ottla.server.step_runner import UNFINISHED, CollectionPause, freed, long_lists
 from ottla.server.waiting import Answer, answer_of
 from ottla.wire.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
 
@@ -66,6 +66,23 @@ class _Hold:
             self._connection.release()
 
 
+class _LongAnswer(Answer):
+    """The answer to a long request. Nothing collects garbage until it is settled."""
+
+    __slots__ = ("_pause",)
+
+    def __init__(self, pause: CollectionPause) -> None:
+        super().__init__()
+        self._pause = pause
+        pause.begin()
+
+    def _finish(self) -> bool:
+        is_first = super()._finish()
+        if is_first:
+            self._pause.end()
+        return is_first
+
+
 class LongRequests:
     """See the module."""
 
@@ -96,7 +113,8 @@ class LongRequests:
         elif type(done) is list and context.connection.owes_nothing:
             context.connection.answer_now(done)
         elif done is not None:
-            answer = Answer()
+            # An `Answer` may wait for others for as long as they please; a coroutine works.
+            answer = Answer() if type(done) is Answer else _LongAnswer(self._runner.pause)
             context.connection.answer_later(answer, _as_it_is)
             self._settle(answer, route, context, done)
 
@@ -163,7 +181,7 @@ class LongRequests:
     ) -> None:
         """What one slice was not enough for."""
         hold.begin(kept_bytes)
-        answer = Answer()
+        answer = _LongAnswer(self._runner.pause)
 
         def fail(error: Exception) -> None:
             hold.end()

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 AT_ONCE_MAX = 4
 FREED_IN_STEP = 256
-RUNS_PER_PAUSE_MAX = 200
+PAUSE_S_MAX = 10.0
 
 UNFINISHED: Final = object()
 
@@ -34,7 +34,7 @@ class StepRunner:
         self._clock = clock
         self._waiting: deque[Run] = deque()
         self._running: dict[Run, Job] = {}
-        self._pause = _CollectionPause()
+        self.pause = CollectionPause()
 
     def first_slice(self, steps: Generator[None, None, T]) -> T | Any:
         """Run the first slice at once: the outcome, or UNFINISHED."""
@@ -76,44 +76,48 @@ class StepRunner:
         while self._waiting and len(self._running) < AT_ONCE_MAX:
             run = self._waiting.popleft()
             if not run.is_over:
-                self._pause.begin()
+                self.pause.begin()
                 self._running[run] = self._slices.start(run.steps, run.done, run.failed)
 
     def forget(self, run: Run) -> None:
         job = self._running.pop(run, None)
         if job is not None:
             job.cancel()
+            self.pause.end()
         self._admit()
-        if not self._running:
-            self._pause.end()
 
 
-class _CollectionPause:
+class CollectionPause:
     """Keeps the garbage collector from looking at the objects of long requests.
 
     They are many and no garbage, and a full collection takes longer than any step. A node that always has
-    long requests must collect too: after `RUNS_PER_PAUSE_MAX` of them it does, until there are none.
+    long requests must collect too: after `PAUSE_S_MAX` it does, until there are none.
     """
 
-    __slots__ = ("_is_on", "_runs")
+    __slots__ = ("_is_on", "_open", "_timer")
 
     def __init__(self) -> None:
         self._is_on = False
-        self._runs = 0
+        self._open = 0
+        self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        self._runs += 1
-        if self._runs == 1 and gc.isenabled():
+        """Something long begins; `end` once it is over."""
+        self._open += 1
+        if self._open == 1 and gc.isenabled():
             self._is_on = True
             gc.disable()
-        elif self._runs > RUNS_PER_PAUSE_MAX:
-            self._collect_again()
+            self._timer = asyncio.get_running_loop().call_later(PAUSE_S_MAX, self._collect_again)
 
     def end(self) -> None:
-        self._runs = 0
-        self._collect_again()
+        self._open -= 1
+        if not self._open:
+            self._collect_again()
 
     def _collect_again(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._is_on:
             self._is_on = False
             gc.enable()

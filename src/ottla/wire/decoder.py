@@ -60,15 +60,20 @@ class DecoderSource:
         name = f"{self.plan.schema.name} version {self.plan.version}"
         tail = [
             "    except MalformedMessage as error:",
-            f'        refusal = MalformedMessage(f"{name} cannot be read: {{error}}")',
-            *(["        refusal.unfinished = m"] if self.sliced else []),
-            "        raise refusal from error",
+            *self._refusal(f'f"{name} cannot be read: {{error}}"'),
             "    except (IndexError, LayoutError) as error:",
-            f'        raise MalformedMessage("{name} cannot be read: it ends too early") from error',
+            *self._refusal(f'"{name} cannot be read: it ends too early"'),
             "    except UnicodeDecodeError as error:",
-            f'        raise MalformedMessage("{name} cannot be read: a text in it is not UTF-8") from error',
+            *self._refusal(f'"{name} cannot be read: a text in it is not UTF-8"'),
         ]
         return "\n".join([*head, *self.source.lines, *tail])
+
+    def _refusal(self, message: str) -> list[str]:
+        return [
+            f"        refusal = MalformedMessage({message})",
+            *(["        refusal.unfinished = m"] if self.sliced else []),
+            "        raise refusal from error",
+        ]
 
     # Positions and runs.
 

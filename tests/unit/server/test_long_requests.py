@@ -6,6 +6,7 @@ The clock moves by a millisecond whenever it is looked at, so a slice ends after
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -22,11 +23,12 @@ from ottla.server.dispatch import Api, Dispatcher, RequestContext
 from ottla.server.listener import Listener, ListenerSettings
 from ottla.server.long_requests import REPEATS_MAX, Steps, few_repeats
 from ottla.server.request_memory import RequestMemory
-from ottla.server.step_runner import AT_ONCE_MAX
+from ottla.server.step_runner import AT_ONCE_MAX, long_lists
 from ottla.server.turns import Turns
 from ottla.server.waiting import Answer
 from ottla.wire import codec
 from ottla.wire import frame as frames
+from ottla.wire.errors import MalformedMessage
 from ottla.wire.message import Message
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -270,6 +272,31 @@ def test_a_long_frame_that_cannot_be_read_closes_its_connection() -> None:
             writer.close()
 
     _run(main())
+
+
+def test_no_garbage_is_collected_while_a_long_request_goes_on() -> None:
+    async def main() -> None:
+        work = Work()
+        async with _serving(work) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(_frame(_names(10, "wait")))
+            await _until(lambda: work.events)
+            await _until(lambda: not gc.isenabled())
+            work.gate.set()
+            await _answer(reader)
+            assert gc.isenabled()
+            writer.close()
+
+    assert gc.isenabled()
+    _run(main())
+
+
+def test_what_was_read_of_a_refused_frame_comes_with_the_error_so_that_it_can_be_freed_in_steps() -> None:
+    encoded = codec.encode(_names(1_000), 2)[:-100]
+    with pytest.raises(MalformedMessage) as caught:
+        outcome_of(codec.sliced_decoder(DeleteGroupsRequest, 2)(encoded, 0))
+    (names,) = long_lists(caught.value.unfinished)
+    assert len(names) > 900
 
 
 @pytest.mark.parametrize(("repeats", "left"), [(REPEATS_MAX, REPEATS_MAX + 2), (REPEATS_MAX + 1, 2)])

@@ -51,12 +51,17 @@ async def handle(
     if followed:
         waiting = [(partition, offset, result) for partition, (offset, result) in followed.items()]
         await _wait_for_followers(waiting, request.timeout_ms)
-    return DeleteRecordsResponse(
-        topics=[
+    return await broker.step_runner.run(_response(results))
+
+
+def _response(results: dict[str, dict[int, _Result]]) -> Steps[DeleteRecordsResponse]:
+    response = DeleteRecordsResponse()
+    for name, partitions in results.items():
+        response.topics.append(
             DeleteRecordsResponse.DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
-            for name, partitions in results.items()
-        ]
-    )
+        )
+        yield
+    return response
 
 
 def _delete_all(

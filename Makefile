@@ -22,7 +22,7 @@ CI_FRAMES ?= 1000000
 MINUTES ?= 10
 FRAMES ?= 100000
 
-.PHONY: help setup run test unit sim sim-ci sim-others fuzz chaos compare-tools check format bench bench-library bench-spark demo clean
+.PHONY: help setup run test unit sim sim-ci sim-others fuzz sweep chaos compare-tools check format bench bench-library bench-spark demo clean
 
 help:
 	@echo "make setup    a virtual environment in .venv with Ottla and everything its tests use"
@@ -32,6 +32,7 @@ help:
 	@echo "make sim      simulated clusters under faults: SEED=7 replays one, RUNS=20 takes the seeds from SEED on, SCENARIO='bits flip'"
 	@echo "make sim-ci   the long simulations of CI: quorums, clusters, crash states, and 1,000,000 frames of make fuzz"
 	@echo "make fuzz     a node under random and damaged requests: FRAMES=1000000 for so many, SEED=7 for others"
+	@echo "make sweep    large and repetitive requests of every API and version: ARGS='--newest --count 40000'"
 	@echo "make chaos    a cluster of real processes under faults: MINUTES=10 is how long, SEED=7 draws the same faults"
 	@echo "make compare-tools    Kafka's commands and ours side by side; ends with how many command lines were compared"
 	@echo "make check    style, types, layers and generated files"
@@ -99,6 +100,9 @@ chaos: setup
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz --frames $(FRAMES) --seed $(SEED) $(ARGS)
+
+sweep: setup
+	$(BIN)/python -m tests.load.sweep $(ARGS)
 
 check: setup
 	$(BIN)/ruff check $(CODE)

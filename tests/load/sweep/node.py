@@ -91,7 +91,7 @@ def measure(turns: Turns) -> None:
             )
 
     base_events.BaseEventLoop._run_once = measured_turn  # type: ignore[attr-defined]
-    events.Handle._run = measured_handle  # type: ignore[method-assign]
+    events.Handle._run = measured_handle  # type: ignore[method-assign, assignment]
 
 
 async def _serve(directory: str, turns: Turns) -> None:

@@ -149,6 +149,9 @@ class _Maker:
         if not field.is_array:
             return self._one(cls, field, path, struct, index)
         if path != self._shape.path:
+            is_on_the_way = path == self._shape.path[: len(path)]
+            if field.is_nullable(self._shape.version) and not is_on_the_way:
+                return None  # everything that there is: the largest answer
             return [self._one(cls, field, path, struct, index)]
         if not self._shape.is_wide:
             return [self._one(cls, field, path, struct, 0)] * self._shape.count

@@ -8,6 +8,7 @@ import fcntl
 import gc
 import mmap
 import os
+import resource
 import secrets
 import shutil
 import socket
@@ -43,15 +44,56 @@ class HostRandom:
         return secrets.randbits(53) / (1 << 53)
 
 
+_PARKED = -2
+_holding = threading.Lock()
+
+
 class HostFile:
-    __slots__ = ("_descriptor", "path")
+    """A file. Where it is parked the system refuses the descriptor, and only then is the file opened again:
+    files that are in use pay nothing for it."""
+
+    __slots__ = ("_descriptor", "_holds", "path")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
+        self._holds = 0
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _reopen(self) -> None:
+        """After an OSError: open a file that was parked. The error of any other is raised again."""
+        if self._descriptor != _PARKED:
+            raise  # what the caller is handling
+        self._descriptor = os.open(self.path, os.O_RDWR)
+
+    def park(self) -> bool:
+        descriptor = self._descriptor
+        if descriptor < 0:
+            return True
+        # Whoever holds it from now on finds no descriptor, and whoever does already is seen.
+        self._descriptor = _PARKED
+        if self._holds:
+            self._descriptor = descriptor
+            return False
+        os.close(descriptor)
+        return True
+
+    def hold(self) -> None:
+        with _holding:
+            self._holds += 1
+
+    def release(self) -> None:
+        with _holding:
+            self._holds -= 1
 
     def pread(self, count: int, position: int) -> bytes:
-        data = os.pread(self._descriptor, count, position)
+        try:
+            data = os.pread(self._descriptor, count, position)
+        except OSError:
+            self._reopen()
+            data = os.pread(self._descriptor, count, position)
         if len(data) == count or not data:
             return data
         pieces = [data]
@@ -65,6 +107,8 @@ class HostFile:
         return b"".join(pieces)
 
     def pwrite(self, buffers: Sequence[Buffer], position: int) -> int:
+        if self._descriptor == _PARKED:
+            self._descriptor = os.open(self.path, os.O_RDWR)
         if len(buffers) == 1:
             total = len(buffers[0])
             written = os.pwrite(self._descriptor, buffers[0], position)
@@ -80,24 +124,38 @@ class HostFile:
         return total
 
     def size(self) -> int:
-        return os.fstat(self._descriptor).st_size
+        try:
+            return os.fstat(self._descriptor).st_size
+        except OSError:
+            self._reopen()
+            return os.fstat(self._descriptor).st_size
 
     def truncate(self, size: int) -> None:
+        if self._descriptor == _PARKED:
+            self._descriptor = os.open(self.path, os.O_RDWR)
         os.ftruncate(self._descriptor, size)
 
     def fsync(self) -> None:
-        os.fsync(self._descriptor)
+        self.hold()
+        try:
+            if self._descriptor == _PARKED:
+                self._descriptor = os.open(self.path, os.O_RDWR)
+            os.fsync(self._descriptor)
+        finally:
+            self.release()
 
     def send_to(self, socket: int, position: int, count: int) -> int:
+        if self._descriptor == _PARKED:
+            self._descriptor = os.open(self.path, os.O_RDWR)
         return os.sendfile(socket, self._descriptor, position, count)
 
     def fileno(self) -> int:
-        return self._descriptor
+        return max(self._descriptor, -1)
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 class HostMappedFile:
@@ -228,6 +286,10 @@ class HostDisk:
             os.close(descriptor)
 
         return release
+
+    def open_files_max(self) -> int:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return soft if soft != resource.RLIM_INFINITY else 1 << 30
 
     def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
         return asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)

@@ -82,6 +82,14 @@ class File(Protocol):
     def fileno(self) -> int:
         """The file's descriptor, or -1 where there is none (a simulated file)."""
 
+    def park(self) -> bool:
+        """Give the descriptor back; the next use opens `path` again. False: it is held."""
+
+    def hold(self) -> None:
+        """Keep the descriptor until as many calls of `release`: another thread is about to use it."""
+
+    def release(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -150,6 +158,9 @@ class Disk(Protocol):
 
     def lock(self, path: str) -> Callable[[], None] | None:
         """Lock a file, made if missing, for this process alone. The release; None if it is taken."""
+
+    def open_files_max(self) -> int:
+        """How many files this process may have open, sockets too."""
 
     def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
         """Run blocking work (fsync, recovery, cleaning) off the event loop."""

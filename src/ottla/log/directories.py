@@ -124,6 +124,7 @@ class LogDirectories(Duties):
                 found,
                 configs,
                 self.config.producer_id_expiration_ms,
+                self.open_files,
                 count=len(found.to_load),
             )
             if loading.count and not found.is_clean:
@@ -323,6 +324,7 @@ class LogDirectories(Duties):
                 topic_id=uuid.ZERO,
                 clean=True,
                 random=self.random,
+                open_files=self.open_files,
                 producer_id_expiration_ms=self.config.producer_id_expiration_ms,
             )
             self._write_topic_id(log, topic_id)
@@ -510,6 +512,7 @@ class LogDirectories(Duties):
     async def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Flush and close everything; directories where all went well get the clean-shutdown marker."""
         await self.cleaner.close()
+        self.open_files.close()
         try:
             online = [directory for directory in self.directories if directory.online]
             await asyncio.gather(*(self._close(directory, broker_epoch) for directory in online))

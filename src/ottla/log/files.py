@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn
 from ottla.log.config import LogConfig
 from ottla.log.epochs import CHECKPOINT_NAME, EpochCache
 from ottla.log.flushing import Flush, NotOpened
+from ottla.log.open_files import OpenFiles
 from ottla.log.producers import ProducerStates
 from ottla.log.recovery import Loaded
 from ottla.log.segment import CLEANED, COMPACTED_MARK, DELETED, SWAP, Segment
@@ -42,6 +43,7 @@ class LogFiles:
         "_deletions",
         "_disk",
         "_flushing",
+        "_open_files",
         "_random",
         "_roll_ms",
         "_rolled",
@@ -80,8 +82,10 @@ class LogFiles:
         partition: int,
         topic_id: bytes | None,
         random: Random | None,
+        open_files: OpenFiles | None = None,
     ) -> None:
         self._disk = disk
+        self._open_files = open_files
         self._clock = clock
         self._random = random
         self.topic = topic
@@ -112,6 +116,9 @@ class LogFiles:
         """(the offset after the last batch, the end of the log) of the last truncation that left them apart:
         the records between them had been compacted away."""
         self.reconfigure(config)
+        for segment in self.segments:
+            if segment is not self.segments.active:
+                segment.open_files = open_files
         for segment in loaded.doomed:
             self._schedule_deletion(segment)
 
@@ -201,6 +208,8 @@ class LogFiles:
         self.producers.end_offset = max(reached, base_offset)
         self.segments.add(segment)
         self._rolled.append(old)
+        old.open_files = self._open_files
+        old.touch()
         return segment
 
     def _create_segment(self, base_offset: int) -> Segment:
@@ -270,6 +279,8 @@ class LogFiles:
             segment.rename(suffix="")
             self.segments.add(segment)
             self.size_bytes += segment.size_bytes
+            segment.open_files = self._open_files
+            segment.touch()
 
     def _delete_segments(self, doomed: list[Segment]) -> None:
         """Take segments out of the log; their files go after file.delete.delay.ms."""
@@ -344,9 +355,11 @@ class LogFiles:
         for segment in data:
             if segment is not active:
                 segment.trim()
-        files = [segment.file for segment in data]
+        files = [active.file] if active in data else []
         rolled = self._rolled
-        paths = list(self._snapshots.unsynced)
+        # Of those that were left, there may be more than files can be open.
+        paths = [segment.path for segment in data if segment is not active]
+        paths += self._snapshots.unsynced
         for segment in rolled:
             paths.extend(segment.paths[1:])
         if self._are_epochs_new:
@@ -440,7 +453,8 @@ class LogFiles:
             if self.log_end_offset > self.segments[0].base_offset:
                 self._snapshots.take(self.producers)
             for segment in self.segments:
-                segment.close()
+                if segment is self.segments.active or not segment.is_complete:
+                    segment.close()
         for segment in self.segments:
             segment.close_handles()
         for deletion in self._deletions:

@@ -17,6 +17,7 @@ from ottla.log.cleaner import Cleaner, CleanerConfig, directory_of
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.log.names import Kind, name_of
+from ottla.log.open_files import OpenFiles
 from ottla.log.opening import LogDirectory
 from ottla.log.segment import LogDamaged
 from ottla.log.tables import LogTable
@@ -24,6 +25,8 @@ from ottla.ports import DISK_FULL, OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire.errors import KafkaError, KafkaStorageError
 
 logger = logging.getLogger("ottla.log.directories")
+
+_OPEN_FILES_MIN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,8 @@ class DirectoriesConfig:
     copy_bytes_per_second: float = float("inf")
     """`replica.alter.log.dirs.io.max.bytes.per.second`"""
     cleaner: CleanerConfig = field(default_factory=CleanerConfig)
+    open_files_max: int = 1024
+    """How many inactive segments may have their files open"""
 
 
 class Damaged(NamedTuple):
@@ -86,6 +91,8 @@ class Hosting(ABC):
         metadata_path = (config.metadata_path or config.paths[0]).rstrip("/")
         self.metadata_directory = by_path.get(metadata_path) or LogDirectory(metadata_path)
         self.cordon(config.cordoned)
+        most = max(disk.open_files_max() // 4, _OPEN_FILES_MIN)  # active segments and connections need more
+        self.open_files = OpenFiles(min(config.open_files_max, most))
         self.logs = LogTable()
         self.futures = LogTable()
         """Copies on their way from another directory."""

@@ -18,6 +18,7 @@ from ottla.log.checkpoints import CheckpointError, Partition
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.log.names import METADATA_LOG, Kind, parse_name
+from ottla.log.open_files import OpenFiles
 from ottla.log.properties import CLEAN_SHUTDOWN, PARTITION_METADATA, DirectoryError, parse_partition_metadata
 from ottla.log.segment import COMPACTED_MARK, LogDamaged
 from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
@@ -106,6 +107,7 @@ class Loading:
     found: Found
     configs: dict[str, LogConfig]
     producer_id_expiration_ms: int
+    open_files: OpenFiles
     count: int = 0
     reported: float = 0.0
 
@@ -157,6 +159,7 @@ class Loading:
             clean=found.is_clean,
             progress=self._report,
             random=self.random,
+            open_files=self.open_files,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
         log.set_high_watermark(found.high_watermarks.get(partition, 0))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ottla.log.config import LogConfig
 from ottla.log.files import draw_jitter_ms
 from ottla.log.index import RELATIVE_OFFSET_MAX
+from ottla.log.open_files import OpenFiles
 from ottla.log.producers import ProducerStates, VerificationGuard
 from ottla.log.recovery import Loader, Progress, marker_of
 from ottla.log.segment import Segment
@@ -76,7 +77,7 @@ class LogRead(NamedTuple):
 
 
 class FileSlice(NamedTuple):
-    """Bytes of a file. Take `file.fileno()` at each use: it is -1 once the segment is gone."""
+    """Bytes of a file, which may be parked meanwhile, and cannot be read once the segment is gone."""
 
     file: File
     position: int
@@ -114,6 +115,7 @@ class Log(LogUpkeep):
         clean: bool = False,
         progress: Progress | None = None,
         random: Random | None = None,
+        open_files: OpenFiles | None = None,
         producer_id_expiration_ms: int = 86_400_000,
         verify_transactions: bool = False,
     ) -> Log:
@@ -145,6 +147,7 @@ class Log(LogUpkeep):
             partition=partition,
             topic_id=topic_id,
             random=random,
+            open_files=open_files,
         )
         if loaded.has_gaps:
             log.flush()  # from now on they lie below the recovery point

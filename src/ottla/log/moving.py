@@ -236,7 +236,11 @@ class Moves:
             found = log.locate(start, size_max, limit_offset=log.log_end_offset)
             if not found.length:
                 return 0
-            data = await outlast(self._owner.disk, found.file.pread, found.length, found.position)
+            found.file.hold()
+            try:
+                data = await outlast(self._owner.disk, found.file.pread, found.length, found.position)
+            finally:
+                found.file.release()
         except OSError as error:
             raise _SourceError(error) from error
         if future.log_end_offset != start or not self._is_current(partition, log, future):

@@ -177,6 +177,9 @@ class Loader:
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
         self._trim_epochs(end_offset)
         self._load_producers(end_offset)
+        for segment in self._segments:
+            if segment is not self._segments.active:
+                segment.close_handles()
         point = end_offset if is_untouched else min(self._recovery_point, end_offset)
         return Loaded(
             self._segments,
@@ -343,6 +346,7 @@ class Loader:
             following = self._segments.after(segment)
             if following is None:
                 continue
+            segment.close_handles()
             is_torn = dropped > 0 or (segment in unflushed and self._is_loss(segment, end_offset, following))
             if is_torn:
                 self._drop_from(following)

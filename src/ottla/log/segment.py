@@ -12,6 +12,7 @@ from struct import Struct
 
 from ottla.log.config import LogConfig
 from ottla.log.index import RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
+from ottla.log.open_files import OpenFiles
 from ottla.log.transactions import AbortedIndex
 from ottla.ports import Buffer, Disk, File
 from ottla.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, iterate_headers, read_header
@@ -69,9 +70,11 @@ class Segment:
         "base_offset",
         "created_ms",
         "directory",
+        "is_complete",
         "is_torn",
         "jitter_ms",
         "offset_index",
+        "open_files",
         "size_bytes",
         "suffix",
         "time_index",
@@ -101,6 +104,10 @@ class Segment:
         self.jitter_ms = jitter_ms
         self.is_torn = False
         """Whether the file may hold bytes beyond `size_bytes`."""
+        self.is_complete = not is_new
+        """Whether the index files were as they should be when the segment was opened or left."""
+        self.open_files: OpenFiles | None = None
+        """The node's book of open files, as long as the segment is inactive and its log is served."""
         self._file: File | None = None
         self._interval_bytes = config.index_interval_bytes
         self._bytes_since_entry = 0
@@ -213,7 +220,33 @@ class Segment:
         """The `.log` file, opened when first needed."""
         if self._file is None:
             self._file = self._disk.open(self.path)
+            if self.open_files is not None:
+                self.open_files.use(self)
         return self._file
+
+    def touch(self) -> None:
+        """It was read: its files stay open longer than those of others."""
+        if self.open_files is not None and self._file is not None:
+            self.open_files.use(self)
+
+    def stay_open(self) -> None:
+        """It is the active segment again."""
+        if self.open_files is not None:
+            self.open_files.forget(self)
+            self.open_files = None
+
+    def park(self) -> bool:
+        """Give back descriptors and mappings until the next use; False: another thread is using them.
+
+        Whoever has the file still, to send a part of it, opens it again.
+        """
+        if self._file is not None:
+            if not self._file.park():
+                return False
+            self._file = None
+        self.offset_index.release()
+        self.time_index.release()
+        return True
 
     @property
     def index_sizes(self) -> tuple[int, int, int]:
@@ -245,6 +278,8 @@ class Segment:
         if self._file is not None:
             self._file.close()
             self._file = None
+        if self.open_files is not None:
+            self.open_files.forget(self)
         self.offset_index.close()
         self.time_index.close()
 
@@ -342,8 +377,9 @@ class Segment:
             self._load_max_timestamp()
         position = self.size_bytes
         size = len(buffer)
+        file = self._file or self.file
         try:
-            (self._file or self.file).pwrite((buffer,), position)
+            file.pwrite((buffer,), position)
         except OSError:
             self._undo_write()
             raise
@@ -355,8 +391,9 @@ class Segment:
         if self._max_timestamp is None:
             self._load_max_timestamp()
         position = self.size_bytes
+        file = self._file or self.file
         try:
-            (self._file or self.file).pwrite((buffer,), position)
+            file.pwrite((buffer,), position)
         except OSError:
             self._undo_write()
             raise
@@ -400,9 +437,11 @@ class Segment:
         self.offset_index.write_out(create=has_batches)
         self.time_index.write_out(create=has_batches)
         self._bytes_since_entry = 0
+        self.is_complete = True
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset` and all after it; the count of bytes dropped."""
+        self.is_complete = False
         position = self.position_of(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -437,6 +476,7 @@ class Segment:
 
     def reset_indexes(self) -> None:
         """Empty the offset and time index, to be filled by `index_scanned`."""
+        self.is_complete = False
         self.offset_index.truncate_entries(0)
         self.time_index.truncate_entries(0)
         self._max_timestamp, self._offset_of_max_timestamp = -1, self.base_offset

@@ -127,6 +127,7 @@ class Segments:
 
     def _keep_loaded(self, segment: Segment) -> None:
         """Few inactive segments keep their indexes loaded: those that were read last."""
+        segment.touch()
         if segment in self._cold:
             return
         self._cold.append(segment)

@@ -158,6 +158,7 @@ class LogUpkeep(LogFiles):
         # From the last to the first: where names keep their order, a crash in between leaves no hole.
         self._delete_segments([segment for segment in self.segments if segment.base_offset > offset][::-1])
         active = self.segments.active
+        active.stay_open()
         if active in self._rolled:
             self._rolled.remove(active)
         self.size_bytes -= active.truncate_to(offset, self._clock.now_ms())

@@ -40,6 +40,7 @@ __all__ = ["Change", "Fault", "Model", "Naming", "SimulatedDisk", "Storage", "cr
 _T = TypeVar("_T")
 _FREE_BYTES = 1 << 40
 _DIRECTORY_BYTES = 4096
+_OPEN_FILES_MAX = 64  # so few that simulations meet the bound
 
 
 @dataclass(slots=True)
@@ -57,9 +58,11 @@ class Fault:
 class SimulatedFile:
     """Fills `ottla.ports.File`."""
 
-    __slots__ = ("_disk", "_inode", "_is_closed", "path")
+    __slots__ = ("_disk", "_holds", "_inode", "_is_closed", "_is_parked", "path")
 
     def __init__(self, disk: SimulatedDisk, path: str, inode: Inode) -> None:
+        self._holds = 0
+        self._is_parked = False
         self.path = path
         self._disk = disk
         self._inode = inode
@@ -68,6 +71,9 @@ class SimulatedFile:
     def _check(self, operation: str) -> None:
         if self._is_closed:
             raise OSError(errno.EBADF, "the file is closed", self.path)
+        if self._is_parked:
+            self._inode = self._disk.find_file(self.path)
+            self._is_parked = False
         self._disk.step(operation, self.path)
 
     def pread(self, count: int, position: int) -> bytes:
@@ -97,6 +103,16 @@ class SimulatedFile:
 
     def fileno(self) -> int:
         return -1
+
+    def park(self) -> bool:
+        self._is_parked = not self._holds
+        return self._is_parked
+
+    def hold(self) -> None:
+        self._holds += 1
+
+    def release(self) -> None:
+        self._holds -= 1
 
     def close(self) -> None:
         self._is_closed = True
@@ -308,6 +324,11 @@ class SimulatedDisk:
             self, path, self._inode(path) if node is None or isinstance(node, Directory) else node
         )
 
+    def find_file(self, path: str) -> Inode:
+        """The content that a parked file finds when it is opened again."""
+        self.step("open", path)
+        return self._inode(path)
+
     def map(self, path: str, size: int) -> SimulatedMappedFile:
         self.step("map", path)
         node = self._find(path)
@@ -453,6 +474,9 @@ class SimulatedDisk:
         self.open(path, create=True).close()
         self._locks.add(path)
         return lambda: self._locks.discard(path)
+
+    def open_files_max(self) -> int:
+        return _OPEN_FILES_MAX
 
     def offload(self, work: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
         """The work is done in one go after a while, and its outcome is known a while later."""

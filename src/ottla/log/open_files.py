@@ -1,0 +1,52 @@
+"""The files of inactive segments that are open: a bounded number for all logs of a node.
+
+A segment that was rolled is written no more and seldom read. Beyond the bound, the one whose use lies back
+longest gives its descriptors back, and takes them again when it is read. The rule: only the event loop opens
+and closes here. Threads that load logs have segments that are not in the book yet, and those that close them
+at the end come after `close`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.log.segment import Segment
+
+
+class OpenFiles:
+    """The book of a node's inactive segments with open files, the one used last at the end."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._segments: dict[Segment, None] = {}
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def use(self, segment: Segment) -> None:
+        """It has just been read, or rolled."""
+        if self._is_closed:
+            return
+        segments = self._segments
+        segments.pop(segment, None)
+        segments[segment] = None
+        if len(segments) > self.limit:
+            self._park_oldest()
+
+    def _park_oldest(self) -> None:
+        for segment in self._segments:
+            if segment.park():
+                del self._segments[segment]
+                return
+
+    def forget(self, segment: Segment) -> None:
+        """Its files are closed."""
+        if not self._is_closed:
+            self._segments.pop(segment, None)
+
+    def close(self) -> None:
+        """Keep no book any more: all logs are about to be closed, off the loop."""
+        self._is_closed = True
+        self._segments = {}

@@ -19,13 +19,14 @@ from struct import Struct
 from typing import Any
 
 LONG_TURN_MS = 50
-_LAYOUT = Struct("=dqqqq")
+_LAYOUT = Struct("=ddqqqq")
 
 
 class Turns:
     """What a node measured, in memory that it shares with whoever started it.
 
-    `longest_s` and `long_count` (turns of more than `LONG_TURN_MS`) since the last reset; the node's ports.
+    Since the last reset: the longest turn, all turns, how many were longer than `LONG_TURN_MS`, how many
+    there were. And the node's ports.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,21 +35,25 @@ class Turns:
         with path.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _LAYOUT.size)
 
-    def read(self) -> tuple[float, int, int, int, int]:
-        """(longest_s, long_count, turns, port, controller port)."""
+    def read(self) -> tuple[float, float, int, int, int, int]:
+        """(longest_s, total_s, long_count, turns, port, controller port)."""
         return _LAYOUT.unpack_from(self._memory)
 
-    def write(self, longest_s: float, long_count: int, turns: int, port: int, controller_port: int) -> None:
-        _LAYOUT.pack_into(self._memory, 0, longest_s, long_count, turns, port, controller_port)
+    def write(
+        self, longest_s: float, total_s: float, long_count: int, turns: int, port: int, controller_port: int
+    ) -> None:
+        _LAYOUT.pack_into(self._memory, 0, longest_s, total_s, long_count, turns, port, controller_port)
 
     def reset(self) -> None:
-        _, _, _, port, controller_port = self.read()
-        self.write(0.0, 0, 0, port, controller_port)
+        _, _, _, _, port, controller_port = self.read()
+        self.write(0.0, 0.0, 0, 0, port, controller_port)
 
     def add(self, seconds: float) -> None:
-        longest_s, long_count, turns, port, controller_port = self.read()
+        longest_s, total_s, long_count, turns, port, controller_port = self.read()
         is_long = seconds * 1000 > LONG_TURN_MS
-        self.write(max(longest_s, seconds), long_count + is_long, turns + 1, port, controller_port)
+        self.write(
+            max(longest_s, seconds), total_s + seconds, long_count + is_long, turns + 1, port, controller_port
+        )
 
 
 def measure(turns: Turns) -> None:
@@ -108,7 +113,7 @@ async def _serve(directory: str, turns: Turns) -> None:
     node = make_node(directory, 0, settings)
     await node.start()
     ports = {listener.name: listener.port for listener in node.listeners}
-    turns.write(0.0, 0, 0, ports["PLAINTEXT"], ports["CONTROLLER"])
+    turns.write(0.0, 0.0, 0, 0, ports["PLAINTEXT"], ports["CONTROLLER"])
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     await stopped.wait()

@@ -42,6 +42,8 @@ class Measured:
     """-1 where the connection was closed, -2 where no answer came."""
     turn_ms: float
     """The most processor time that the loop spent between two looks at its sockets."""
+    total_ms: float
+    """What all turns took while the request was under way."""
     long_turns: int
     waited_ms: float
     """The longest that another client waited for an answer."""
@@ -71,11 +73,11 @@ class SweptNode:
 
     @property
     def port(self) -> int:
-        return self.turns.read()[3]
+        return self.turns.read()[4]
 
     @property
     def controller_port(self) -> int:
-        return self.turns.read()[4]
+        return self.turns.read()[5]
 
     @property
     def is_alive(self) -> bool:
@@ -169,10 +171,17 @@ def measure(node: SweptNode, other: Other, shape: Shape, *, at_controller: bool 
     other.longest_s.value = 0.0
     answer_bytes = _asked(node.controller_port if at_controller else node.port, frame)
     time.sleep(_REST_S)
-    longest_s, long_turns, *_ = node.turns.read()
+    longest_s, total_s, long_turns, *_ = node.turns.read()
     grown = node.memory("VmHWM") - before
     return Measured(
-        shape, len(frame), answer_bytes, longest_s * 1000, long_turns, other.longest_s.value * 1000, grown
+        shape,
+        len(frame),
+        answer_bytes,
+        longest_s * 1000,
+        total_s * 1000,
+        long_turns,
+        other.longest_s.value * 1000,
+        grown,
     )
 
 

@@ -1,7 +1,7 @@
 """Large and repetitive requests of a few APIs against a node process; `python -m tests.load.sweep` has all.
 
-No turn of the loop takes much processor time, whatever a request holds: before requests were worked on in
-slices, each of these took from one to a hundred seconds in one turn, or gigabytes.
+No turn of the loop takes much of the processor time that a request needs: before requests were worked on in
+slices, each of these had most of its seconds in one turn, or took gigabytes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.load.sweep.node import LONG_TURN_MS
 from tests.load.sweep.run import Other, SweptNode, measure, swept_node
 from tests.load.sweep.shapes import Shape
 
 IS_LONG = bool(os.environ.get("OTTLA_TEST_LONG"))
 COUNT = 100_000 if IS_LONG else 20_000
 SHARE = 1.0 if IS_LONG else 0.1
-TURN_MS_MAX = 400
-"""Of processor time. The aim is 50; a slow machine, or one that is measured by a debugger, may take more."""
+TURN_SHARE_MAX = 0.25
+"""Of the processor time of a request that needs more than a turn should. A slow machine makes both larger."""
 GROWN_BYTES_MAX = 128 << 20
 
 SHAPES = [
@@ -57,8 +58,9 @@ def test_a_large_request_holds_the_loop_and_takes_memory_within_bounds(
 ) -> None:
     measured = measure(node, other, shape)
     assert measured is not None
-    print(f"{measured.turn_ms:.0f} ms, {measured.grown_bytes >> 20} MB, answer {measured.answer_bytes}")
+    print(f"{measured.turn_ms:.0f} of {measured.total_ms:.0f} ms, {measured.grown_bytes >> 20} MB")
     assert measured.answer_bytes > 0
-    assert measured.turn_ms < TURN_MS_MAX, Path(node.output.name).read_text()[-2000:]
+    turn_ms_max = max(LONG_TURN_MS, TURN_SHARE_MAX * measured.total_ms)
+    assert measured.turn_ms < turn_ms_max, Path(node.output.name).read_text()[-2000:]
     assert measured.grown_bytes < GROWN_BYTES_MAX
     assert node.is_alive

@@ -38,7 +38,7 @@ def _flushed(producer: Any) -> object:
     return delivery.exception(0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def producers() -> Iterator[tuple[Broker, dict[str, Any]]]:
     """A broker in a process of its own, and a producer for each call, ready to make it."""
     with Broker({"num.partitions": "1"}, in_process=False) as broker:
@@ -53,6 +53,28 @@ def producers() -> Iterator[tuple[Broker, dict[str, Any]]]:
         yield broker, made
         for producer in made.values():
             producer.close(0)
+
+
+def test_each_call_says_in_a_forked_child_that_the_producer_is_not_its_own(
+    producers: tuple[Broker, dict[str, Any]],
+) -> None:
+    _, made = producers
+    child = os.fork()
+    if child == 0:
+        wrong = 0
+        for name, call in {**PLAIN, **FIRST, **WITHIN}.items():
+            try:
+                call(made[name])
+                wrong += 1
+            except Forked:
+                made[name].close()
+            except BaseException:  # noqa: BLE001 - the parent sees the number
+                wrong += 1
+        os._exit(wrong)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    for name in PLAIN:
+        made[name].send("t", b"after").result()
 
 
 def test_each_call_ends_with_an_error_when_another_thread_closes_the_producer(
@@ -91,25 +113,3 @@ def _waits(producer: Any) -> bool:
     """Whether a thread waits for something of the producer."""
     batches = list(producer._engine.accumulator.incomplete)
     return bool(producer._background._jobs) or any(batch.listeners for batch in batches)
-
-
-def test_each_call_says_in_a_forked_child_that_the_producer_is_not_its_own(
-    producers: tuple[Broker, dict[str, Any]],
-) -> None:
-    _, made = producers
-    child = os.fork()
-    if child == 0:
-        wrong = 0
-        for name, call in {**PLAIN, **FIRST, **WITHIN}.items():
-            try:
-                call(made[name])
-                wrong += 1
-            except Forked:
-                made[name].close()
-            except BaseException:  # noqa: BLE001 - the parent sees the number
-                wrong += 1
-        os._exit(wrong)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    for name in PLAIN:
-        made[name].send("t", b"after").result()

@@ -91,13 +91,15 @@ def write(disk: Disk, path: str, offsets: Mapping[Partition, int]) -> None:
 class CheckpointFile:
     """A checkpoint that is written again and again: one writer at a time, and only when something changed."""
 
-    __slots__ = ("_disk", "_lock", "_path", "_written")
+    __slots__ = ("_disk", "_lock", "_path", "_written", "known")
 
     def __init__(self, disk: Disk, path: str, written: Mapping[Partition, int] | None = None) -> None:
         """`written` is what the file is known to hold."""
         self._disk = disk
         self._path = path
         self._lock = asyncio.Lock()
+        self.known: Mapping[Partition, int] = dict(written or {})
+        """What the file held when it was last written with success."""
         self._written = None if written is None else dict(written)
 
     async def write(self, gather: Callable[[], Mapping[Partition, int]]) -> None:
@@ -108,7 +110,7 @@ class CheckpointFile:
                 return
             self._written = None
             await outlast(self._disk, write, self._disk, self._path, offsets)
-            self._written = offsets
+            self._written = self.known = offsets
 
 
 def _number(text: str, path: str, line: int, what: str, low: int, high: int) -> int:

@@ -257,15 +257,21 @@ class Cleaner:
 
     def _compacted_logs(self) -> list[tuple[Partition, Log]]:
         """The logs that compaction may look at now."""
-        return [
+        free = [
             (partition, log)
             for partition, log in self._logs.items()
-            if log.config.is_compacted
-            and log.failure is None
-            and partition not in self._jobs
+            if partition not in self._jobs
             and partition not in self._pauses
             and partition not in self.uncleanable
         ]
+        return [(partition, log) for partition, log in free if self._is_compacted(partition, log)]
+
+    def _is_compacted(self, partition: Partition, log: Log) -> bool:
+        try:
+            return log.config.is_compacted and log.failure is None
+        except Exception as error:  # noqa: BLE001 - it concerns this log, the others are still cleaned
+            self._handle(partition, log, error)
+            return False
 
     def _handle(self, partition: Partition, log: Log, error: Exception) -> None:
         """A disk that fails is its directory's matter. Anything else concerns this log alone."""

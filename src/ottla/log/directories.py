@@ -526,7 +526,7 @@ class LogDirectories(Duties):
 
     async def _close(self, directory: LogDirectory, broker_epoch: int) -> None:
         logs = self.logs_in(directory)
-        failures: list[OSError | KafkaError]
+        failures: list[Exception]
         new = self.unsynced.intersection(log.directory for log in logs)
         try:
             await outlast(self.disk, sync_created, self.disk, new)
@@ -568,14 +568,14 @@ def _extent(log: Log) -> tuple[int, int]:
     return log.epochs.latest_epoch, log.log_end_offset
 
 
-def _close_logs(logs: list[Log]) -> OSError | KafkaError | None:
+def _close_logs(logs: list[Log]) -> Exception | None:
     """Flush and close all, whatever happens to one of them; the first failure."""
-    failure: OSError | KafkaError | None = None
+    failure: Exception | None = None
     for log in logs:
         try:
             log.flush()
             log.close(clean=True)
-        except (OSError, KafkaError) as error:
+        except Exception as error:  # noqa: BLE001 - the other logs are still closed cleanly
             failure = failure or error
             log.close(clean=False)
     return failure

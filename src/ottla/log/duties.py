@@ -20,7 +20,7 @@ from ottla.log.offloading import outlast
 from ottla.log.opening import LogDirectory
 from ottla.log.properties import PARTITION_METADATA
 from ottla.ports import Disk
-from ottla.wire.errors import KafkaError, KafkaStorageError
+from ottla.wire.errors import KafkaStorageError
 
 logger = logging.getLogger("ottla.log.directories")
 
@@ -77,15 +77,15 @@ class Duties(Hosting):
         """Flush what `flush.ms` asks for, and segments that were rolled. See whether full disks have room."""
         now_ms = self.clock.now_ms()
         for log in self.everything():
-            if log.failure is not None:
-                continue
             try:
+                if log.failure is not None:
+                    continue
                 if log.is_timed_flush_due(now_ms):
                     await self.flush(log)
                 elif log.is_background_flush_due:
                     await self.flush(log, log.active_segment.base_offset)
-            except KafkaError as error:
-                logger.error("%s: %s", log.name, error)
+            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+                self.contain("flush", log, error)
         for directory in self.directories:
             if directory.full and directory.online:
                 self._look_for_room(directory)
@@ -149,12 +149,13 @@ class Duties(Hosting):
                 offsets[partition] = damaged.offsets[name]
         for log in self.logs_in(directory):
             partition = (log.topic, log.partition)
-            if name == checkpoints.RECOVERY_POINTS:
-                offsets[partition] = log.scan_offset
-            elif name == checkpoints.HIGH_WATERMARKS:
-                offsets[partition] = log.high_watermark
-            elif log.log_start_offset > log.segments[0].base_offset:
-                offsets[partition] = log.log_start_offset
+            try:
+                offset = _offset_of(log, name)
+            except Exception as error:  # noqa: BLE001 - what the checkpoint said before is old, not wrong
+                self.contain(name, log, error)
+                offset = directory.files[name].known.get(partition)
+            if offset is not None:
+                offsets[partition] = offset
         return offsets
 
     async def settle(self, paths: Iterable[str]) -> None:
@@ -176,12 +177,11 @@ class Duties(Hosting):
         """Delete old segments of logs that are not compacted (the cleaner sees to the others); how many."""
         deleted = 0
         for log in self.everything():
-            if log.failure is not None or (log.config.is_compacted and self.cleaner.config.enabled):
-                continue
             try:
-                deleted += log.delete_old_segments(self.clock.now_ms())
-            except OSError as error:
-                self.storage_error(log, error)
+                if log.failure is None and not (log.config.is_compacted and self.cleaner.config.enabled):
+                    deleted += log.delete_old_segments(self.clock.now_ms())
+            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+                self.contain("retention", log, error)
             await asyncio.sleep(0)
         return deleted
 
@@ -191,20 +191,22 @@ class Duties(Hosting):
         due = [doomed for doomed in self.doomed if doomed.due_ms <= now_ms]
         self.doomed = [doomed for doomed in self.doomed if doomed.due_ms > now_ms]
         for doomed in due:
-            if doomed.log is not None:
-                doomed.log.close(clean=False)
             try:
+                if doomed.log is not None:
+                    doomed.log.close(clean=False)
                 await outlast(self.disk, self.disk.remove_tree, doomed.path)
             except OSError as error:
                 self.note_failure(self.by_path(doomed.path.rpartition("/")[0]), error)
+            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+                self.failures.note("deletion", doomed.path, error)
             else:
                 logger.info("Deleted %s", doomed.path)
         upcoming_ms = [doomed.due_ms for doomed in self.doomed]
         for log in self.everything():
             try:
                 due_ms = log.delete_due(now_ms)
-            except OSError as error:
-                self.storage_error(log, error)
+            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+                self.contain("deletion", log, error)
                 continue
             if due_ms is not None:
                 upcoming_ms.append(due_ms)
@@ -213,7 +215,19 @@ class Duties(Hosting):
     def expire_producers(self) -> None:
         now_ms = self.clock.now_ms()
         for log in self.everything():
-            log.expire_producers(now_ms)
+            try:
+                log.expire_producers(now_ms)
+            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+                self.contain("expiry of producers", log, error)
+
+
+def _offset_of(log: Log, name: str) -> int | None:
+    """What a checkpoint says of a log; None if it has nothing to say."""
+    if name == checkpoints.RECOVERY_POINTS:
+        return log.scan_offset
+    if name == checkpoints.HIGH_WATERMARKS:
+        return log.high_watermark
+    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
 
 
 def sync_created(disk: Disk, paths: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.failures import Failures
 from ottla.log.checkpoints import Partition
 from ottla.log.cleaner import Cleaner, CleanerConfig, directory_of
 from ottla.log.config import LogConfig
@@ -76,6 +77,7 @@ class Hosting(ABC):
         log_config: Callable[[str], LogConfig],
         on_offline: Callable[[LogDirectory, list[Partition]], None] | None = None,
         on_moved: Callable[[Partition, Log], None] | None = None,
+        failures: Failures | None = None,
     ) -> None:
         """`log_config` gives a topic's settings as they are now. `on_moved` is told when another `Log` object
         takes a partition over; it must put it in the place of the old one at once."""
@@ -85,6 +87,7 @@ class Hosting(ABC):
         self.config = config
         self.log_config = log_config
         self.on_moved = on_moved
+        self.failures = failures if failures is not None else Failures()
         self._on_offline = on_offline
         self.directories = [LogDirectory(path.rstrip("/")) for path in config.paths]
         by_path = {directory.path: directory for directory in self.directories}
@@ -195,6 +198,15 @@ class Hosting(ABC):
                 f"The disk of {directory.path} is full, so {log.name} takes no records until there is room."
             )
         return KafkaStorageError(f"Disk error in {log.directory}: {error}.")
+
+    def contain(self, duty: str, log: Log, error: Exception) -> None:
+        """Whatever a duty raised over one log concerns that log alone, or its disk."""
+        if isinstance(error, OSError):
+            logger.error("%s: %s", log.name, self.storage_error(log, error))
+        elif isinstance(error, KafkaError):
+            logger.error("%s: %s", log.name, error)
+        else:
+            self.failures.note(duty, log.name, error)
 
     def note_failure(self, directory: LogDirectory, error: OSError) -> None:
         """A full disk or a lack of descriptors passes; anything else ends the directory."""

@@ -134,6 +134,10 @@ class Loading:
                 found.failure = error
                 found.to_load.append((partition, kind, name))
                 return
+            except Exception as error:
+                logger.exception("%s cannot be served", directory)
+                why = f"it cannot be loaded, for a reason that nobody foresaw: {error!r}"
+                found.damaged.append((partition, kind, name, why))
             else:
                 found.logs.append((kind, log))
 

@@ -24,7 +24,6 @@ from ottla.records.batch import read_header
 from ottla.wire import uuid
 from ottla.wire.errors import (
     InvalidReplicaAssignment,
-    KafkaError,
     KafkaStorageError,
     LogDirNotFound,
     ReplicaNotAvailable,
@@ -165,7 +164,7 @@ class Moves:
                 self._owner.storage_error(future, error)
             except KafkaStorageError as error:  # of a flush, and dealt with where it failed
                 logger.error("%s is not moved to %s for now: %s", log.name, future.directory, error)
-            except (KafkaError, ValueError) as error:
+            except Exception as error:  # noqa: BLE001 - it concerns this move alone
                 self._call_off(partition, log, future, error)
         return is_busy
 

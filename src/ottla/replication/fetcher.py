@@ -260,6 +260,9 @@ class Fetcher:
                 except (UnexpectedAppendOffset, OffsetsOutOfOrder) as error:
                     logger.error("%s-%d is not followed any more: %s", position.topic, position.index, error)
                     self.following.forget(position.key)
+                except Exception:  # it concerns this partition alone, and the next fetch may succeed
+                    logger.exception("%s-%d could not be followed", position.topic, position.index)
+                    self._pause(position)
 
     def _pause(self, position: Position) -> None:
         self.following.pause([position.key], self._now_ms() + self._settings.backoff_ms)

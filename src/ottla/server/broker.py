@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ottla.failures import Failures
 from ottla.server.partitions import Partitions
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Broker:
         default_factory=list
     )  # of the listener kind "broker"; set once the table is made
     dispatchers: dict[str, Dispatcher] = field(default_factory=dict)  # by listener, for embedded requests
+    failures: Failures = field(default_factory=Failures)
     replication: Replication | None = None  # made with the replicas, where the node is a broker
     replicas: Replicas | None = None
     topics_in_creation: set[str] = field(default_factory=set)  # by themselves, since somebody asked for them

@@ -20,6 +20,7 @@ from ottla.controller.image import KRAFT_VERSION, ClusterImage
 from ottla.controller.records import decode_record, encode_record
 from ottla.controller.result import Result
 from ottla.controller.state import ControllerState
+from ottla.failures import Failures
 from ottla.ports import Clock, Disk, Random
 from ottla.raft.driver import CommittedBatch, Driver, DriverConfig
 from ottla.raft.replica import Timeouts
@@ -58,6 +59,7 @@ class CommittedMetadata(ABC):
         self._config = config
         self._endpoints = tuple(endpoints)
         self.image = ClusterImage()
+        self.failures = Failures()
         self._subscribers: list[Subscriber] = []
         self._bytes_since_snapshot = 0
         self._snapshot_due_at = clock.monotonic() + self._snapshot_interval_s()

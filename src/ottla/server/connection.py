@@ -28,7 +28,7 @@ from ottla.rare import rarely
 from ottla.server.request_memory import BUFFER_BYTES_MIN
 from ottla.server.turns import TURN_MS
 from ottla.server.waiting import Answer
-from ottla.wire.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
+from ottla.wire.errors import MalformedMessage
 from ottla.wire.frame import read_size
 
 if TYPE_CHECKING:
@@ -498,7 +498,7 @@ class Connection(asyncio.BufferedProtocol):
                 break
             try:
                 parts = encode(answer.response)
-            except (UnencodableMessage, UnsupportedVersion) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the client must not wait
                 self.close_unwritable(error)
                 break
             self.answer_now(parts)

@@ -295,6 +295,10 @@ class Dispatcher:
         except MalformedMessage as error:
             connection.close(f"its request cannot be read: {error}")
             return
+        except Exception as error:  # noqa: BLE001  the last line of defence
+            self._broker.failures.note("dispatch", "", error)
+            connection.close(f"its request failed in a way that nobody foresaw: {error}")
+            return
         try:
             outcome = route.handle(self._broker, request, context)
         except Exception as error:  # noqa: BLE001  the last line of defence
@@ -309,7 +313,7 @@ class Dispatcher:
         if kind is not Answer and kind is not CoroutineType and connection.owes_nothing:
             try:
                 parts = route.frame(outcome, correlation_id)
-            except (UnencodableMessage, UnsupportedVersion) as error:
+            except Exception as error:  # noqa: BLE001  whatever it is, the client must not wait
                 connection.close_unwritable(error)
                 return
             connection.answer_now(parts)

@@ -19,20 +19,18 @@ from typing import Any, TextIO, TypeVar
 from ottla.config import BrokerConfig, ConfigError, Endpoint, ResourceType, topic_texts
 from ottla.controller.delta import ImageDelta
 from ottla.controller.image import ClusterImage
+from ottla.failures import Failures
 from ottla.log.cleaner import CleanerConfig
 from ottla.log.config import LogConfig
 from ottla.log.directories import DirectoriesConfig, LogDirectories
 from ottla.log.log import Log
 from ottla.log.opening import LogDirectory
 from ottla.log.properties import DirectoryError
-from ottla.log.segment import LogDamaged
 from ottla.ports import PASSING, Clock, Disk, Network, Random
-from ottla.raft.driver import MissingSnapshot, UnsupportedQuorum
-from ottla.raft.election import ElectionFileDamaged
-from ottla.raft.snapshots import SnapshotDamaged
 from ottla.server.broker import Broker
 from ottla.server.committed import CommittedMetadata
 from ottla.server.dispatch import Dispatcher
+from ottla.server.ending import STARTING_ERRORS, Ending
 from ottla.server.fetch_sessions import FetchSessions
 from ottla.server.formatting import format_if_new
 from ottla.server.handlers import HANDLERS
@@ -42,13 +40,12 @@ from ottla.server.node_quotas import NodeQuotas
 from ottla.server.placements import Placements
 from ottla.server.producer_ids import ProducerIds
 from ottla.server.quorum import Quorum
-from ottla.server.registration import NotRegistered, Registration
+from ottla.server.registration import Registration
 from ottla.server.replicas import Replicas
 from ottla.server.replicating import Replication
 from ottla.server.request_memory import RequestMemory
 from ottla.server.turns import Turns
 from ottla.version import __version__
-from ottla.wire.errors import KafkaStorageError
 
 T = TypeVar("T")
 
@@ -57,18 +54,11 @@ MEMORY_KEPT_BYTES = 4 * 1024 * 1024
 BACKLOG_MIN = 1024
 """New connections that the system keeps for us, at least. One loop does everything here: where more come
 while it is busy, the next would have to try again after a second."""
-STARTING_ERRORS = (
-    ConfigError,
-    DirectoryError,
-    NotRegistered,
-    UnsupportedQuorum,
-    MissingSnapshot,
-    SnapshotDamaged,
-    ElectionFileDamaged,
-    LogDamaged,
-    KafkaStorageError,
-)
-"""Why a node may not start that its owner can mend: the message says how, and nobody needs a traceback."""
+DUTY_RETRY_SECONDS = 1.0
+"""After how long a duty that failed as a whole is begun again."""
+REAPPLY_MS = 5_000
+INTERVAL_MS_MIN = 10
+"""Kafka takes an interval of 0; a loop that never waits would leave no time for anything else."""
 
 COLLECTION_THRESHOLDS = (50_000, 10, 20)
 """When the garbage collector looks for cycles in a process that is a node. Requests leave none behind, but a
@@ -102,7 +92,8 @@ class Node:
         self._network = network
         self._trim = give_back_memory
         self._settle_memory = settle_memory
-        self._duties: list[asyncio.Task[None]] = []
+        self.failures = Failures()
+        self._duties: dict[str, asyncio.Task[None]] = {}
         self._broker: Broker | None = None
         self._quorum: CommittedMetadata | None = None
         self._directories: LogDirectories | None = None
@@ -146,6 +137,7 @@ class Node:
         await self._bind_listeners()
         self._quorum = quorum = self._make_quorum(cluster_id, directories.metadata_directory_id)
         self.failure = quorum.failure
+        quorum.failures = self.failures
         await quorum.open()
         self._broker = broker = Broker(
             node_id=config.node_id,
@@ -163,15 +155,16 @@ class Node:
             producer_ids=ProducerIds(quorum, config.node_id),
             lateness=self.lateness,
             network=self._network,
+            failures=self.failures,
         )
         await self._serve_listeners("controller")  # without which no leader could be elected
         await quorum.join()
-        self._take_dynamic_config()
+        self._contain("settings of this node", self._take_dynamic_config)
         if config.is_broker:
             self._placements = Placements(broker, self._broker_epoch)
             broker.replication = self._replication = Replication(broker, self._broker_epoch)
             broker.replicas = self._replicas = Replicas(
-                broker, self._placements, self._replication, on_failure=self._fail
+                broker, self._placements, self._replication, failures=self.failures
             )
             await directories.load(is_stray=self._replicas.why_stray)
             broker.hold_coordinators()
@@ -252,6 +245,7 @@ class Node:
             log_config=self._log_config,
             on_offline=self._on_offline,
             on_moved=self._on_moved,
+            failures=self.failures,
         )
 
     def _log_config(self, topic: str) -> LogConfig:
@@ -325,19 +319,26 @@ class Node:
     # While it runs
 
     def _on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
-        own = str(self.config.node_id)
+        own, replicas, quotas = str(self.config.node_id), self._replicas, self._quotas
         if (ResourceType.BROKER, "") in delta.configs_changed or (
             ResourceType.BROKER,
             own,
         ) in delta.configs_changed:
-            self._take_dynamic_config()
-            if self._replicas is not None:
-                self._replicas.apply_broker_config()
-        elif delta.client_quotas_changed and self._quotas is not None:
-            self._quotas.take_limits(self.broker.config, image)
-        if self._replicas is not None:
-            self._replicas.apply(image, delta)
-            self.broker.on_metadata(image, delta)
+            self._contain("settings of this node", self._take_dynamic_config)
+            if replicas is not None:
+                self._contain("settings of topics", replicas.apply_broker_config)
+        elif delta.client_quotas_changed and quotas is not None:
+            self._contain("quotas", lambda: quotas.take_limits(self.broker.config, image))
+        if replicas is not None:
+            self._contain("metadata", lambda: replicas.apply(image, delta))
+            self._contain("metadata of coordinators", lambda: self.broker.on_metadata(image, delta))
+
+    def _contain(self, name: str, step: Callable[[], object]) -> None:
+        """Take a step that must not keep others from theirs, whatever it raises."""
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+            self.failures.note(name, "", error)
 
     def _take_dynamic_config(self) -> None:
         broker = self.broker
@@ -366,7 +367,7 @@ class Node:
         if self._registration is not None:
             self._registration.tell_soon()
         if self._directories is not None and not any(one.online for one in self._directories.directories):
-            self._fail(DirectoryError(f"Every log directory is offline; the last one: {directory.failure}"))
+            self._end(Ending.NO_DIRECTORY, f"the last one, {directory.path}, failed with {directory.failure}")
 
     def _on_moved(self, key: tuple[str, int], log: Log) -> None:
         """A replica has moved to another directory of this node: go on with its new log."""
@@ -383,60 +384,81 @@ class Node:
     def _broker_epoch(self) -> int:
         return self._registration.broker_epoch if self._registration is not None else -1
 
-    def _fail(self, error: Exception) -> None:
+    def _end(self, why: Ending, cause: str) -> None:
         if self.failure is not None and not self.failure.done():
-            self.failure.set_exception(error)
+            self.failure.set_exception(DirectoryError(f"{why.value[0].upper()}{why.value[1:]}: {cause}"))
 
     def _start_duties(self) -> None:
         directories, config = self._directories, self.config
         assert directories is not None
-        self._every(30_000, self._close_idle)
-        self._every(30_000, self._give_back_memory)
+        self._every("close idle connections", 30_000, self._close_idle)
+        self._every("give back memory", 30_000, self._give_back_memory)
         if not config.is_broker:
             return
+        for name, setting, duty in (
+            (
+                "recovery points",
+                "log.flush.offset.checkpoint.interval.ms",
+                directories.checkpoint_recovery_points,
+            ),
+            (
+                "log start offsets",
+                "log.flush.start.offset.checkpoint.interval.ms",
+                directories.checkpoint_log_starts,
+            ),
+            (
+                "high watermarks",
+                "replica.high.watermark.checkpoint.interval.ms",
+                directories.checkpoint_high_watermarks,
+            ),
+            ("retention", "log.retention.check.interval.ms", directories.retain),
+            (
+                "expiry of producers",
+                "producer.id.expiration.check.interval.ms",
+                directories.expire_producers,
+            ),
+        ):
+            self._every(name, config.int_of(setting), duty)
         self._every(
-            config.int_of("log.flush.offset.checkpoint.interval.ms"), directories.checkpoint_recovery_points
+            "flush", min(config.int_of("log.flush.scheduler.interval.ms"), 1_000), directories.flush_due
         )
-        self._every(
-            config.int_of("log.flush.start.offset.checkpoint.interval.ms"), directories.checkpoint_log_starts
-        )
-        self._every(
-            config.int_of("replica.high.watermark.checkpoint.interval.ms"),
-            directories.checkpoint_high_watermarks,
-        )
-        self._every(config.int_of("log.retention.check.interval.ms"), directories.retain)
-        self._every(min(config.int_of("log.flush.scheduler.interval.ms"), 1_000), directories.flush_due)
-        self._every(config.int_of("producer.id.expiration.check.interval.ms"), directories.expire_producers)
-        self._keep(self._delete_due())
-        for _ in range(config.int_of("log.cleaner.threads")):
-            self._keep(self._clean())
-        self._keep(self._copy_futures())
+        self._keep("deletion", self._delete_due)
+        for number in range(config.int_of("log.cleaner.threads")):
+            self._keep(f"cleaning {number}", self._clean)
+        self._keep("moves", self._copy_futures)
         assert self._placements is not None
         assert self._replication is not None
-        self._keep(self._placements.run())
-        self._keep(self._replication.isr_changes.run())
-        self._every(max(config.int_of("replica.lag.time.max.ms") // 2, 1), self._replication.shrink)
+        assert self._replicas is not None
+        self._keep("placements", self._placements.run)
+        self._keep("in-sync replicas", self._replication.isr_changes.run)
+        self._every("lag", config.int_of("replica.lag.time.max.ms") // 2, self._replication.shrink)
+        self._every("metadata that failed", REAPPLY_MS, self._replicas.apply_failed)
 
-    def _keep(self, duty: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(duty)
-        task.add_done_callback(self._on_duty_ended)
-        self._duties.append(task)
+    def _keep(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+        """Run a duty that goes on until the node stops, and begin it again whenever it fails."""
 
-    def _on_duty_ended(self, task: asyncio.Task[None]) -> None:
-        """A duty goes on until the node stops: one that ends by itself is a mistake of ours."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("A duty of this node failed and is not done any more", exc_info=error)
-            self._fail(RuntimeError(f"a duty failed: {error}"))
-
-    def _every(self, interval_ms: int, duty: Callable[[], Awaitable[Any] | Any]) -> None:
-        async def repeat() -> None:
+        async def run() -> None:
             while True:
-                await asyncio.sleep(interval_ms / 1000)
-                outcome = duty()
-                if isinstance(outcome, Awaitable):
-                    await outcome
+                try:
+                    await duty()
+                except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+                    self.failures.note(name, "", error)
+                await asyncio.sleep(DUTY_RETRY_SECONDS)
 
-        self._keep(repeat())
+        self._duties[name] = asyncio.ensure_future(run())
+
+    def _every(self, name: str, interval_ms: int, duty: Callable[[], Awaitable[Any] | Any]) -> None:
+        async def run() -> None:
+            while True:
+                await asyncio.sleep(max(interval_ms, INTERVAL_MS_MIN) / 1000)
+                try:
+                    outcome = duty()
+                    if isinstance(outcome, Awaitable):
+                        await outcome
+                except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+                    self.failures.note(name, "", error)
+
+        self._duties[name] = asyncio.ensure_future(run())
 
     def _close_idle(self) -> None:
         for listener in self.listeners:
@@ -480,10 +502,10 @@ class Node:
         await self._drain()
         if self._replication is not None:
             await self._replication.close()
-        for duty in self._duties:
+        for duty in self._duties.values():
             duty.cancel()
-        await asyncio.gather(*self._duties, return_exceptions=True)
-        self._duties = []
+        await asyncio.gather(*self._duties.values(), return_exceptions=True)
+        self._duties = {}
         self.lateness.stop()
         for listener in self.listeners:
             await listener.close()

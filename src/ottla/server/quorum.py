@@ -537,6 +537,8 @@ class Quorum(CommittedMetadata):
                 logger.debug("A duty of the controller was not done: %s", error)
             except OSError as error:
                 logger.error("A duty of the controller failed and is tried again: %s", error)
+            except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+                self.failures.note(f"controller's {getattr(duty, '__name__', 'duty')}", "", error)
 
     # The listener of the driver
 

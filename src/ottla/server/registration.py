@@ -183,6 +183,8 @@ class Registration:
                 await self._register_again()
             except KafkaError as error:
                 logger.warning("The controller did not take a heartbeat: %s", error)
+            except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+                self._broker.failures.note("heartbeat", "", error)
 
     async def _register_again(self) -> None:
         try:

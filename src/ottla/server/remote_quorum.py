@@ -129,6 +129,8 @@ class RemoteQuorum(CommittedMetadata):
                 await self.driver.clean()
             except OSError as error:
                 logger.error("Old metadata was not deleted; it is tried again: %s", error)
+            except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+                self.failures.note("deletion of old metadata", "", error)
 
     # Requests to the controller
 

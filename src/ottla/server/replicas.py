@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.config import ResourceType, topic_value
 from ottla.controller.delta import ImageDelta
 from ottla.controller.image import ClusterImage
 from ottla.controller.registrations import PartitionRegistration, Topic
+from ottla.failures import Failures
 from ottla.log.log import Log
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC, Broker
 from ottla.server.partitions import Partition
@@ -49,12 +50,15 @@ class Replicas:
         placements: Placements,
         replication: Replication,
         *,
-        on_failure: Callable[[Exception], None],
+        failures: Failures,
     ) -> None:
         self._broker = broker
         self._placements = placements
         self._replication = replication
-        self._on_failure = on_failure
+        self._failures = failures
+        self._failed: dict[
+            _Key, bool
+        ] = {}  # as the backlog: could not be brought in line, and is tried again
         self._deletions: dict[asyncio.Task[None], None] = {}
         self._backlog: dict[
             tuple[bytes, int], bool
@@ -98,7 +102,7 @@ class Replicas:
         )
         for resource, name in sorted(delta.configs_changed):
             if resource == ResourceType.TOPIC:
-                self._apply_topic_config(name)
+                self._apply_topic_config_contained(name)
         self._replication.settle()
         if not self._backlog:
             self._applied_offset = image.offset
@@ -114,7 +118,7 @@ class Replicas:
             if topic is None or registration is None:
                 continue
             if topic.name in _COORDINATED or not (is_large or key in later):
-                self._apply_partition(topic, key[1], registration, is_new=is_new)
+                self._apply_contained(topic, key[1], registration, is_new=is_new)
             elif key in later or registration.leader == self._broker.node_id:
                 later[key] = is_new or later.get(key, False)
             else:
@@ -131,8 +135,26 @@ class Replicas:
             topic = image.topics.get(key[0])
             registration = None if topic is None else topic.partitions.get(key[1])
             if topic is not None and registration is not None:
-                self._apply_partition(topic, key[1], registration, is_new=is_new)
+                self._apply_contained(topic, key[1], registration, is_new=is_new)
             yield
+
+    def _apply_contained(
+        self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
+    ) -> None:
+        """Bring one partition in line; what fails is tried again later, and keeps no other from its turn."""
+        try:
+            self._apply_partition(topic, index, registration, is_new=is_new)
+        except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+            self._failures.note("metadata", f"{topic.name}-{index}", error)
+            self._failed[topic.id, index] = is_new
+        else:
+            self._failed.pop((topic.id, index), None)
+
+    def apply_failed(self) -> None:
+        """Try again what could not be brought in line."""
+        failed, self._failed = self._failed, {}
+        if failed:
+            self._bring_in_line(self._broker.image, failed)
 
     def _on_drained(self, _outcome: None) -> None:
         self._job = None
@@ -144,8 +166,19 @@ class Replicas:
         self._when_drained.clear()
 
     def _on_drain_failed(self, error: Exception) -> None:
-        logger.error("This node cannot take over what the metadata log says", exc_info=error)
-        self._on_failure(error)
+        """The job itself failed: what is left in the backlog is begun again with the next change."""
+        self._failures.note("metadata", "", error)
+        self._job = None
+        self._failed.update(self._backlog)
+        self._backlog.clear()
+        self._on_drained(None)
+
+    def _on_leaving_failed(self, error: Exception) -> None:
+        """A log could not be taken out; the others can."""
+        self._failures.note("removal of logs", "", error)
+        self._leaving_job = None
+        if self._leaving:
+            self._leave_slowly()
 
     def close(self) -> None:
         """Take over nothing more; what is to leave does so now."""
@@ -159,7 +192,7 @@ class Replicas:
         """The node's own settings changed, which are the defaults of every topic's."""
         self._replication.take_config()
         for name in list(self._broker.partitions.by_name):
-            self._apply_topic_config(name)
+            self._apply_topic_config_contained(name)
         for partition in self._broker.partitions:
             if partition.log is not None:
                 self.take_verification(partition.log)
@@ -268,6 +301,12 @@ class Replicas:
         assert isinstance(value, int)
         return min(value, replicas)
 
+    def _apply_topic_config_contained(self, name: str) -> None:
+        try:
+            self._apply_topic_config(name)
+        except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+            self._failures.note("settings", name, error)
+
     def _apply_topic_config(self, name: str) -> None:
         hosted = self._broker.partitions.by_name.get(name)
         if not hosted:
@@ -295,9 +334,12 @@ class Replicas:
             return
         self._leaving.update(dict.fromkeys(gone))
         if self._leaving_job is None:
-            self._leaving_job = self._broker.slices.start(
-                self._take_out_slowly(), self._on_taken_out, self._on_drain_failed
-            )
+            self._leave_slowly()
+
+    def _leave_slowly(self) -> None:
+        self._leaving_job = self._broker.slices.start(
+            self._take_out_slowly(), self._on_taken_out, self._on_leaving_failed
+        )
 
     def _take_out(self, gone: list[tuple[str, int]]) -> None:
         """Rename the files of partitions, which are deleted later."""
@@ -317,7 +359,13 @@ class Replicas:
         self._leaving_job = None
         self._settle_soon(touched)
 
+    async def _settle(self, touched: set[str]) -> None:
+        try:
+            await self._broker.directories.settle(touched)
+        except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+            self._failures.note("removal of logs", "", error)
+
     def _settle_soon(self, touched: set[str]) -> None:
-        task = asyncio.ensure_future(self._broker.directories.settle(touched))
+        task = asyncio.ensure_future(self._settle(touched))
         self._deletions[task] = None
         task.add_done_callback(self._deletions.pop)

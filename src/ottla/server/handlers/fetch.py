@@ -24,6 +24,7 @@ from ottla.server.dispatch import Api, RequestContext
 from ottla.server.fetch_sessions import FetchedPartition, FetchSession
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.partitions import Partition, why_not_hosted
+from ottla.server.unforeseen import error_of
 from ottla.server.waiting import Answer, WatchList
 from ottla.wire.errors import (
     ErrorCode,
@@ -120,7 +121,8 @@ class _Fetch:
                     )
                 else:
                     data, count = self._read(fetched, min(budget, fetched.max_bytes), at_least_one)
-            except KafkaError as error:
+            except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
+                error = error_of(self._broker, raised, "Fetch", str(fetched.topic), fetched.index)
                 data, count = self._failed(fetched, error), 0
                 must_answer = True
             if data is None:

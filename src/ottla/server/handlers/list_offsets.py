@@ -23,6 +23,7 @@ from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import hosted_partition
 from ottla.server.long_requests import Steps
 from ottla.server.partitions import Partition
+from ottla.server.unforeseen import error_of
 from ottla.wire.errors import (
     ErrorCode,
     InvalidRequest,
@@ -118,7 +119,8 @@ async def _search_later(
             while found is None and (search := _next_search(broker, log, asked.timestamp, first_offset)):
                 found = await broker.long_work.run(search.find)
                 first_offset = search.header.last_offset + 1
-        except KafkaError as error:
+        except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
+            error = error_of(broker, raised, "ListOffsets", topic, asked.partition_index)
             _refuse(answer, error, version)
             continue
         searched = _answer(broker, request, version, topic, asked, False, found or _NOT_THERE)
@@ -145,7 +147,10 @@ def _answer(
             raise UnsupportedVersion(f"Version {version} has no time {asked.timestamp}.")
         partition = hosted_partition(broker, topic, asked.partition_index)
         found = _find(broker, request, partition, asked, searched)
-    except KafkaError as error:
+    except TakesLong:
+        raise
+    except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
+        error = error_of(broker, raised, "ListOffsets", topic, asked.partition_index)
         refused = _Answer(partition_index=asked.partition_index)
         _refuse(refused, error, version)
         return refused

@@ -32,6 +32,7 @@ from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.produce_single import express
 from ottla.server.partitions import Partition, flush_partition, why_not_hosted
 from ottla.server.turns import TURN_MS
+from ottla.server.unforeseen import error_of
 from ottla.server.waiting import Answer, answer_of, settled
 from ottla.wire.errors import (
     CorruptMessage,
@@ -44,6 +45,7 @@ from ottla.wire.errors import (
     NotLeaderOrFollower,
     RequestTimedOut,
     TransactionalIdAuthorizationFailed,
+    UnknownServerError,
 )
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
@@ -58,7 +60,13 @@ ADMIN_CLIENT_ID = "__admin_client"
 """The one client that may write to internal topics."""
 
 _FLAGS_AT = ATTRIBUTES_POSITION + 1
-_WITHOUT_LOG_START = (CorruptMessage, KafkaStorageError, MessageTooLarge, NotLeaderOrFollower)
+_WITHOUT_LOG_START = (
+    CorruptMessage,
+    KafkaStorageError,
+    MessageTooLarge,
+    NotLeaderOrFollower,
+    UnknownServerError,
+)
 
 _NONE: Mapping[tuple[str, int], Any] = {}
 
@@ -184,7 +192,7 @@ class _Appending:
                     continue
                 try:
                     checked = await self._broker.long_work.run(check())
-                except KafkaError as error:
+                except Exception as error:  # noqa: BLE001 - see where it is thrown
                     check = self._appends.throw(error)
                 else:
                     check = self._appends.send(checked)
@@ -218,7 +226,9 @@ class _Appending:
                         if asked.is_internal and not isinstance(reason, RecompressionTakesLong):
                             raise _too_large_for_internal(asked) from None
                         appended = yield from self._append_long(topic, data, asked, guard, now_ms)
-                except KafkaError as error:
+                except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
+                    name = topic.name or str(topic.topic_id)
+                    error = error_of(self._broker, raised, "Produce", name, data.index)
                     self._first_error = self._first_error or error
                     answers.append(_failed(self._broker, topic, data.index, asked, error, version))
                 else:

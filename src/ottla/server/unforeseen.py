@@ -1,0 +1,18 @@
+"""What a handler answers for one partition, whatever was raised over it; see `ottla.failures`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.wire.errors import KafkaError, UnknownServerError
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+
+def error_of(broker: Broker, raised: Exception, api: str, topic: str, index: int) -> KafkaError:
+    """The error to answer. One that nobody foresaw is logged and counted."""
+    if isinstance(raised, KafkaError):
+        return raised
+    broker.failures.note(api, f"{topic}-{index}", raised)
+    return UnknownServerError(f"{api} failed over {topic}-{index} in a way that nobody foresaw.")

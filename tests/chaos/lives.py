@@ -39,9 +39,10 @@ class SharedRecorder(Recorder):
         *,
         transaction: str | None = None,
         source: SourcePlace | None = None,
+        acks: int = -1,
     ) -> tuple[int, str]:
         with self._lock:
-            return super().send(process, partition, transaction=transaction, source=source)
+            return super().send(process, partition, transaction=transaction, source=source, acks=acks)
 
     def sent(self, number: int, outcome: Outcome, offset: int | None = None) -> None:
         with self._lock:

@@ -103,6 +103,19 @@ class Watermark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Exposed:
+    """A leader's high watermark lay above the end of a replica that the controllers count as in sync."""
+
+    node: int
+    partition: Partition
+    epoch: int
+    high: int
+    replica: int
+    replica_end: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLog:
     """What a replica holds at the end: (first offset, last offset, checksum) of each batch."""
 
@@ -223,6 +236,7 @@ class History:
     leads: list[Leads] = field(default_factory=list)
     led: list[Leads] = field(default_factory=list)  # the same, when it was seen last
     watermarks: list[Watermark] = field(default_factory=list)
+    exposed: list[Exposed] = field(default_factory=list)
     replicas: list[ReplicaLog] = field(default_factory=list)
     metadata: list[MetadataLog] = field(default_factory=list)
     assigned: list[Assigned] = field(default_factory=list)

@@ -38,6 +38,16 @@ def watermarks_back(history: History) -> Iterator[Anomaly]:
         last[key] = max(mark.high, last.get(key, 0))
 
 
+def exposed_watermarks(history: History) -> Iterator[Anomaly]:
+    """Whoever the controllers may elect has everything below the high watermark."""
+    for seen in history.exposed:
+        yield Anomaly(
+            "exposed watermark",
+            f"{partition_text(seen.partition)} had {seen.high} committed on node {seen.node} in epoch "
+            f"{seen.epoch} at {seen.at:.3f}; node {seen.replica} was in sync and ended at {seen.replica_end}",
+        )
+
+
 def replicas_differ(history: History) -> Iterator[Anomaly]:
     """Below the lowest watermark, from the highest start on, replicas hold the same batches.
 

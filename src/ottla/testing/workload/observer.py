@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.controller.records import encode_record
 from ottla.records.batch import iterate_headers
-from ottla.testing.checker import Leads, MetadataLog, ReplicaLog, Watermark
+from ottla.testing.checker import Exposed, Leads, MetadataLog, ReplicaLog, Watermark
 from ottla.testing.checker.history import Partition
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Observer:
     def look(self) -> None:
         """Write down each leader and its watermarks, where they changed."""
         now, history = self._world.now, self._history
+        self._look_at_replicas()
         for simulated in self._world.nodes.values():
             if not simulated.is_serving:
                 continue  # what a node believes of the past, before it is told of the present
@@ -72,6 +73,44 @@ class Observer:
                         node=simulated.id, partition=named, epoch=epoch, high=high, stable=stable, at=now
                     )
                 )
+
+    def _look_at_replicas(self) -> None:
+        """Compare high watermarks with the replicas that the newest committed metadata count as in sync."""
+        serving = {one.id: one for one in self._world.nodes.values() if one.is_serving}
+        images = [one.node._quorum.image for one in serving.values() if one.node and one.node._quorum]
+        if not images:
+            return
+        newest = max(images, key=lambda image: image.offset)
+        hosted = {
+            (node_id, one.topic_id, one.index): one
+            for node_id, simulated in serving.items()
+            for one in _partitions(simulated)
+            if one.log is not None
+        }
+        for (node_id, topic_id, index), leader in hosted.items():
+            if not leader.is_leader or not leader.log.high_watermark:
+                continue
+            known = newest.partition(topic_id, index)
+            if known is None or (known.leader, known.leader_epoch) != (node_id, leader.leader_epoch):
+                continue
+            for replica_id in known.isr:
+                replica = hosted.get((replica_id, topic_id, index))
+                if (
+                    replica is not None
+                    and replica.leader_epoch == leader.leader_epoch
+                    and replica.log.log_end_offset < leader.log.high_watermark
+                ):
+                    self._history.exposed.append(
+                        Exposed(
+                            node=node_id,
+                            partition=(leader.topic, index),
+                            epoch=leader.leader_epoch,
+                            high=leader.log.high_watermark,
+                            replica=replica_id,
+                            replica_end=replica.log.log_end_offset,
+                            at=self._world.now,
+                        )
+                    )
 
     def _look_at_quorum(self, simulated: SimulatedNode) -> None:
         epoch = simulated.active_epoch

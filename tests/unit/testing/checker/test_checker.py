@@ -12,6 +12,7 @@ from ottla.testing.checker import (
     Assigned,
     Commit,
     Committed,
+    Exposed,
     FinalLog,
     Generation,
     History,
@@ -345,6 +346,10 @@ def raise_the_stable_offset(history: History) -> None:
     history.watermarks.append(Watermark(node=1, partition=IN, epoch=4, high=7, stable=8, at=1))
 
 
+def expose_a_watermark(history: History) -> None:
+    history.exposed.append(Exposed(node=1, partition=IN, epoch=0, high=3, replica=2, replica_end=2, at=5.0))
+
+
 def change_a_replica(history: History) -> None:
     history.replicas += [
         ReplicaLog(node=1, partition=IN, high_watermark=3, batches=((0, 1, 5), (2, 2, 6))),
@@ -396,6 +401,7 @@ def change_an_image(history: History) -> None:
         (lead_twice, "two leaders"),
         (lower_a_watermark, "watermark went back"),
         (raise_the_stable_offset, "stable above watermark"),
+        (expose_a_watermark, "exposed watermark"),
         (change_a_replica, "replicas differ"),
         (change_metadata, "metadata differs"),
         (change_an_image, "images differ"),

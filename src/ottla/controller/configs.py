@@ -138,7 +138,7 @@ def _alter(
                 raise PolicyViolation("Excessively large number of settings per request.")
             made[resource] = records
         except KafkaError as error:
-            errors[resource] = error
+            errors[resource] = error.with_traceback(None)  # which would make it garbage in a cycle
     records = [record for some in made.values() for record in some]
     return errors, records + _clear_elr(state, records)
 

@@ -55,7 +55,7 @@ def alter_client_quotas(
                 raise PolicyViolation("Excessively large number of quotas per request.")
             records += made
         except KafkaError as error:
-            errors[entity] = error
+            errors[entity] = error.with_traceback(None)  # which would make it garbage in a cycle
     response = AlterClientQuotasResponse(
         entries=[
             AlterClientQuotasResponse.EntryData(

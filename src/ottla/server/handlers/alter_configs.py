@@ -59,7 +59,7 @@ def _faults(broker: Broker, request: AlterConfigsRequest) -> Steps[dict[int, Kaf
             if index not in errors:
                 _check(broker, resource)
         except KafkaError as error:
-            errors[index] = error
+            errors[index] = error.with_traceback(None)  # which would make it garbage in a cycle
         yield
     return errors
 

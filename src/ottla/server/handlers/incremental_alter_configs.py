@@ -70,7 +70,7 @@ def _settled(
             if _settle(broker, resource, request.validate_only, is_at_controller=is_at_controller):
                 settled[index] = None
         except KafkaError as error:
-            settled[index] = error
+            settled[index] = error.with_traceback(None)  # which would make it garbage in a cycle
     return settled
 
 

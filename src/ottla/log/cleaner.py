@@ -374,7 +374,7 @@ class Cleaner:
         await self._map_keys(job, compaction)
         end_offset = key_map.latest_offset + 1
         if self._secure is not None:
-            await self._secure(log, end_offset)
+            await self._secure(log, dirt.end_offset)  # all of the segments that are exchanged, not a part
         if self._is_void(job):
             raise CleaningAborted
         groups = group_segments(log.segments.covering(-1, end_offset), log.config, dirt.end_offset)

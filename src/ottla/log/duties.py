@@ -56,12 +56,18 @@ class Duties(Hosting):
             log.complete_flush(flush)
 
     async def secure(self, log: Log, offset: int) -> None:
-        if log.recovery_point < offset:
+        if log.scan_offset < offset:
             await self.flush(log, offset)
         directory = self.directory_of(log)
         await self.write_checkpoint(directory, checkpoints.RECOVERY_POINTS)
         if not directory.online:
             raise KafkaStorageError(f"{directory.path} is offline.")
+        # The write may have failed, or another flush is still under way and holds the recovery point back.
+        on_disk = directory.files[checkpoints.RECOVERY_POINTS].known.get((log.topic, log.partition), 0)
+        if on_disk < offset:
+            raise KafkaStorageError(
+                f"The recovery point of {log.name} on disk is {on_disk}, below offset {offset}."
+            )
 
     async def _sync_new(self, path: str) -> None:
         """Make sure that a new log is still there after a power loss."""

@@ -388,8 +388,8 @@ class LogFiles:
         self._flushing -= 1
         # What was written in place of what was cut off meanwhile, the flush may not have seen.
         offset = min(flush.offset, self._truncated_to, self.log_end_offset)
+        self._forget_rolled(flush)
         if not self._flushing:
-            self._rolled_flushing = []
             self._truncated_to = _OFFSET_MAX
         self.recovery_point = max(self.recovery_point, offset)
         self.last_flush_ms = self._clock.now_ms()
@@ -403,8 +403,12 @@ class LogFiles:
         snapshots = [f"{self.directory}/{name}" for name in names if name.endswith(SNAPSHOT_SUFFIX)]
         self._snapshots.unsynced = snapshots + self._snapshots.unsynced
         self._are_epochs_new = self._are_epochs_new or CHECKPOINT_NAME in names
-        if not self._flushing:
-            self._rolled_flushing = []
+        self._forget_rolled(flush)
+
+    def _forget_rolled(self, flush: Flush) -> None:
+        """A flush has ended. The segments of others that are under way still hold back the scan offset."""
+        ended = set(flush.rolled)
+        self._rolled_flushing = [segment for segment in self._rolled_flushing if segment not in ended]
 
     def flush(self, offset: int | None = None) -> None:
         """Bring everything below `offset` (the end) to stable storage. Blocks."""

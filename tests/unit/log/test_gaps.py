@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import errno
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +15,9 @@ from tests.unit.log.node_support import COMPACT, TOPIC_ID, Node, content, put, r
 from tests.unit.log.support import START_MS, Bench, append, batch, end_transaction, produced, read_all
 
 from ottla.log import checkpoints
+from ottla.log.checkpoints import Partition
 from ottla.log.config import LogConfig
+from ottla.log.directories import LogDirectories
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.log import Log
 from ottla.records.record import Record, build_batch
@@ -173,3 +179,102 @@ def test_a_compacted_log_that_was_put_back_by_hand_keeps_its_gaps(node: Node) ->
         await node.stop(again)
 
     run(test)
+
+
+def fill_for_compaction(log: Log, segments: int = 6) -> None:
+    """Let every segment end with records that later ones supersede."""
+    number = 0
+    for count in range(2, segments + 2):
+        while len(log.segments) < count:
+            key = b"own %d" % number if number % 3 == 0 else b"same"
+            append(log, memoryview(build_batch([Record(0, START_MS, key, b"v" * 80)])))
+            number += 1
+
+
+async def clean_and_kill(node: Node, directories: LogDirectories) -> None:
+    """Stop the node when a cleaning has exchanged segments and is about to write how far it came."""
+
+    async def stop(directory: str, changes: Mapping[Partition, int | None]) -> None:
+        raise asyncio.CancelledError
+
+    directories.cleaner.set_cleaned = stop  # type: ignore[method-assign]
+    with contextlib.suppress(asyncio.CancelledError):
+        await directories.cleaner.clean_next()
+    await node.kill(directories)
+
+
+def test_a_kill_within_a_compaction_beside_a_slow_flush_costs_no_record(node: Node) -> None:
+    async def test() -> None:
+        node.config = replace(COMPACT, segment_bytes=1000, flush_messages=1)
+        first = await node.start()
+        log = first.create("orders", 0, TOPIC_ID)
+        await first.checkpoint_recovery_points()
+        fill_for_compaction(log)
+        slow = log.prepare_flush()  # its fsync takes longer than all that follows
+        assert slow is not None
+        append(log, batch())
+        await first.flush(log)
+        assert log.scan_offset < log.recovery_point
+        before = {record.key for record in read_all(log)}
+        await clean_and_kill(node, first)
+
+        again = await node.start()
+        log = again.logs["orders", 0]
+        assert {record.key for record in read_all(log)} == before
+        await again.flush(log)
+        log.advance_high_watermark(log.log_end_offset)
+        assert await again.cleaner.clean_next(), "a later try succeeds"
+        assert {record.key for record in read_all(log)} == before
+        await node.stop(again)
+
+    run(test)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
+def test_a_kill_within_a_compaction_without_a_checkpoint_costs_no_record(node: Node, code: int) -> None:
+    async def test() -> None:
+        node.config = replace(COMPACT, segment_bytes=1000)
+        first = await node.start()
+        log = first.create("orders", 0, TOPIC_ID)
+        await first.checkpoint_recovery_points()
+        fill_for_compaction(log)
+        await first.flush(log)
+        before = {record.key for record in read_all(log)}
+        node.disk.fail_on("replace", checkpoints.RECOVERY_POINTS, code)
+        await clean_and_kill(node, first)
+        node.disk.heal()
+
+        again = await node.start()
+        log = again.logs["orders", 0]
+        assert {record.key for record in read_all(log)} == before
+        log.advance_high_watermark(log.log_end_offset)
+        assert await again.cleaner.clean_next(), "a later try succeeds"
+        await node.stop(again)
+
+    run(test)
+
+
+def test_a_flush_that_ends_frees_its_own_segments_while_another_is_under_way(bench: Bench) -> None:
+    log = bench.open(config=replace(COPY, segment_bytes=300))
+    for _ in range(6):
+        append(log, batch())
+    first = log.prepare_flush()
+    assert first is not None
+    assert first.rolled
+    for _ in range(6):
+        append(log, batch())
+    second = log.prepare_flush()
+    assert second is not None
+    assert second.rolled
+    first.run()
+    log.complete_flush(first)
+    assert log.scan_offset == second.rolled[0].base_offset > first.rolled[0].base_offset
+    third = log.prepare_flush(log.log_end_offset)
+    assert third is not None
+    third.run()
+    log.complete_flush(third)
+    assert log.recovery_point == 12
+    assert log.scan_offset == second.rolled[0].base_offset, "indexes of the second are not synced yet"
+    second.run()
+    log.complete_flush(second)
+    assert log.scan_offset == 12

@@ -302,13 +302,11 @@ class _Appending:
         response = ProduceResponse(responses=self._topics)
         if self._first_error is not None and context.version >= LEADER_HINT_VERSION:
             response.node_endpoints = _leaders_of(broker, self._topics, context.listener)
+        if acks == 0 and self._first_error is not None:
+            context.connection.close(f"its produce request with acks=0 failed: {self._first_error}")
         if self._waiting:
             return _wait(broker, response, self._waiting, acks, self._request.timeout_ms, context)
-        if acks == 0:
-            if self._first_error is not None:
-                context.connection.close(f"its produce request with acks=0 failed: {self._first_error}")
-            return None
-        return response
+        return None if acks == 0 else response
 
 
 def _too_large_for_internal(partition: Partition) -> MessageTooLarge:
@@ -437,19 +435,22 @@ def _wait(
             flush.add_done_callback(partial(_close_if_failed, written, context))
         return None
     answer = Answer()
-    open_count = len(flushes)
+    unflushed = {written for written, _ in flushes}
+    if acks == 1:
+        for written in waiting:
+            if written not in unflushed:  # somebody else has flushed it since its append
+                written.response.error_code = _outcome_if_kept(written)
 
     def check() -> bool:
         # All are looked at: one that failed has its error noted while this node still knows it.
         decided = [_is_decided(written) for written in waiting if acks == -1]
-        if open_count == 0 and all(decided):
+        if not unflushed and all(decided):
             _name_leaders(broker, response, waiting, context)
             answer.settle(response)
         return answer.is_settled
 
     def on_flushed(written: _Written, flush: asyncio.Future[bool]) -> None:
-        nonlocal open_count
-        open_count -= 1
+        unflushed.discard(written)
         if not written.response.error_code:
             written.response.error_code = _flush_outcome(written, flush)
         check()
@@ -457,7 +458,7 @@ def _wait(
     def on_deadline() -> None:
         error = RequestTimedOut(f"The in-sync replicas did not have the records within {timeout_ms} ms.")
         for written in waiting:
-            if not _is_decided(written):
+            if written in unflushed if acks == 1 else not _is_decided(written):
                 written.response.error_code = error.code
                 written.response.error_message = error.message
         _name_leaders(broker, response, waiting, context)
@@ -472,13 +473,20 @@ def _wait(
     answer.timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, on_deadline)
     for written, flush in flushes:
         flush.add_done_callback(partial(on_flushed, written))
+    if not flushes:
+        check()  # what this request appended in earlier turns may be committed or flushed since: nobody calls
     return answer
 
 
 def _flush_outcome(written: _Written, flush: asyncio.Future[bool]) -> ErrorCode:
     """Whether what was to be flushed before its acknowledgement was; else why it is not acknowledged."""
     is_flushed = not flush.cancelled() and flush.exception() is None and flush.result()
-    if not is_flushed or written.partition.log is None:
+    return _outcome_if_kept(written) if is_flushed else ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _outcome_if_kept(written: _Written) -> ErrorCode:
+    """What to answer about a flushed batch: its log may be offline, or led by another node, by now."""
+    if written.partition.log is None:
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE if written.partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 

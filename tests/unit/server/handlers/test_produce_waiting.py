@@ -16,10 +16,13 @@ from tests.unit.server.handlers.support import (
     context_of,
     host_log,
     image_of,
+    start,
 )
 
 from ottla.host import HostDisk
+from ottla.log.config import LogConfig
 from ottla.log.log import Log
+from ottla.rare import decided_by
 from ottla.records.record import Record, build_batch
 from ottla.replication.leader import NEVER_MS, Agreed
 from ottla.server.broker import Broker
@@ -27,6 +30,7 @@ from ottla.server.connection import Connection
 from ottla.server.handlers.produce import handle
 from ottla.server.partitions import Partition
 from ottla.server.replicating import Replication
+from ottla.server.waiting import Answer
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.messages.metadata_records import PartitionChangeRecord
 from ottla.wire.messages.produce import ProduceRequest
@@ -144,14 +148,21 @@ def flushed(tmp_path: Path, disk: HostDisk) -> Broker:
     return broker
 
 
-def request_of(acks: int) -> ProduceRequest:
-    data = ProduceRequest.PartitionProduceData(
-        index=0, records=memoryview(build_batch([Record(0, 1, None, b"one")]))
-    )
+def request_of(acks: int, *topics: str, timeout_ms: int = 30_000) -> ProduceRequest:
     return ProduceRequest(
         acks=acks,
-        timeout_ms=30_000,
-        topic_data=[ProduceRequest.TopicProduceData(name="a", partition_data=[data])],
+        timeout_ms=timeout_ms,
+        topic_data=[
+            ProduceRequest.TopicProduceData(
+                name=topic,
+                partition_data=[
+                    ProduceRequest.PartitionProduceData(
+                        index=0, records=memoryview(build_batch([Record(0, 1, None, b"one")]))
+                    )
+                ],
+            )
+            for topic in topics or ("a",)
+        ],
     )
 
 
@@ -176,3 +187,92 @@ def test_a_producer_that_wants_no_answers_loses_its_connection_when_a_flush_fail
     asyncio.run(main())
     assert flushed.directories.flushes == 1  # type: ignore[attr-defined]
     assert len(reasons) == 1
+
+
+def test_a_producer_that_wants_no_answers_loses_its_connection_at_once_when_an_append_fails_beside_a_flush(
+    flushed: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons: list[str] = []
+    monkeypatch.setattr(Connection, "close", lambda _connection, reason: reasons.append(reason))
+
+    async def main() -> int:
+        handle(flushed, as_sent(request_of(0, "a", "missing"), 12), context_of(flushed, 12))
+        closed_at_once = len(reasons)
+        await asyncio.gather(*flushed._under_way)
+        return closed_at_once
+
+    assert asyncio.run(main()) == 1
+    assert "acks=0 failed" in reasons[0]
+
+
+async def answered_in_few_turns(broker: Broker, acks: int, then: Callable[[], None]) -> Any:
+    """The answer about `a`; `then` happens after its append and before the request's next batch, to `b`."""
+    with decided_by(lambda point: point == "a produce request goes on later"):
+        answer = start(broker, request_of(acks, "a", "b"), 12, "PLAINTEXT")
+        assert isinstance(answer, Answer)
+        then()
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert answer.is_settled
+    return answer.response.responses[0].partition_responses[0]
+
+
+def test_a_batch_that_is_committed_while_its_request_still_appends_is_answered_at_once(
+    broker: Broker, tmp_path: Path, disk: HostDisk
+) -> None:
+    add_topic(broker.image, "b", replicas=[1])
+    host_log(broker, disk, str(tmp_path), "b")
+
+    def follow() -> None:
+        fetched(hosted(broker), 2, 1)
+        fetched(hosted(broker), 3, 1)
+
+    answer = asyncio.run(answered_in_few_turns(broker, -1, follow))
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+
+
+@pytest.mark.parametrize("is_offline", [False, True])
+def test_a_batch_that_is_flushed_while_its_request_still_appends_is_answered_at_once(
+    flushed: Broker, tmp_path: Path, disk: HostDisk, is_offline: bool
+) -> None:
+    add_topic(flushed.image, "b", replicas=[1])
+    host_log(flushed, disk, str(tmp_path), "b")
+    partition = hosted(flushed)
+
+    def flush() -> None:
+        assert partition.log is not None
+        partition.log.flush()
+        if is_offline:
+            partition.log = None
+
+    answer = asyncio.run(answered_in_few_turns(flushed, 1, flush))
+    assert answer.error_code == (ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NONE)
+
+
+class HeldDirectories:
+    """Flushes one log; the flush of any other never ends."""
+
+    def __init__(self, flushed_topic: str) -> None:
+        self.logs: dict[Any, Any] = {}
+        self._flushed_topic = flushed_topic
+
+    async def flush(self, log: Log) -> None:
+        if log.topic != self._flushed_topic:
+            await asyncio.Event().wait()
+        log.flush()
+
+
+def test_a_leader_that_acknowledges_by_itself_times_out_only_the_batches_whose_flush_is_open(
+    broker: Broker, tmp_path: Path, disk: HostDisk
+) -> None:
+    log = hosted(broker).log
+    assert log is not None
+    log.reconfigure(LogConfig.from_texts({"flush.messages": "1"}))  # its followers never fetch
+    add_topic(broker.image, "b", replicas=[1])
+    host_log(broker, disk, str(tmp_path), "b", flush_messages="1")
+    broker.directories = HeldDirectories("a")  # type: ignore[assignment]
+    response = asyncio.run(ask_later(broker, request_of(1, "a", "b", timeout_ms=20), 12))
+    assert [topic.partition_responses[0].error_code for topic in response.responses] == [
+        ErrorCode.NONE,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ]

@@ -225,7 +225,7 @@ class _Appending:
                     except TakesLong as reason:
                         if asked.is_internal and not isinstance(reason, RecompressionTakesLong):
                             raise _too_large_for_internal(asked) from None
-                        appended = yield from self._append_long(topic, data, asked, guard, now_ms)
+                        asked, appended = yield from self._append_long(topic, data, asked, guard, now_ms)
                 except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
                     name = topic.name or str(topic.topic_id)
                     error = error_of(self._broker, raised, "Produce", name, data.index)
@@ -266,8 +266,9 @@ class _Appending:
         partition: Partition,
         guard: VerificationGuard | None,
         now_ms: int,
-    ) -> Generator[_Check | None, CheckedBatch | None, Appended]:
-        """Append a batch that another thread checks first. Meanwhile everything else may have changed."""
+    ) -> Generator[_Check | None, CheckedBatch | None, tuple[Partition, Appended]]:
+        """Append a batch that another thread checks first. Meanwhile all may have changed: a topic
+        that was deleted and created again has another partition, which is returned with what it appended."""
         while True:
             log = partition.leader_log()
 
@@ -280,7 +281,8 @@ class _Appending:
             assert data.records is not None
             with suppress(TakesLong):  # other rules hold by now
                 acks = self._request.acks
-                return _append(self._broker, partition, data.records, acks, now_ms, guard, checked)
+                appended = _append(self._broker, partition, data.records, acks, now_ms, guard, checked)
+                return partition, appended
 
     def _written(self, partition: Partition, index: int, appended: Appended) -> _PartitionResponse:
         written = _PartitionResponse(

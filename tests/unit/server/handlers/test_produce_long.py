@@ -23,6 +23,8 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.frame import read_response, request_frame
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.create_topics import CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.messages.produce import ProduceRequest
 
@@ -167,6 +169,37 @@ def test_a_batch_is_judged_by_the_rules_that_hold_when_it_is_appended(node: Runn
             ErrorCode.MESSAGE_TOO_LARGE,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ]
+
+    node.run(main())
+
+
+def test_a_batch_for_a_topic_that_was_created_again_meanwhile_is_flushed_by_the_rules_of_the_new_one(
+    node: RunningNode, gate: _Gate
+) -> None:
+    node.create("a")
+
+    async def main() -> None:
+        client, other = await _Client.open(node._node.port), await _Client.open(node._node.port)
+        request = _request("a", {0: _bomb()})
+        client.send(request, VERSION)
+        await _until(lambda: gate.entered)
+        await other.ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=9000), 5)
+        topic = CreateTopicsRequest.CreatableTopic(
+            name="a",
+            num_partitions=1,
+            replication_factor=1,
+            configs=[CreateTopicsRequest.CreatableTopicConfig(name="flush.messages", value="1")],
+        )
+        created = await other.ask(CreateTopicsRequest(topics=[topic], timeout_ms=9000), 5)
+        assert created.topics[0].error_code == 0
+        await _until(lambda: node.broker.partitions.get("a", 0))
+        gate.open()
+        (answer,) = (await client.receive(request, VERSION)).responses[0].partition_responses
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        partition = node.broker.partitions.get("a", 0)
+        assert partition is not None
+        assert partition.log is not None
+        assert (partition.log.recovery_point, partition.log.high_watermark) == (1, 1)
 
     node.run(main())
 

@@ -188,7 +188,10 @@ class LogUpkeep(LogFiles):
         now_ms = self._clock.now_ms()
         rebuild_producers(self.producers, self._snapshots, self.segments, self.log_end_offset, now_ms)
         if self.log_end_offset > self.segments[0].base_offset:
-            self._snapshots.take(self.producers)
+            try:
+                self._snapshots.take(self.producers)
+            except OSError as error:  # it would only save the next load a scan
+                logger.warning("%s: no snapshot of producers was written: %s", self.name, error)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop everything; the next record gets `offset`."""
@@ -210,5 +213,6 @@ class LogUpkeep(LogFiles):
         self._are_epochs_new = True
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self._move_end(offset)
+        self._data_end = (-1, -1)
         self.producers.restore((), offset, self._clock.now_ms())
         self.set_high_watermark(offset)

@@ -82,6 +82,13 @@ def test_a_batch_too_far_for_its_segment_begins_another_that_a_kill_leaves(bench
     assert offsets(log) == [0, far]
 
 
+def test_a_log_that_starts_over_forgets_where_its_last_batch_was(bench: Bench) -> None:
+    log = copied(bench, 0, 10, 20)
+    log.truncate_to(15)
+    log.truncate_fully_and_start_at(15)
+    assert log.data_end_offset == 15
+
+
 def test_a_log_truncated_among_compacted_offsets_is_whole_after_a_kill(bench: Bench) -> None:
     log = copied(bench, 0, 10, 20)
     log.truncate_to(15)

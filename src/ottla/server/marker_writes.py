@@ -159,6 +159,7 @@ class _Committing:
             log = one.partition.log
             if log is not None and log.is_flush_due:
                 flush_soon(self._broker, one.partition)
+        self._check()  # a marker of an earlier step may be committed since its append: nobody calls for it
 
     def _check(self) -> bool:
         for one in self._waiting:
@@ -175,5 +176,7 @@ class _Committing:
         self._timer = None
         for one in self._waiting:
             one.partition.growth.remove(one.ticket)
+            if one.code is None:
+                one.code = one.partition.outcome(one.end_offset)
             self._outcomes[one.key] = ErrorCode.REQUEST_TIMED_OUT if one.code is None else one.code
         self._done(self._outcomes)

@@ -52,7 +52,7 @@ class HostFile:
     """A file. Where it is parked the system refuses the descriptor, and only then is the file opened again:
     files that are in use pay nothing for it."""
 
-    __slots__ = ("_descriptor", "_holds", "path")
+    __slots__ = ("__weakref__", "_descriptor", "_holds", "path")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path

@@ -83,7 +83,10 @@ class File(Protocol):
         """The file's descriptor, or -1 where there is none (a simulated file)."""
 
     def park(self) -> bool:
-        """Give the descriptor back; the next use opens `path` again. False: it is held."""
+        """Give the descriptor back; the next use opens `path` again. False: it is held.
+
+        Whoever parks a file keeps its `path` up to date, or closes it. A file can be weakly referenced.
+        """
 
     def hold(self) -> None:
         """Keep the descriptor until as many calls of `release`: another thread is about to use it."""

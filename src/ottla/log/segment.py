@@ -7,6 +7,7 @@ was preallocated) are not part of the segment, and are cut off before the segmen
 from __future__ import annotations
 
 import errno
+import weakref
 from collections.abc import Iterator
 from struct import Struct
 
@@ -66,6 +67,7 @@ class Segment:
         "_interval_bytes",
         "_max_timestamp",
         "_offset_of_max_timestamp",
+        "_parked",
         "aborted_index",
         "base_offset",
         "created_ms",
@@ -109,6 +111,7 @@ class Segment:
         self.open_files: OpenFiles | None = None
         """The node's book of open files, as long as the segment is inactive and its log is served."""
         self._file: File | None = None
+        self._parked: weakref.ref[File] | None = None
         self._interval_bytes = config.index_interval_bytes
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
@@ -219,10 +222,19 @@ class Segment:
     def file(self) -> File:
         """The `.log` file, opened when first needed."""
         if self._file is None:
-            self._file = self._disk.open(self.path)
+            file = self._parked_file()
+            if file is None:
+                file = self._disk.open(self.path)
+            else:
+                file.size()  # opens it again
+            self._file, self._parked = file, None
             if self.open_files is not None:
                 self.open_files.use(self)
         return self._file
+
+    def _parked_file(self) -> File | None:
+        """The file that was parked, if an answer that is not sent yet still has it."""
+        return self._parked() if self._parked is not None else None
 
     def touch(self) -> None:
         """It was read: its files stay open longer than those of others."""
@@ -238,11 +250,13 @@ class Segment:
     def park(self) -> bool:
         """Give back descriptors and mappings until the next use; False: another thread is using them.
 
-        Whoever has the file still, to send a part of it, opens it again.
+        Whoever has the file still, to send a part of it, opens it again. Until then the segment keeps its
+        path up to date, and closes it when it closes its own: another file may have the old path by then.
         """
         if self._file is not None:
             if not self._file.park():
                 return False
+            self._parked = weakref.ref(self._file)
             self._file = None
         self.offset_index.release()
         self.time_index.release()
@@ -270,14 +284,16 @@ class Segment:
             for old, new in zip(before, self.paths, strict=True):
                 if self._disk.exists(old):
                     self._disk.rename(old, new)
-        if self._file is not None:
-            self._file.path = self.path
+        for file in (self._file, self._parked_file()):
+            if file is not None:
+                file.path = self.path
 
     def close_handles(self) -> None:
         """Give back descriptors and mappings; what is on disk stays as it is."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        for file in (self._file, self._parked_file()):
+            if file is not None:
+                file.close()
+        self._file = self._parked = None
         if self.open_files is not None:
             self.open_files.forget(self)
         self.offset_index.close()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.log.node_support import TOPIC_ID, Node, run
-from tests.unit.log.support import append, batch, read_all
+from tests.unit.log.node_support import COMPACT, OTHER_ID, TOPIC_ID, Node, run
+from tests.unit.log.support import START_MS, append, batch, read_all
 
 from ottla.host import HostDisk, HostFile
 from ottla.log.config import LogConfig
+from ottla.log.log import Log
+from ottla.records.record import Record, build_batch
 
 TINY = LogConfig(segment_bytes=200, index_interval_bytes=0, file_delete_delay_ms=0)
 COUNT = 60
@@ -93,6 +96,80 @@ def test_an_answer_is_sent_from_a_file_that_was_parked_meanwhile(node: Node) -> 
             log.read(offset, 1 << 20, limit_offset=COUNT)
         assert answer.file.fileno() == -1
         assert answer.file.pread(answer.length, answer.position) == wanted
+        await node.stop(directories)
+
+    run(test)
+
+
+def read_everything(log: Log) -> None:
+    """Let the segments of `log`, and only those of the end, be open."""
+    for offset in range(log.log_end_offset):
+        log.read(offset, 1 << 20, limit_offset=log.log_end_offset)
+
+
+def test_a_parked_answer_is_sent_from_its_own_file_after_a_compaction(node: Node) -> None:
+    async def test() -> None:
+        node.config = replace(COMPACT, segment_bytes=500, index_interval_bytes=0)
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for number in range(2 * COUNT):
+            key = b"key %d" % (number % 10 if number % 3 else number)
+            append(log, memoryview(build_batch([Record(0, START_MS, key, b"%d" % number)])))
+        answer = log.locate(2, 1 << 20, limit_offset=log.log_end_offset)
+        wanted = answer.file.pread(answer.length, answer.position)
+        read_everything(log)
+        assert answer.file.fileno() == -1
+        assert await directories.cleaner.clean_next()
+        assert log.read(2, 1 << 20, limit_offset=log.log_end_offset).records != wanted
+        assert answer.file.pread(answer.length, answer.position) == wanted
+
+        assert answer.file.park()
+        node.clock.time_ms += node.config.file_delete_delay_ms + 1
+        log.delete_due(node.clock.now_ms())
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            answer.file.pread(answer.length, answer.position)
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_parked_answer_of_a_deleted_topic_has_no_records_of_the_next_topic_of_that_name(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(COUNT):
+            append(log, batch(value=b"old"))
+        answer = log.locate(0, 1 << 20, limit_offset=COUNT)
+        wanted = answer.file.pread(answer.length, answer.position)
+        read_everything(log)
+        assert answer.file.fileno() == -1
+        await directories.delete([("orders", 0)])
+        again = directories.create("orders", 0, OTHER_ID)
+        for _ in range(COUNT):
+            append(again, batch(value=b"new"))
+        assert answer.file.pread(answer.length, answer.position) == wanted
+
+        assert answer.file.park()
+        node.clock.time_ms += directories.config.delete_delay_ms + 1
+        await directories.delete_due()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            answer.file.pread(answer.length, answer.position)
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_segment_and_an_answer_share_one_file_after_it_was_parked(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(COUNT):
+            append(log, batch())
+        answer = log.locate(0, 1 << 20, limit_offset=COUNT)
+        read_everything(log)
+        assert answer.file.fileno() == -1
+        assert log.segments[0].file is answer.file
+        assert answer.file.fileno() >= 0
         await node.stop(directories)
 
     run(test)

@@ -58,7 +58,7 @@ class Fault:
 class SimulatedFile:
     """Fills `ottla.ports.File`."""
 
-    __slots__ = ("_disk", "_holds", "_inode", "_is_closed", "_is_parked", "path")
+    __slots__ = ("__weakref__", "_disk", "_holds", "_inode", "_is_closed", "_is_parked", "path")
 
     def __init__(self, disk: SimulatedDisk, path: str, inode: Inode) -> None:
         self._holds = 0

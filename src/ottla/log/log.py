@@ -272,8 +272,11 @@ class Log(LogUpkeep):
                 f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds the "
                 f"maximum configured segment size of {self._segment_bytes}."
             )
-        is_far = last_offset - self.data_end_offset > RELATIVE_OFFSET_MAX
-        return self.roll(first_offset if is_far else None)
+        return self.roll(first_offset if self._is_far(last_offset) else None)
+
+    def _is_far(self, last_offset: int) -> bool:
+        """Whether not even a segment that begins at the end of the log could take a batch of this offset."""
+        return last_offset - self.data_end_offset > RELATIVE_OFFSET_MAX
 
     def _write_marker(
         self,
@@ -404,6 +407,11 @@ class Log(LogUpkeep):
         if segment.must_roll(
             size, last.last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms
         ) or (segment.size_bytes and rarely("a follower begins a new segment early")):
+            if len(run) > 1 and self._is_far(last.last_offset):
+                # A segment may begin behind a gap only if its first batch is too far for the one before it.
+                for batch in run:
+                    self._write_run(records, [batch], now_ms)
+                return
             segment = self._roll_for(size, first.base_offset, last.last_offset)
         try:
             segment.append_batches(buffer)

@@ -89,6 +89,19 @@ def test_a_log_that_starts_over_forgets_where_its_last_batch_was(bench: Bench) -
     assert log.data_end_offset == 15
 
 
+@pytest.mark.parametrize("first", [(), (0,)])
+def test_batches_of_which_only_the_last_is_too_far_are_whole_after_a_kill(
+    bench: Bench, first: tuple[int, ...]
+) -> None:
+    near, far = RELATIVE_OFFSET_MAX - 50, RELATIVE_OFFSET_MAX + 50
+    log = copied(bench, *first)
+    log.append_as_follower(memoryview(bytes(kept(near, 100)) + bytes(kept(far, 100))))
+    log.append_as_follower(kept(far + 1, 100))
+    log.close(clean=False)
+    log = bench.open(config=COPY, clean=False)
+    assert offsets(log) == [*first, near, far, far + 1]
+
+
 def test_a_log_truncated_among_compacted_offsets_is_whole_after_a_kill(bench: Bench) -> None:
     log = copied(bench, 0, 10, 20)
     log.truncate_to(15)

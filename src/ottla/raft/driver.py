@@ -733,7 +733,11 @@ class Driver(Generic[_T]):
             if not self.is_following(leader_id, epoch) or kept.id.offset <= self.replica.high_watermark:
                 return
             self._store.add(kept)
-            self.journal.start_anew_at_snapshot()
+            try:
+                self._reserve.provide(self.journal.start_anew_at_snapshot)
+            except OSError:
+                self._store.withdraw(kept)  # so that the follower fetches it again
+                raise
             offset = kept.id.offset
             self._next_offset = offset
             self._uncommitted.clear()

@@ -174,6 +174,10 @@ class Store:
             self.kept.append(snapshot)
             self.kept.sort()
 
+    def withdraw(self, snapshot: Kept) -> None:
+        """Undo `add`. The file stays: a start that finds it begins with it."""
+        self.kept = [kept for kept in self.kept if kept is not snapshot]
+
     def retire_before(self, start: SnapshotId) -> None:
         """Mark the snapshots before `start` for deletion; `remove_retired` deletes them."""
         for snapshot in [kept for kept in self.kept if kept.id < start]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from ottla.host import HostClock, HostDisk, HostRandom
+from ottla.log.log import Log
+from ottla.log.segment import Segment
 from ottla.raft.driver import (
     CommittedBatch,
     DivergedBelowCommit,
@@ -18,6 +21,7 @@ from ottla.raft.driver import (
     UnsupportedQuorum,
 )
 from ottla.raft.journal import EpochEnd
+from ottla.raft.reserve import BLOCK_BYTES
 from ottla.raft.snapshots import SnapshotDamaged, SnapshotId, build
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.records.record import Record, build_batch
@@ -48,13 +52,21 @@ class Told:
 class Observer:
     """One run of an observer on a directory."""
 
-    def __init__(self, directory: Path, *, voters: VoterSet | None = None, local: Voter = OBSERVER) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        voters: VoterSet | None = None,
+        local: Voter = OBSERVER,
+        reserve_bytes: int = 0,
+    ) -> None:
         self.disk = HostDisk()
         self.told = Told()
         config = DriverConfig(
             directory=str(directory),
             local=local,
             static_voters=VoterSet([LEADER]) if voters is None else voters,
+            reserve_bytes=reserve_bytes,
             is_observer=True,
         )
         self.driver: Driver[bytes] = Driver(self.disk, HostClock(), HostRandom(), config, self.told, bytes)
@@ -183,6 +195,63 @@ def test_a_snapshot_replaces_a_log_that_is_behind_it(tmp_path: Path) -> None:
             await observer.driver.take_fetched(b"", 101)
             assert observer.told.snapshot == (snapshot_id, [b"x", b"y"])
             assert observer.told.records == [b"z"]
+
+    run(test)
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, has_room: Callable[[], bool]) -> None:
+    """No segment can be created until there is room."""
+    create = Log._create_segment
+
+    def create_if_room(log: Log, base_offset: int) -> Segment:
+        if not has_room():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return create(log, base_offset)
+
+    monkeypatch.setattr(Log, "_create_segment", create_if_room)
+
+
+def test_a_snapshot_that_a_full_disk_refused_is_taken_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot_id = SnapshotId(100, 4)
+    content = b"".join(build([b"x"], epoch=4, now_ms=9, last_contained_ms=8))
+
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            driver = observer.driver
+            await driver.follow(1, 5)
+            await driver.take_fetched(batch(0, 2, b"old"), 1)
+            has_room = False
+            fill_disk(monkeypatch, lambda: has_room)
+            for has_room in (False, True):
+                download = driver.begin_download(snapshot_id)
+                download.append(content)
+                if has_room:
+                    await driver.adopt_snapshot(download, 1, 5)
+                else:
+                    with pytest.raises(OSError, match="No space left"):
+                        await driver.adopt_snapshot(download, 1, 5)
+                    assert (driver.latest_snapshot, observer.end) == (None, EpochEnd(2, 1))
+            assert observer.told.snapshot == (snapshot_id, [b"x"])
+            assert (driver.latest_snapshot, observer.end) == (snapshot_id, EpochEnd(4, 100))
+
+    run(test)
+
+
+def test_a_snapshot_is_taken_with_the_reserve_where_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with Observer(tmp_path, reserve_bytes=2 * BLOCK_BYTES) as observer:
+            driver = observer.driver
+            await driver.follow(1, 5)
+            fill_disk(monkeypatch, lambda: not driver._reserve.is_whole)
+            download = driver.begin_download(SnapshotId(100, 4))
+            download.append(b"".join(build([b"x"], epoch=4, now_ms=9, last_contained_ms=8)))
+            await driver.adopt_snapshot(download, 1, 5)
+            assert observer.end == EpochEnd(4, 100)
+            assert driver._reserve.left_bytes == BLOCK_BYTES
 
     run(test)
 

@@ -121,11 +121,12 @@ def _is_committed(partition: Partition, end_offset: int) -> bool:
 
 
 class _Waiting:
-    __slots__ = ("code", "end_offset", "key", "partition", "ticket")
+    __slots__ = ("code", "end_offset", "key", "leader_epoch", "partition", "ticket")
 
     def __init__(self, key: TopicPartition, partition: Partition, end_offset: int) -> None:
         self.key = key
         self.partition = partition
+        self.leader_epoch = partition.leader_epoch
         self.end_offset = end_offset
         self.ticket = -1
         self.code: ErrorCode | None = None  # what became of it
@@ -164,7 +165,7 @@ class _Committing:
     def _check(self) -> bool:
         for one in self._waiting:
             if one.code is None:
-                one.code = one.partition.outcome(one.end_offset)
+                one.code = one.partition.outcome(one.end_offset, one.leader_epoch)
         if all(one.code is not None for one in self._waiting):
             self._finish()
         return self._timer is None
@@ -177,6 +178,6 @@ class _Committing:
         for one in self._waiting:
             one.partition.growth.remove(one.ticket)
             if one.code is None:
-                one.code = one.partition.outcome(one.end_offset)
+                one.code = one.partition.outcome(one.end_offset, one.leader_epoch)
             self._outcomes[one.key] = ErrorCode.REQUEST_TIMED_OUT if one.code is None else one.code
         self._done(self._outcomes)

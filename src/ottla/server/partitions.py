@@ -183,12 +183,18 @@ class Partition:
         if log is not None:
             self.advance(log.recovery_point if log.is_flush_due else log.log_end_offset)
 
-    def outcome(self, end_offset: int) -> ErrorCode | None:
-        """What to tell a producer whose batch, with acks=all, ends before `end_offset`; None: wait."""
+    def outcome(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
+        """What to tell a producer whose batch, with acks=all, ends before `end_offset`; None: wait.
+
+        `leader_epoch` is the one in which this node appended the batch. If that epoch ends before the batch
+        does, this node lost the leadership, truncated the batch and leads again: others' records are there.
+        """
         log = self.log
         if log is None:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if not self.is_leader:
+        if not self.is_leader or (
+            self.leader_epoch != leader_epoch and log.end_offset_for_epoch(leader_epoch)[1] < end_offset
+        ):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if log.high_watermark < end_offset:
             return None

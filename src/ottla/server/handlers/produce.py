@@ -80,10 +80,11 @@ _TopicResponse = ProduceResponse.TopicProduceResponse
 class _Written:
     """A batch that is in the leader's log and not yet acknowledged."""
 
-    __slots__ = ("end_offset", "partition", "response")
+    __slots__ = ("end_offset", "leader_epoch", "partition", "response")
 
     def __init__(self, partition: Partition, end_offset: int, response: _PartitionResponse) -> None:
         self.partition = partition
+        self.leader_epoch = partition.leader_epoch
         self.end_offset = end_offset
         self.response = response
 
@@ -519,7 +520,7 @@ def _is_decided(written: _Written) -> bool:
     """Whether the in-sync replicas have the batch, or never will by this leader: then it says why."""
     response = written.response
     if not response.error_code:
-        code = written.partition.outcome(written.end_offset)
+        code = written.partition.outcome(written.end_offset, written.leader_epoch)
         if code is None:
             return False
         response.error_code = code

@@ -19,7 +19,8 @@ from tests.unit.server.handlers.support import (
     start,
 )
 
-from ottla.host import HostDisk
+from ottla.coordinator.transactions.markers import Outcomes, WritableMarker
+from ottla.host import HostClock, HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.rare import decided_by
@@ -28,12 +29,14 @@ from ottla.replication.leader import NEVER_MS, Agreed
 from ottla.server.broker import Broker
 from ottla.server.connection import Connection
 from ottla.server.handlers.produce import handle
+from ottla.server.marker_writes import write_marker_in_steps
 from ottla.server.partitions import Partition
 from ottla.server.replicating import Replication
 from ottla.server.waiting import Answer
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.messages.metadata_records import PartitionChangeRecord
 from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 
 @pytest.fixture
@@ -84,7 +87,7 @@ def fetched(partition: Partition, node: int, offset: int) -> None:
 def test_it_is_told_once_all_in_sync_replicas_have_the_batch(broker: Broker) -> None:
     def follow(partition: Partition) -> None:
         fetched(partition, 2, 2)
-        assert partition.outcome(2) is None
+        assert partition.outcome(2, 0) is None
         fetched(partition, 3, 2)
 
     _, answer = produce(broker, follow)
@@ -123,6 +126,100 @@ def test_it_is_told_at_once_that_another_node_leads_and_which(broker: Broker) ->
 def test_it_is_told_when_its_time_is_over(broker: Broker) -> None:
     _, answer = produce(broker, lambda partition: fetched(partition, 2, 2), timeout_ms=20)
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+class _SlowClock(HostClock):
+    """A clock on which each reading takes ten milliseconds: a request appends one batch in each turn."""
+
+    def __init__(self) -> None:
+        self.now = HostClock.monotonic()
+
+    def monotonic(self) -> float:  # type: ignore[override]
+        self.now += 0.01
+        return self.now
+
+
+@pytest.fixture
+def pair(tmp_path: Path, disk: HostDisk) -> Broker:
+    """Leads two partitions that broker 2 follows."""
+    image = image_of(1, 2)
+    add_topic(image, "a", 2, replicas=[1, 2])
+    broker = broker_of(image, clock=_SlowClock())
+    broker.replication = Replication(broker, lambda: 10)
+    for index in (0, 1):
+        host_log(broker, disk, str(tmp_path), "a", index)
+        broker.replication.lead(_hosted(broker, index), image.topics_by_name["a"].partitions[index])
+    return broker
+
+
+def _hosted(broker: Broker, index: int) -> Partition:
+    partition = broker.partitions.get("a", index)
+    assert partition is not None
+    return partition
+
+
+def _batch() -> memoryview:
+    return memoryview(build_batch([Record(0, 1, None, b"one")]))
+
+
+def _truncate_and_lead_again(broker: Broker, partition: Partition) -> None:
+    """Another node leads in epoch 1, without the records of this one, which leads again in epoch 2."""
+    registration = broker.image.topics_by_name["a"].partitions[partition.index]
+    log = partition.log
+    assert log is not None
+    assert broker.replication is not None
+    partition.is_leader, partition.leader_epoch = False, 1
+    broker.replication.leave(partition)
+    partition.notify_all()
+    log.truncate_to(0)
+    partition.is_leader, partition.leader_epoch = True, 2
+    log.assign_epoch_start_offset(2, log.log_end_offset)
+    broker.replication.lead(partition, registration)
+    partition.append(_batch(), acks=1, now_ms=1)
+
+
+def test_a_batch_that_was_truncated_while_the_next_was_appended_is_not_acknowledged(pair: Broker) -> None:
+    data = [ProduceRequest.PartitionProduceData(index=index, records=_batch()) for index in (0, 1)]
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[ProduceRequest.TopicProduceData(name="a", partition_data=data)],
+    )
+    first, second = (_hosted(pair, index) for index in (0, 1))
+
+    async def main() -> Any:
+        asking = asyncio.ensure_future(ask_later(pair, request, 12))
+        await asyncio.sleep(0)
+        assert first.log is not None
+        assert second.log is not None
+        assert (first.log.log_end_offset, second.log.log_end_offset) == (1, 0)
+        _truncate_and_lead_again(pair, first)
+        while not second.log.log_end_offset:
+            await asyncio.sleep(0)
+        for partition in (first, second):
+            partition.follower_fetched(2, 20, 1, 0, names_epoch=True)
+        return await asking
+
+    answers = asyncio.run(main()).responses[0].partition_responses
+    assert [answer.error_code for answer in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
+
+
+def test_a_marker_that_was_truncated_while_the_next_was_appended_is_not_acknowledged(pair: Broker) -> None:
+    topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="a", partition_indexes=[0, 1])
+    marker = WritableMarker(producer_id=5, producer_epoch=0, transaction_result=True, topics=[topic])
+    outcomes: list[Outcomes] = []
+
+    async def main() -> None:
+        steps = write_marker_in_steps(pair, marker, outcomes.append)
+        next(steps)
+        next(steps)
+        _truncate_and_lead_again(pair, _hosted(pair, 0))
+        assert list(steps) == []
+        for index in (0, 1):
+            _hosted(pair, index).follower_fetched(2, 20, 1, 0, names_epoch=True)
+
+    asyncio.run(main())
+    assert outcomes == [{("a", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER, ("a", 1): ErrorCode.NONE}]
 
 
 class FailingDirectories:

@@ -17,6 +17,7 @@ from tests.unit.server.asking import Asking, fetch_request, produce_request
 from ottla.config import development_config
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory
 from ottla.log.properties import DirectoryError
+from ottla.server.ending import Ending
 from ottla.server.node import MEMORY_KEPT_BYTES, Node
 from ottla.server.registration import Registration
 from ottla.testing import Broker, BrokerFailed
@@ -187,11 +188,11 @@ def test_a_disk_that_fails_while_a_broker_waits_for_its_controller_ends_the_star
         node = _node(tmp_path)
 
         async def wait_for_ever(_registration: Registration) -> None:
-            node._fail(DirectoryError("Every log directory is offline"))
+            node._end(Ending.NO_DIRECTORY, "the last one failed")
             await asyncio.Event().wait()
 
         monkeypatch.setattr(Registration, "start", wait_for_ever)
-        with pytest.raises(DirectoryError, match="Every log directory is offline"):
+        with pytest.raises(DirectoryError, match="Every log directory is offline: the last one failed"):
             await asyncio.wait_for(node.start(), 60)
 
     asyncio.run(test())

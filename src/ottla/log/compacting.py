@@ -67,7 +67,7 @@ class Compaction:
         start_offset = self.first_dirty_offset
         reader = self._reader_of(segment)
         try:
-            begin = reader.position_of(start_offset) if start_offset > segment.base_offset else 0
+            begin = _position_of(reader, start_offset)
             if begin is None:
                 return True
             for start, chunk in reader.chunks(begin, size=self.chunk_bytes):
@@ -173,6 +173,17 @@ class Compaction:
         )
         reader.size_bytes = min(reader.size_bytes, segment.size_bytes)
         return reader
+
+
+def _position_of(reader: Segment, offset: int) -> int | None:
+    """Where the first batch begins whose last offset is at least `offset`.
+
+    The index would be quicker, but a wrong entry has it rebuilt: its file must not shrink here, because the
+    log has mapped it.
+    """
+    if offset <= reader.base_offset:
+        return 0
+    return next((position for position, header in reader.headers() if header.last_offset >= offset), None)
 
 
 def advance(steps: Steps[_T]) -> tuple[int, list[_T]]:

@@ -127,6 +127,27 @@ def test_small_segments_become_one(rig: Rig) -> None:
     assert rig.offsets() == list(range(10))
 
 
+def test_cleaning_leaves_a_damaged_index_that_the_log_has_mapped_alone(rig: Rig) -> None:
+    rig.log.reconfigure(replace(COMPACT, index_interval_bytes=0))
+    rig.log.roll()
+    for number in range(100):
+        rig.write((b"k%d" % number, b"v"))
+    rig.log.roll()
+    segment = rig.log.segments[0]
+    segment.close_handles()
+    path = Path(segment.offset_index.path)
+    damaged = bytearray(path.read_bytes())
+    damaged[8 * 50 + 4 : 8 * 50 + 8] = (7).to_bytes(4, "big")
+    path.write_bytes(damaged)
+    rig.log.read(3, 1, limit_offset=100)
+    rig.cleaner.cleaned[rig.directory] = {PARTITION: 51}
+    assert rig.clean()
+    assert Path(f"{path}.deleted").read_bytes() == damaged
+    assert rig.cleaner.last is not None
+    assert 0 < rig.cleaner.last.map_bytes_read <= segment.size_bytes // 2
+    assert rig.offsets() == list(range(100))
+
+
 def test_a_cleaned_segment_is_as_old_as_its_last_source(rig: Rig) -> None:
     for number in range(3):
         rig.write((b"k%d" % number, b"v"), roll=True)

@@ -77,6 +77,8 @@ class TransactionRunner:
         self._adding: asyncio.Task[None] | None = None
         self._offsets: tuple[object, asyncio.Task[None]] | None = None
         """The offsets that were sent last, and the task that sends them, after those before."""
+        self._offset_tasks: list[asyncio.Task[None]] = []
+        """All tasks of this transaction that send offsets: each waits for the one before it."""
         self._on_wire: set[asyncio.Task[Any] | None] = set()
         """Tasks whose request is sent and not answered."""
         self._pending = PendingStep(self._spawn_step, lambda: engine.cluster.last_error)
@@ -139,6 +141,7 @@ class TransactionRunner:
         self._pending.refuse(BEGIN)
         transactions.move(State.IN_TRANSACTION)
         self._offsets = None
+        self._offset_tasks.clear()
         transactions.protocol = 2 if self._engine.cluster.features.get(FEATURE, 0) >= 2 else 1
         self._engine.update_fast()
 
@@ -175,7 +178,9 @@ class TransactionRunner:
         same = (dict(offsets), group)
         if self._offsets is None or self._offsets[0] != same or self._offsets[1].done():
             before = None if self._offsets is None else self._offsets[1]
-            self._offsets = (same, self._engine.spawn(self._send_offsets_after(before, offsets, group)))
+            task = self._engine.spawn(self._send_offsets_after(before, offsets, group))
+            self._offsets = (same, task)
+            self._offset_tasks = [one for one in self._offset_tasks if not one.done()] + [task]
         task = self._offsets[1]
         done, _ = await asyncio.wait([task], timeout=timeout_ms / 1000)
         if not done:
@@ -260,8 +265,8 @@ class TransactionRunner:
 
     async def _commit(self) -> None:
         await self._engine.flush()
-        if self._offsets is not None:
-            await asyncio.wait([self._offsets[1]])
+        if self._offset_tasks:
+            await asyncio.wait(self._offset_tasks)
         transactions = self.transactions
         if transactions.state is not State.COMMITTING:
             transactions.check_fatal()
@@ -347,7 +352,7 @@ class TransactionRunner:
 
     async def _stop_asking(self) -> None:
         """End the requests within the transaction: those that are sent are answered first."""
-        tasks = [one for one in (self._adding, self._offsets and self._offsets[1]) if one and not one.done()]
+        tasks = [one for one in (self._adding, *self._offset_tasks) if one and not one.done()]
         for task in tasks:
             if task not in self._on_wire:
                 task.cancel()
@@ -424,6 +429,8 @@ class TransactionRunner:
                 if version is not None:
                     _check_version(await cluster.connect(node_id, LANE), request, version)
                 if is_within:
+                    if self.drops_unsent:
+                        raise self.reason
                     self._on_wire.add(asyncio.current_task())
                 answer = await cluster.ask(
                     node_id, request, lane=LANE, version=version, version_max=version_max

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.unit.client.proxy import END_TXN, HOLD, INIT_PRODUCER_ID, PASS, Proxy
 
 import ottla
 import ottla.aio
-from ottla.client.errors import Closed, TimedOut, TransactionStateError
+from ottla.client.errors import AbortableError, Closed, TimedOut, TransactionStateError
 from ottla.testing import Broker
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 TXN_OFFSET_COMMIT = 28
 SHORT_MS, WAIT_MS = 50.0, 120_000.0
@@ -150,6 +153,8 @@ def test_offsets_that_are_on_the_wire_when_the_transaction_is_aborted_stay_out_o
                 with pytest.raises(TimedOut):
                     await producer._runner.send_offsets(OFFSETS, ottla.GroupMetadata(name), SHORT_MS)
                 await asyncio.to_thread(held.came.wait)
+                with pytest.raises(TimedOut):  # these wait for the ones before
+                    await producer._runner.send_offsets(OFFSETS, ottla.GroupMetadata("behind"), SHORT_MS)
                 with pytest.raises(TimedOut, match="abort_transaction"):
                     await producer._runner.abort(SHORT_MS)
             await producer.abort_transaction()
@@ -160,6 +165,42 @@ def test_offsets_that_are_on_the_wire_when_the_transaction_is_aborted_stay_out_o
 
     asyncio.run(main())
     assert committed(broker, name) is None
+
+
+def test_offsets_that_are_to_be_sent_again_when_the_transaction_is_aborted_stay_out_of_the_next(
+    node: tuple[Broker, Proxy], protocol: int
+) -> None:
+    _, proxy = node
+    name = f"asked-again-{protocol}"
+
+    async def main() -> None:
+        async with ottla.aio.Producer(proxy.address, transactional_id=name) as producer:
+            cluster = producer._engine.cluster
+            ask, asked, is_refused = cluster.ask, [], asyncio.Event()
+
+            async def refuse_offsets(node_id: int, request: Any, **options: Any) -> Any:
+                answer = await ask(node_id, request, **options)
+                if isinstance(request, TxnOffsetCommitRequest):
+                    asked.append(request.group_id)
+                    answer.topics[0].partitions[0].error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                    is_refused.set()
+                return answer
+
+            await producer.begin_transaction()
+            cluster.ask = refuse_offsets  # type: ignore[method-assign]
+            calls = [asyncio.create_task(producer.send_offsets(OFFSETS, f"{name}-{one}")) for one in range(2)]
+            await is_refused.wait()
+            await producer.abort_transaction()
+            cluster.ask = ask  # type: ignore[method-assign]
+            before = len(asked)
+            await producer.begin_transaction()
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(one) for one in results] == [AbortableError] * 2
+            assert set(asked) == {f"{name}-0"}
+            assert len(asked) == before
+            await producer.commit_transaction()
+
+    asyncio.run(main())
 
 
 def test_a_cancelled_commit_goes_on_and_closing_waits_for_it(node: tuple[Broker, Proxy]) -> None:

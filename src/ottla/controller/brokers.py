@@ -214,17 +214,21 @@ def broker_heartbeat(
         records += _lost_directories(state, broker_id, lost, is_out_already=is_out_already)
     records += _cordoned_directories(state, request)
     is_fenced = after in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
-    heartbeats.touch(broker_id, is_fenced, request.current_metadata_offset)
-    if after is BrokerState.SHUTDOWN_NOW:
-        heartbeats.end_session(broker_id, epoch)  # its next run need not wait until this one would expire
-    if after is BrokerState.CONTROLLED_SHUTDOWN and entry.shutdown_offset < 0:
-        entry.shutdown_offset = state.next_offset + len(records) - 1
+    last_offset = state.next_offset + len(records) - 1
+
+    def change_state() -> None:
+        heartbeats.touch(broker_id, is_fenced, request.current_metadata_offset)
+        if after is BrokerState.SHUTDOWN_NOW:
+            heartbeats.end_session(broker_id, epoch)  # its next run need not wait until this one would expire
+        if after is BrokerState.CONTROLLED_SHUTDOWN and entry.shutdown_offset < 0:
+            entry.shutdown_offset = last_offset
+
     response = BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= registered_at,
         is_fenced=is_fenced,
         should_shut_down=after is BrokerState.SHUTDOWN_NOW,
     )
-    return Result(response, records, is_atomic=False)
+    return Result(response, records, is_atomic=False, when_appended=change_state)
 
 
 def _next_state(
@@ -330,14 +334,18 @@ def unregister_broker(
 
 def fence_stale_broker(state: ControllerState) -> Result[bool]:
     """Fence one broker whose session is over. True: there may be more."""
-    expired = state.heartbeats.take_expired(state.now_ms)
+    expired = state.heartbeats.find_expired(state.now_ms)
     if expired is None:
         return Result(False)
     broker_id, epoch = expired
     broker = state.image.brokers.get(broker_id)
-    if broker is None or broker.epoch != epoch or broker.fenced:
-        return Result(True)
-    return Result(True, _fence(state, broker_id, epoch), is_atomic=False)
+    is_unfenced = broker is not None and broker.epoch == epoch and not broker.fenced
+    records = _fence(state, broker_id, epoch) if is_unfenced else []
+
+    def end_session() -> None:
+        state.heartbeats.end_session(broker_id, epoch)
+
+    return Result(True, records, is_atomic=False, when_appended=end_session)
 
 
 def _check_lengths(request: BrokerRegistrationRequest | ControllerRegistrationRequest) -> None:

@@ -80,11 +80,10 @@ class Heartbeats:
         last = self.contacts.get((broker_id, epoch))
         return last is not None and last + self.session_timeout_ms >= now_ms
 
-    def take_expired(self, now_ms: int) -> tuple[int, int] | None:
-        """The id and epoch of a broker that was silent for too long; it is forgotten here."""
+    def find_expired(self, now_ms: int) -> tuple[int, int] | None:
+        """The id and epoch of a broker that was silent for too long."""
         for key, last in self.contacts.items():
             if last + self.session_timeout_ms < now_ms:
-                del self.contacts[key]
                 return key
         return None
 

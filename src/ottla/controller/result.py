@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -28,13 +28,15 @@ class Result(Generic[_T]):
     """A decision: `records` for the log, and the `response` that leaves once they are committed.
 
     The records of an atomic result go into one batch: all of them or none. `kraft_version` asks the quorum
-    to raise its own level first.
+    to raise its own level first. `when_appended` changes what no record holds, such as the sessions of
+    brokers: it is called after the log took the records, and never where the log refused them.
     """
 
     response: _T
     records: Sequence[Message] = field(default=())
     is_atomic: bool = True
     kraft_version: int | None = None
+    when_appended: Callable[[], None] | None = None
 
 
 _STANDING_TEXTS: dict[type[KafkaError], str] = {

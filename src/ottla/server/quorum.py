@@ -474,6 +474,8 @@ class Quorum(CommittedMetadata):
             state.kraft_version = result.kraft_version
             state.next_offset = driver.next_offset
         if not result.records:
+            if result.when_appended is not None:
+                result.when_appended()
             return self._waiting[-1][0] if self._waiting else None
         records = result.records
         values = [encode_record(record, level) for record, level in _with_levels(state.image, records)]
@@ -484,6 +486,8 @@ class Quorum(CommittedMetadata):
         except NotLeader:
             raise NotController("This node is no longer the active controller.") from None
         self._last_append_at = self._clock.monotonic()
+        if result.when_appended is not None:
+            result.when_appended()
         try:
             applied = state.apply(records)
         except InvalidMetadata as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ottla.config import BrokerConfig, development_config
 from ottla.controller.bootstrap import activation_records, bootstrap_records
@@ -77,8 +77,14 @@ class Cluster:
     def do(self, decision: Callable[..., Result[_T]], *arguments: object, **keywords: object) -> _T:
         """Decide, replay, answer."""
         result = decision(self.state, *arguments, **keywords)
+        if result.when_appended is not None:
+            result.when_appended()
         self.apply(list(result.records))
         return result.response
+
+    def refuse(self, decision: Callable[..., Result[Any]], *arguments: object) -> Sequence[Message]:
+        """Decide, and let the log refuse the records: they come back here."""
+        return decision(self.state, *arguments).records
 
     def register(
         self,

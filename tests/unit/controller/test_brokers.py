@@ -289,6 +289,21 @@ def test_in_a_controlled_shutdown_the_others_must_have_read_of_it_first() -> Non
     assert cluster.image.brokers[1].fenced
 
 
+def test_a_controlled_shutdown_that_the_log_refused_begins_anew() -> None:
+    cluster = Cluster().start(1, 2)
+    cluster.create("t", [1, 2])
+    request = BrokerHeartbeatRequest(
+        broker_id=1,
+        broker_epoch=cluster.epochs[1],
+        current_metadata_offset=cluster.state.next_offset - 1,
+        want_shut_down=True,
+    )
+    assert cluster.refuse(broker_heartbeat, request)
+    cluster.heartbeat(2)
+    assert not cluster.heartbeat(1, want_shut_down=True).should_shut_down
+    assert cluster.partition("t").leader == 2
+
+
 def test_a_fenced_broker_may_go_at_once() -> None:
     cluster = Cluster()
     cluster.register(1)

@@ -192,5 +192,5 @@ def test_the_next_controller_gives_everyone_who_lived_a_full_session() -> None:
         random_below=old.random_below,
     )
     assert {broker_id for broker_id, _ in new.heartbeats.contacts} == {1, 2}
-    assert new.heartbeats.take_expired(new.now_ms + old.settings.session_timeout_ms) is None
-    assert new.heartbeats.take_expired(new.now_ms + old.settings.session_timeout_ms + 1) is not None
+    assert new.heartbeats.find_expired(new.now_ms + old.settings.session_timeout_ms) is None
+    assert new.heartbeats.find_expired(new.now_ms + old.settings.session_timeout_ms + 1) is not None

@@ -16,7 +16,7 @@ from ottla.controller.bootstrap import (
     bootstrap_records,
     voters_checkpoint,
 )
-from ottla.controller.brokers import broker_heartbeat, register_broker
+from ottla.controller.brokers import broker_heartbeat, fence_stale_broker, register_broker
 from ottla.controller.delta import ImageDelta
 from ottla.controller.feature_levels import SUPPORTED_FEATURES, resolve_features
 from ottla.controller.features import update_features
@@ -162,6 +162,31 @@ def test_the_image_shows_a_decision_only_once_it_is_committed(tmp_path: Path) ->
             assert again.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
             assert pending.done()
             assert "t" in quorum.image.topics_by_name
+
+    run(test)
+
+
+def test_what_a_full_disk_refused_about_a_broker_is_decided_again_once_there_is_room(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Node(tmp_path) as quorum:
+            epoch = await start_broker(quorum)
+            assert quorum._state is not None
+            beat = BrokerHeartbeatRequest(
+                broker_id=1, broker_epoch=epoch, current_metadata_offset=quorum.image.offset
+            )
+
+            async def decide_with_room_later(decision: Callable[[ControllerState], Result[Any]]) -> None:
+                quorum.driver._lacks_room = True
+                with pytest.raises(KafkaStorageError):
+                    await quorum.submit(decision)
+                quorum.driver._lacks_room = False
+                await quorum.submit(decision)
+
+            quorum._state.heartbeats.contact(1, epoch, -(10**9))
+            await decide_with_room_later(fence_stale_broker)
+            assert quorum.image.brokers[1].fenced
+            await decide_with_room_later(lambda state: broker_heartbeat(state, beat))
+            assert not quorum.image.brokers[1].fenced
 
     run(test)
 

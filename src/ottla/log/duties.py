@@ -180,9 +180,12 @@ class Duties(Hosting):
     # ---- retention and removal
 
     async def retain(self) -> int:
-        """Delete old segments of logs that are not compacted (the cleaner sees to the others); how many."""
+        """Delete old segments of logs that are not compacted (the cleaner sees to the others); how many.
+
+        Copies of moves stay whole: one that starts behind its log would have to be copied again.
+        """
         deleted = 0
-        for log in self.everything():
+        for log in list(self.logs.values()):
             try:
                 if log.failure is None and not (log.config.is_compacted and self.cleaner.config.enabled):
                     deleted += log.delete_old_segments(self.clock.now_ms())

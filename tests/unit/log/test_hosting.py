@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,32 @@ def test_deletions_that_a_stop_cut_short_are_finished_after_the_next_start(node:
         await second.delete_due()
         assert node.names(0) == []
         await node.stop(second)
+
+    run(test)
+
+
+def test_retention_leaves_the_copy_of_a_move_whole(node: Node) -> None:
+    async def test() -> None:
+        node.config = LogConfig(segment_bytes=100_000, retention_bytes=2000)
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID, directory_id=directories.directories[0].id)
+        for _ in range(100):
+            append(log, batch(value=b"v" * 100))
+        # What is one segment here becomes many in the copy.
+        node.config = replace(node.config, segment_bytes=1000)
+        directories.reconfigure("orders")
+        directories.move("orders", 0, node.paths[1])
+        future = directories.futures["orders", 0]
+        while future.log_end_offset < log.log_end_offset:
+            await directories.copy_futures()
+            await directories.retain()
+            assert future.log_start_offset == log.log_start_offset == 0
+        while await directories.copy_futures():
+            pass
+        assert directories.logs["orders", 0] is future
+        assert await directories.retain() > 0
+        assert future.log_start_offset > 0
+        await node.stop(directories)
 
     run(test)
 

@@ -139,17 +139,33 @@ class Background:
             started = self._loop
             if started is None and not self._is_stopped:
                 self._loop, self._thread = loop, thread
-                thread.start()
+                self._start_thread(loop, thread)
                 return loop
         loop.close()
         if started is None:
             raise self._closed()
         return started
 
+    def _start_thread(self, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+        try:
+            thread.start()
+        except BaseException as error:
+            if thread.ident is None:
+                # The next use tries again. After Ctrl-C this thread may run all the same: `_main` looks.
+                self._loop = self._thread = None
+                if isinstance(error, Exception):
+                    loop.close()
+            raise
+
     def _closed(self) -> Closed:
         return Closed(f"The {self._name} is closed.")
 
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            is_wanted = self._thread is threading.current_thread()
+        if not is_wanted:
+            loop.close()
+            return
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()

@@ -71,6 +71,48 @@ def test_ctrl_c_ends_a_wait_and_cancels_the_work() -> None:
         background.stop()
 
 
+def test_a_thread_that_could_not_be_started_is_started_by_the_next_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    background = Background("test")
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            background.run(answer())
+    assert not background.is_running
+    try:
+        assert background.run(answer()) == 42
+    finally:
+        background.stop()
+
+
+def test_after_ctrl_c_a_thread_that_starts_all_the_same_ends_and_the_next_use_starts_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    background = Background("test")
+    late: list[threading.Thread] = []
+
+    def interrupt(thread: threading.Thread) -> None:
+        late.append(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            background.run(answer())
+    try:
+        assert background.run(answer()) == 42
+        late[0].start()
+        late[0].join()
+        assert background.run(answer()) == 42
+    finally:
+        background.stop()
+
+
 def test_after_stop_it_is_closed_and_stopping_again_is_harmless() -> None:
     background = Background("test")
     background.run(answer())

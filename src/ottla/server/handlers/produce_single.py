@@ -110,6 +110,7 @@ def _append(
     try:
         appended = partition.append(records, acks=acks, now_ms=broker.clock.now_ms())
     except (KafkaError, OSError, TakesLong):
-        records[:HEADER_BYTES] = header  # a failed write comes after the batch got its offset
+        if not records.readonly:  # then a copy got its offset
+            records[:HEADER_BYTES] = header  # a failed write comes after the batch got its offset
         return None
     return appended.first_offset, appended.log_append_time_ms, appended.log_start_offset

@@ -235,15 +235,16 @@ def test_a_request_whose_answer_must_wait_or_fail_is_left_alone(
     assert side.log.log_end_offset == 0
 
 
+@pytest.mark.parametrize("kind", [bytearray, bytes])
 def test_a_write_that_fails_leaves_the_request_as_it_was(
-    side: _Side, monkeypatch: pytest.MonkeyPatch
+    side: _Side, monkeypatch: pytest.MonkeyPatch, kind: type[bytes | bytearray]
 ) -> None:
     def fail(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(type(side.log.segments.active.file), "pwrite", fail)
     before = _frame(13, [_batch(100)])
-    frame = memoryview(bytearray(before))
+    frame = memoryview(kind(before))
     way = express(13)
     assert way is not None
     assert way(side.broker, frame, read_client_id(frame, True)[1], 7) is None

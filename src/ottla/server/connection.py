@@ -191,6 +191,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _forget_received(self) -> None:
         memory = self._memory
+        memory.withdraw(self)
         memory.give_back(len(self._leftover))
         self._leftover = b""
         if self._frame is not None or self._whole_frame is not None:

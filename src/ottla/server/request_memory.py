@@ -71,15 +71,21 @@ class RequestMemory:
         """Take a little, over the limit if need be: for what is in memory already."""
         self.used_bytes += count
 
-    def completed(self, owner: Arriving) -> None:
-        """The frame of `owner` is served, or never will be. What it took has been given back."""
-        self._arriving.pop(owner, None)
+    def withdraw(self, owner: Arriving) -> None:
+        """`owner` is gone and wants no more memory. Call this before anything of it is given back: else it
+        might be granted what nobody would give back."""
         for is_small, waiting in self._waiting.items():
             if waiting:
                 self._waiting[is_small] = deque(entry for entry in waiting if entry[0] is not owner)
+
+    def completed(self, owner: Arriving) -> None:
+        """The frame of `owner` is served, or never will be. What it took has been given back."""
+        self._arriving.pop(owner, None)
+        self.withdraw(owner)
         if owner is self._exempt:
             self._exempt = None
-            self._grant()
+        if self._waiting[True] or self._waiting[False]:
+            self._grant()  # the one behind it may fit
 
     def give_back(self, count: int) -> None:
         self.used_bytes -= count

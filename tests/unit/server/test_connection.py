@@ -379,6 +379,38 @@ def test_frames_that_do_not_fit_into_the_budget_together_arrive_one_after_the_ot
         runner.run(asyncio.wait_for(main(), 60))
 
 
+def test_a_connection_that_ends_while_its_frame_waits_for_memory_gives_all_of_it_back() -> None:
+    large_bytes = 3 << 18
+    memory = RequestMemory(1 << 20)
+
+    class Exempt:
+        received_bytes = None
+
+        def close(self, reason: str | None = None) -> None: ...
+
+    async def main() -> None:
+        assert memory.take(Exempt(), 1 << 23, 1 << 21, lambda: None)  # none but this may pass the limit
+        memory.give_back(1 << 21)
+        async with _listening(_echo, memory=memory) as listener:
+            _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(pack(">i", 1 << 23) + bytes(40_000))
+            while not memory.used_bytes:
+                await asyncio.sleep(0.001)
+            (connection,) = listener.connections
+            others = large_bytes - memory.used_bytes
+            memory.take_now(others)
+            writer.write(bytes(1 << 19))
+            while connection.received_bytes is not None:
+                await asyncio.sleep(0.001)
+            connection.close()
+            while listener.connections:
+                await asyncio.sleep(0.001)
+            assert memory.used_bytes == others
+            writer.close()
+
+    _run(main())
+
+
 class _StepClock(HostClock):
     """A clock that a test moves."""
 

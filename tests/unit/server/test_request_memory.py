@@ -74,6 +74,23 @@ def test_one_frame_can_always_be_completed_and_the_next_follows_it() -> None:
     _run(main)
 
 
+def test_a_frame_that_waits_and_loses_its_connection_lets_a_smaller_one_behind_it_pass() -> None:
+    def main() -> None:
+        memory = RequestMemory(100)
+        senders = [_Sender() for _ in range(4)]
+        assert memory.take(senders[0], LARGE, 60, senders[0].granted)
+        assert memory.take(senders[1], LARGE, 10, senders[1].granted)
+        assert memory.take(senders[1], LARGE, 10, senders[1].granted)  # one may pass the limit
+        assert not memory.take(senders[2], LARGE, 60, senders[2].granted)
+        assert not memory.take(senders[3], LARGE, 5, senders[3].granted)
+        memory.give_back(10)
+        assert senders[3].grants == 0
+        memory.completed(senders[2])
+        assert (senders[2].grants, senders[3].grants) == (0, 1)
+
+    _run(main)
+
+
 def test_a_frame_that_arrives_too_slowly_loses_its_connection_once_others_wait() -> None:
     def main() -> None:
         memory = RequestMemory(100)

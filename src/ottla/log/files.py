@@ -8,6 +8,7 @@ that fails leaves the log with the files it had, and a stop at any moment leaves
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from ottla.log.config import LogConfig
@@ -52,6 +53,7 @@ class LogFiles:
         "_segment_bytes",
         "_snapshots",
         "_truncated_to",
+        "_unmade_cut",
         "config",
         "cuts_pending",
         "directory",
@@ -112,6 +114,7 @@ class LogFiles:
         self._are_epochs_new = loaded.are_epochs_new
         self.cuts_pending = 0
         """Truncations that are not on stable storage yet: nothing may be appended behind them."""
+        self._unmade_cut: Callable[[], None] | None = None  # what a truncation that failed has left to do
         self._data_end = (-1, -1)
         """(the offset after the last batch, the end of the log) of the last truncation that left them apart:
         the records between them had been compacted away."""
@@ -285,14 +288,25 @@ class LogFiles:
     def _delete_segments(self, doomed: list[Segment]) -> None:
         """Take segments out of the log; their files go after file.delete.delay.ms."""
         for segment in doomed:
+            if segment.suffix != DELETED:
+                self._mark_deleted(segment)
             self.segments.remove(segment)
             self.size_bytes -= segment.size_bytes
             if segment in self._rolled:
                 self._rolled.remove(segment)
-            if segment.suffix != DELETED:
-                segment.rename(suffix=DELETED)
             self._schedule_deletion(segment)
             self._doom_snapshot(segment.base_offset)
+
+    def _mark_deleted(self, segment: Segment) -> None:
+        """Rename all files of a segment, or none."""
+        try:
+            segment.rename(suffix=DELETED)
+        except OSError:
+            try:
+                segment.rename(suffix="")
+            except OSError as error:
+                self.fail(error)
+            raise
 
     def _schedule_deletion(self, segment: Segment) -> None:
         due_ms = self._clock.now_ms() + self.config.file_delete_delay_ms

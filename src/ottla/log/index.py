@@ -104,20 +104,21 @@ class SparseIndex:
         size = count * self.ENTRY_BYTES
         if size >= self.size_bytes:
             return
+        if size < self._tail_start:
+            self._unmap()
+        if self._written > size:
+            file = self._disk.open(self.path, create=True)  # if that fails, the index is as it was
+            try:
+                file.truncate(size)
+            finally:
+                file.close()
+            self._written = size
         self.size_bytes = size
         if size >= self._tail_start:
             del self._tail[size - self._tail_start :]
         else:
             self._tail = bytearray()
             self._tail_start = size
-            self._unmap()
-        if self._written > size:
-            file = self._disk.open(self.path, create=True)
-            try:
-                file.truncate(size)
-            finally:
-                file.close()
-            self._written = size
 
     def release(self) -> None:
         """Give back memory and mapping; the next look-up takes them again."""

@@ -174,6 +174,8 @@ class Log(LogUpkeep):
         """
         if self.failure is not None:
             self._refuse()
+        if self.cuts_pending:
+            self._refuse_behind_cut()
         if origin is Origin.RAFT_LEADER:
             return self._append_given(records, leader_epoch, origin)
         if checked is not None and checked.rules is self._rules:
@@ -209,8 +211,6 @@ class Log(LogUpkeep):
                 )
         assign(batch, first_offset, leader_epoch)
         if leader_epoch != self.epochs.latest_epoch and leader_epoch >= 0:
-            if self.cuts_pending:
-                self._refuse_behind_cut()
             self.assign_epoch_start_offset(leader_epoch, first_offset)
         last_offset = first_offset + header.last_offset_delta
         buffer = batch.buffer

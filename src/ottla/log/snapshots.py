@@ -50,19 +50,19 @@ class Snapshots:
 
     def remove(self, offset: int) -> None:
         if offset in self.offsets:
-            self.offsets.remove(offset)
             self._disk.remove(self.path_of(offset))
+            self.offsets.remove(offset)
 
     def mark_deleted(self, offset: int) -> str | None:
         """Rename one for deletion; the path to delete later, None if there was none."""
         if offset not in self.offsets:
             return None
-        self.offsets.remove(offset)
         path = self.path_of(offset)
-        if not self._disk.exists(path):
-            return None
-        self._disk.rename(path, path + DELETED)
-        return path + DELETED
+        is_there = self._disk.exists(path)
+        if is_there:
+            self._disk.rename(path, path + DELETED)
+        self.offsets.remove(offset)
+        return path + DELETED if is_there else None
 
     def remove_strays(self, base_offsets: Collection[int]) -> None:
         """Keep those at the start of a segment, and the latest one if it is beyond them all."""

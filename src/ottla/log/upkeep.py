@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ottla.log.files import LogFiles
 from ottla.log.recovery import rebuild_producers
-from ottla.log.segment import DELETED, Segment
+from ottla.log.segment import Segment
 from ottla.wire.errors import OffsetOutOfRange
 
 logger = logging.getLogger("ottla.log")
@@ -141,6 +141,7 @@ class LogUpkeep(LogFiles):
 
     def truncate_to(self, offset: int) -> bool:
         """Drop every batch that reaches `offset` or beyond; says whether there were any."""
+        self.redo_cut()
         if offset < 0:
             raise ValueError(f"Cannot truncate partition {self.name} to a negative offset ({offset}).")
         if offset >= self.log_end_offset:
@@ -155,27 +156,57 @@ class LogUpkeep(LogFiles):
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
+        last = self.segments.floor(offset)
+        if last is not None:
+            # It may be parked. If it cannot be opened, the truncation fails before its first change.
+            last.position_of(offset)
+        unreplicated = self.producers.transactions.unreplicated
+        self._make_cut(lambda: self._drop_from(offset, unreplicated))
+        return True
+
+    def _make_cut(self, cut: Callable[[], None]) -> None:
+        """Make a cut. If it fails in the middle, nothing is appended before `redo_cut` has completed it."""
+        if self._unmade_cut is None:
+            self.cuts_pending += 1
+        self._unmade_cut = cut
+        cut()
+        self._unmade_cut = None
+        self.cuts_pending -= 1
+
+    @property
+    def is_cut_unmade(self) -> bool:
+        """Whether a truncation failed in the middle."""
+        return self._unmade_cut is not None
+
+    def redo_cut(self) -> None:
+        """Make the rest of a truncation that failed in the middle."""
+        if self._unmade_cut is not None:
+            self._make_cut(self._unmade_cut)
+
+    def _drop_from(self, offset: int, unreplicated: dict[int, int]) -> None:
+        """Truncate. May be called again if it fails."""
+        # The offsets first: whatever happens to the files, nobody reads or elects by what is to go.
+        self._move_end(offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.high_watermark = min(self.high_watermark, offset)
         # From the last to the first: where names keep their order, a crash in between leaves no hole.
         self._delete_segments([segment for segment in self.segments if segment.base_offset > offset][::-1])
         active = self.segments.active
         active.stay_open()
         if active in self._rolled:
             self._rolled.remove(active)
-        self.size_bytes -= active.truncate_to(offset, self._clock.now_ms())
+        active.truncate_to(offset, self._clock.now_ms())
+        self.size_bytes = self.segments.size_bytes
         self.segments.forget_positions()
-        self._move_end(offset)
         # A batch that held the offset is gone as a whole, and with it what was flushed of it.
         data_end_offset = active.read_next_offset()
         self._data_end = (data_end_offset, offset)
         self.recovery_point = min(self.recovery_point, data_end_offset)
         if self.epochs.truncate_from_end(offset):
             self._are_epochs_new = True
-        self.log_start_offset = min(self.log_start_offset, offset)
-        unreplicated = self.producers.transactions.unreplicated
         self._reload_producers()
         self.producers.transactions.keep_unreplicated(unreplicated, offset)
         self.set_high_watermark(self.high_watermark)
-        return True
 
     def _move_end(self, offset: int) -> None:
         self.log_end_offset = offset
@@ -195,24 +226,33 @@ class LogUpkeep(LogFiles):
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop everything; the next record gets `offset`."""
-        old = list(self.segments)
-        in_the_way = [segment for segment in old if segment.base_offset == offset]
+        self.redo_cut()
+        in_the_way = [segment for segment in self.segments if segment.base_offset == offset]
         for segment in in_the_way:
-            segment.rename(suffix=DELETED)
+            self._mark_deleted(segment)
         try:
             fresh = self._create_segment(offset)
         except OSError:
             for segment in in_the_way:
                 segment.rename(suffix="")
             raise
-        self._delete_segments(old)
-        self.segments.add(fresh)
+        start_offset = offset if log_start_offset is None else log_start_offset
+        self._make_cut(lambda: self._start_over(fresh, start_offset))
+
+    def _start_over(self, fresh: Segment, log_start_offset: int) -> None:
+        """Drop everything but an empty segment. May be called again if it fails."""
+        offset = fresh.base_offset
+        self._move_end(offset)
+        self._data_end = (-1, -1)
+        self.log_start_offset = log_start_offset
+        self.high_watermark = offset
+        self._delete_segments([segment for segment in self.segments if segment is not fresh])
+        if fresh not in self.segments:
+            self.segments.add(fresh)
+        self.size_bytes = self.segments.size_bytes
         for snapshot in list(self._snapshots.offsets):
             self._snapshots.remove(snapshot)
         self.epochs.clear()
         self._are_epochs_new = True
-        self.log_start_offset = offset if log_start_offset is None else log_start_offset
-        self._move_end(offset)
-        self._data_end = (-1, -1)
         self.producers.restore((), offset, self._clock.now_ms())
         self.set_high_watermark(offset)

@@ -160,10 +160,12 @@ class AsyncConsumer(ConsumerBase[K, V]):
         engine.is_alert = False
         try:
             self._next_trouble()
-            if engine.group is not None:
+            if engine.group is not None and not self._is_telling:
                 engine.came_back()
                 while engine.group.calls:
-                    await self._tell(engine.group.calls.popleft())
+                    await self._tell(engine.group.calls[0])
+            elif self._is_telling:
+                engine.is_alert = True  # a listener polls: the poll that called it looks again
         except BaseException:
             engine.is_alert = True  # there may be more
             raise
@@ -173,25 +175,28 @@ class AsyncConsumer(ConsumerBase[K, V]):
                 engine.commits.commit_automatically(engine.positions.consumed(), self._interceptors.committed)
 
     async def _tell(self, call: Call) -> None:
-        """Tell the listener of a change, which counts as told also where the listener raises."""
-        change = self._engine.begin_call(call)
-        self._telling = call.partitions
-        is_told = True
+        """Tell the listener of a change, which counts as told also where the listener raises.
+
+        The call stays the first of the queue until then: when the poll is cancelled, the next one tells it
+        again.
+        """
+        is_told = False
+        self._is_telling = True
         try:
+            change = self._engine.begin_call(call)
+            self._telling = call.partitions
             if change is Change.REVOKED:
                 await self._commit_before(call)
             await self._listen(change, call.partitions)
+            is_told = True
         except Exception:
-            raise
-        except BaseException:  # cancelled: the next poll tells it again
-            is_told = False
+            is_told = True
             raise
         finally:
+            self._is_telling = False
             self._telling = frozenset()
             if is_told:
                 self._engine.finished(call)
-            else:
-                self._engine.call_again(call)
 
     async def _commit_before(self, call: Call) -> None:
         """Commit what was read of partitions to be given back, once for each call: it goes on when a poll is

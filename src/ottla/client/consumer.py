@@ -175,10 +175,12 @@ class Consumer(ConsumerBase[K, V]):
         try:
             self._next_trouble()
             group = engine.group
-            if group is not None:
+            if group is not None and not self._is_telling:
                 self._call(engine.came_back)
                 while group.calls:
-                    self._tell(group.calls.popleft())
+                    self._tell(group.calls[0])
+            elif self._is_telling:
+                engine.is_alert = True  # a listener polls: the poll that called it looks again
         except BaseException:
             engine.is_alert = True  # there may be more
             raise
@@ -191,25 +193,29 @@ class Consumer(ConsumerBase[K, V]):
                 )
 
     def _tell(self, call: Call) -> None:
-        """Tell the listener of a change, which counts as told also where the listener raises."""
-        change = self._engine.begin_call(call)
-        self._telling = call.partitions
-        is_told = True
+        """Tell the listener of a change, which counts as told also where the listener raises.
+
+        The call stays the first of the queue until the engine has carried it out: wherever Ctrl-C comes, the
+        next poll tells it again, or finds it done.
+        """
+        is_told = False
+        self._is_telling = True
         try:
+            change = self._engine.begin_call(call)
+            self._telling = call.partitions
             if change is Change.REVOKED:
                 self._commit_quietly()
             self._callbacks.call(change, call.partitions)
+            is_told = True
         except Exception:
-            raise
-        except BaseException:  # Ctrl-C: the next poll tells it again
-            is_told = False
+            is_told = True
             raise
         finally:
+            self._is_telling = False
             self._telling = frozenset()
             if is_told:
-                self._call(self._engine.finished, call)
-            else:
-                self._engine.call_again(call)
+                self._background.soon(self._engine.finished, call)  # Ctrl-C does not cancel that
+                self._call(_be_next)
 
     def _commit_quietly(self, seconds: float | None = None) -> None:
         offsets = self._engine.positions.consumed()
@@ -470,3 +476,7 @@ class Consumer(ConsumerBase[K, V]):
         if kind is not None and not self._is_closed and not self._background.is_forked:
             self._settle(again=True)  # the record in hand was not done with
         self.close()
+
+
+def _be_next() -> None:
+    """Wait until the loop has done what it was given before."""

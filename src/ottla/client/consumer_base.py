@@ -164,6 +164,7 @@ class ConsumerBase(Generic[K, V]):
         self._interceptors = Interceptors(settings.interceptor_classes)
         self._iteration: Iteration | None = None
         self._is_subscribed = False
+        self._is_telling = False  # a poll tells a listener of a change
         self._telling: frozenset[TopicPartition] = frozenset()  # what a listener hears of just now
         self._is_closing = False  # close() is under way: listeners may still commit
         self._is_closed = False

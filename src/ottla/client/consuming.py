@@ -471,13 +471,10 @@ class Engine:
             return Change.LOST
         return call.change
 
-    def call_again(self, call: Call) -> None:
-        """The user's poll was cut short before it had heard of a change: the next one tells it."""
-        assert self.group is not None
-        self.group.calls.appendleft(call)
-
     def finished(self, call: Call) -> None:
-        """The user has heard of a change: carry it out."""
+        """The user has heard of a change: it waits no more, and is carried out."""
+        if self.group is not None and self.group.calls and self.group.calls[0] is call:
+            self.group.calls.popleft()
         if call.change is Change.ASSIGNED:
             self.positions.announced(call.partitions)
             self.positions.follow_leaders(ViewLeaders(self.cluster.view))

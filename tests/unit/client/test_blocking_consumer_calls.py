@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -187,3 +189,75 @@ def test_a_listener_of_the_blocking_consumer_may_use_it_until_it_is_closed(broke
     assert told == [0, {u0: RECORDS}, "revoked"]
     with Consumer(broker.bootstrap_servers, group_id="listeners") as other:
         assert other.committed([u0])[u0].offset == 7  # type: ignore[union-attr]
+
+
+class InterruptionOfTelling:
+    """Raises KeyboardInterrupt at one of the points, counted, at which a poll calls something or comes back
+    from it while it tells the listener of a change. A Ctrl-C comes at such points, too."""
+
+    def __init__(self, point: int) -> None:
+        self.left = point
+        self.has_come = False
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> Any:
+        caller = frame.f_back
+        if caller is None or caller.f_code is not Consumer._tell.__code__:
+            return None
+        if event in ("call", "return"):
+            self.left -= 1
+            if self.left == 0:
+                self.has_come = True
+                raise KeyboardInterrupt
+        return self
+
+
+def polled_under(interruption: InterruptionOfTelling, consumer: Consumer[Any, Any]) -> list[Any]:
+    tracer = sys.gettrace()
+    if not interruption.has_come:
+        sys.settrace(interruption)
+    try:
+        return consumer.poll(0.05)
+    except KeyboardInterrupt:
+        return []
+    finally:
+        sys.settrace(tracer)
+
+
+def test_a_change_of_the_assignment_survives_ctrl_c_at_each_point_at_which_the_listener_is_told(
+    broker: Broker,
+) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        producer.send("v", b"x", partition=0)
+    settings = {"group_id": "interrupted", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    points = 0
+    with Consumer(broker.bootstrap_servers, **settings) as consumer:
+        while True:
+            told: list[Any] = []
+            consumer.subscribe(["v"], on_assigned=told.append)
+            interruption = InterruptionOfTelling(points + 1)
+            polls = 0
+            while not polled_under(interruption, consumer):
+                polls += 1
+                assert polls < 1000
+            assert 1 <= len(told) <= 2
+            consumer.unsubscribe()
+            if not interruption.has_come:
+                break
+            points += 1
+    assert points >= 8
+
+
+def test_a_listener_that_polls_is_told_of_a_change_once(broker: Broker) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        producer.send("w", b"x", partition=0)
+    told: list[Any] = []
+
+    def on_assigned(partitions: list[TopicPartition]) -> None:
+        told.append(partitions)
+        consumer.poll(0.01)
+
+    with Consumer(broker.bootstrap_servers, group_id="nested", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["w"], on_assigned=on_assigned)
+        while not consumer.poll(1.0):
+            pass
+    assert told == [[TopicPartition("w", 0)]]

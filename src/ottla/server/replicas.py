@@ -142,19 +142,23 @@ class Replicas:
         self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
     ) -> None:
         """Bring one partition in line; what fails is tried again later, and keeps no other from its turn."""
+        key = (topic.id, index)
+        is_retried = key in self._failed
+        is_new = is_new or self._failed.get(key, False)
         try:
-            self._apply_partition(topic, index, registration, is_new=is_new)
+            self._apply_partition(topic, index, registration, is_new=is_new, is_retried=is_retried)
         except Exception as error:  # noqa: BLE001 - see `ottla.failures`
             self._failures.note("metadata", f"{topic.name}-{index}", error)
-            self._failed[topic.id, index] = is_new
+            self._failed[key] = is_new
         else:
-            self._failed.pop((topic.id, index), None)
+            self._failed.pop(key, None)
 
     def apply_failed(self) -> None:
         """Try again what could not be brought in line."""
-        failed, self._failed = self._failed, {}
-        if failed:
-            self._bring_in_line(self._broker.image, failed)
+        if self._failed:
+            topics = self._broker.image.topics
+            self._failed = {key: is_new for key, is_new in self._failed.items() if key[0] in topics}
+            self._bring_in_line(self._broker.image, dict(self._failed))
 
     def _on_drained(self, _outcome: None) -> None:
         self._job = None
@@ -225,7 +229,13 @@ class Replicas:
         return list(self._broker.partitions.by_id.get(topic.id, {}).values())
 
     def _apply_partition(
-        self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
+        self,
+        topic: Topic,
+        index: int,
+        registration: PartitionRegistration,
+        *,
+        is_new: bool,
+        is_retried: bool = False,
     ) -> None:
         node_id = self._broker.node_id
         hosted = self._broker.partitions.by_id.get(topic.id, {}).get(index)
@@ -242,7 +252,8 @@ class Replicas:
         hosted.partition_epoch = registration.partition_epoch
         hosted.leader_id = registration.leader
         hosted.min_insync_replicas = self._min_insync_replicas(topic.name, len(hosted.replicas))
-        is_new_epoch = registration.leader_epoch > hosted.leader_epoch
+        # The try before may have noted the epoch and not followed its leader.
+        is_new_epoch = is_retried or registration.leader_epoch > hosted.leader_epoch
         hosted.leader_epoch = registration.leader_epoch
         hosted.is_leader = registration.leader == node_id
         if hosted.is_leader:
@@ -324,13 +335,19 @@ class Replicas:
         gone: list[tuple[str, int]] = []
         for partition in partitions:
             self._broker.partitions.remove(partition)
-            self._replication.leave(partition)
+            gone.append((partition.topic, partition.index))
             partition.is_leader = False
             partition.leader_id = -1
-            partition.notify_all()  # whoever waits on it gets its error now
-            gone.append((partition.topic, partition.index))
+            try:
+                self._replication.leave(partition)
+                partition.notify_all()  # whoever waits on it gets its error now
+            except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+                self._failures.note("end of hosting", f"{partition.topic}-{partition.index}", error)
         if len(gone) <= AT_ONCE_MAX:
-            self._take_out(gone)
+            try:
+                self._take_out(gone)
+            except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+                self._failures.note("removal of logs", "", error)
             return
         self._leaving.update(dict.fromkeys(gone))
         if self._leaving_job is None:

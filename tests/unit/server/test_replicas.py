@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ottla.config import development_config
 from ottla.controller.topics import create_topics, delete_topics
 from ottla.coordinator.slices import Job
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
+from ottla.log.directories import LogDirectories
 from ottla.server.node import Node
+from ottla.server.partitions import Partition
 from ottla.server.replicas import AT_ONCE_MAX
+from ottla.server.replicating import Replication
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 
@@ -202,3 +208,62 @@ def test_a_node_that_starts_has_all_its_partitions_before_it_serves(tmp_path: Pa
 
     run(tmp_path, fill)
     run(tmp_path, look)
+
+
+@pytest.mark.parametrize("step", ["follow", "lead"])
+def test_a_partition_whose_new_epoch_could_not_be_taken_over_takes_it_over_in_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    done: list[Partition] = []
+
+    def fail_once(*_: object) -> None:
+        monkeypatch.setattr(Replication, step, lambda _, partition, *rest: done.append(partition))
+        raise RuntimeError("on purpose")
+
+    async def story(node: Node) -> None:
+        await create(node, "topic", 1)
+        partition = node.broker.partitions.get("topic", 0)
+        replicas = node.broker.replicas
+        assert partition is not None
+        assert replicas is not None
+        woken: list[bool] = []
+        partition.growth.add(lambda: bool(woken.append(True)))
+        monkeypatch.setattr(Replication, step, fail_once)
+        registration = node.broker.image.topics_by_name["topic"].partitions[0]
+        registration = replace(registration, leader_epoch=registration.leader_epoch + 1)
+        if step == "follow":
+            registration = replace(registration, leader=2)
+        node.broker.image.topics_by_name["topic"].partitions[0] = registration
+        replicas._bring_in_line(node.broker.image, {(partition.topic_id, 0): False})
+        assert (done, woken) == ([], [])
+        replicas.apply_failed()
+        assert (done, woken) == ([partition], [True])
+        replicas.apply_failed()
+        assert done == [partition]
+
+    run(tmp_path, story)
+
+
+def test_a_deleted_partition_that_cannot_be_left_keeps_nothing_else_from_the_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(node: Node) -> None:
+        await create(node, "topic", 3)
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("on purpose")
+
+        monkeypatch.setattr(Replication, "leave", fail)
+        await delete(node, "topic")
+        assert hosted(node, "topic") == 0
+        assert files(tmp_path, "topic") == (0, 3)
+        monkeypatch.setattr(LogDirectories, "detach", fail)
+        await create(node, "other", 1)
+        await delete(node, "other")
+        assert hosted(node, "other") == 0
+        assert node.failures.counts["end of hosting", "topic-2"] == 1
+        assert node.failures.counts["removal of logs", ""] == 1
+        assert node.failures.counts["metadata", ""] == 0
+        monkeypatch.undo()
+
+    run(tmp_path, story)

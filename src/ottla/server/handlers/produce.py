@@ -129,6 +129,7 @@ class _Appending:
         "_first_error",
         "_guards",
         "_is_alone",
+        "_is_holding",
         "_refusal",
         "_refusals",
         "_request",
@@ -157,6 +158,7 @@ class _Appending:
         self._topics: list[_TopicResponse] = []
         data = request.topic_data
         self._is_alone = len(data) == 1 and len(data[0].partition_data) == 1
+        self._is_holding = False
         self._stop_at = 0.0
         self._appends = self._append_in_turn()
 
@@ -167,10 +169,17 @@ class _Appending:
             check = next(self._appends)
         except StopIteration:
             return self._finish()
-        connection = self._context.connection
-        connection.hold(self._keep_records())
-        answer = answer_of(asyncio.ensure_future(self._go_on(check)))
+        self._context.connection.hold(self._keep_records())
+        self._is_holding = True
+        task = asyncio.ensure_future(self._go_on(check))
+        task.add_done_callback(self._release)  # one that is cancelled before its first step does nothing
+        answer = answer_of(task)
         return answer if self._request.acks != 0 else None
+
+    def _release(self, _task: asyncio.Future[Any] | None = None) -> None:
+        if self._is_holding:
+            self._is_holding = False
+            self._context.connection.release()
 
     def _keep_records(self) -> int:
         """Copy what is not appended yet: its buffer is used again. How many bytes that takes."""
@@ -183,7 +192,6 @@ class _Appending:
         return kept
 
     async def _go_on(self, check: _Check | None) -> ProduceResponse | None:
-        connection = self._context.connection
         try:
             while True:
                 if check is None:
@@ -200,10 +208,10 @@ class _Appending:
         except StopIteration:
             pass
         except Exception:
-            connection.close()  # who asked for no answer would not get to know
+            self._context.connection.close()  # who asked for no answer would not get to know
             raise
         finally:
-            connection.release()
+            self._release()
         outcome = self._finish()
         return await settled(outcome) if isinstance(outcome, Answer) else outcome
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.unit.server.asking import produce_request
-from tests.unit.server.handlers.support import RunningNode
+from tests.unit.server.handlers.support import RunningNode, connection_of
 
 from ottla.host import HostClock
 from ottla.log.config import LogConfig
@@ -19,6 +19,9 @@ from ottla.records.batch import BatchHeader, Codec, iterate_headers
 from ottla.records.compression import compress
 from ottla.records.record import Record, assemble, build_batch, read_records
 from ottla.records.validate import BYTES_AT_ONCE
+from ottla.server.dispatch import RequestContext
+from ottla.server.handlers.produce import handle
+from ottla.server.waiting import Answer
 from ottla.wire.errors import ErrorCode
 from ottla.wire.frame import read_response, request_frame
 from ottla.wire.message import Message
@@ -218,6 +221,33 @@ def test_a_request_without_an_answer_holds_its_connection_until_it_is_appended(
         gate.open()
         answer = (await client.receive(small, VERSION)).responses[0].partition_responses[0]
         assert answer.base_offset == 1
+
+    node.run(main())
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_a_connection_that_ends_meanwhile_gives_back_the_memory_of_its_request(
+    node: RunningNode, gate: _Gate, turns: int
+) -> None:
+    """In turn 0 the task of the request has not begun."""
+    node.create("a")
+
+    async def main() -> None:
+        connection = connection_of(node.broker)
+        memory = connection._listener.memory
+        connection._listener.read_buffer[: len(_bomb())] = _bomb()
+        records = connection._listener.read_buffer[: len(_bomb())]
+        request = _request("a", {0: b""})
+        request.topic_data[0].partition_data[0].records = records
+        context = RequestContext(VERSION, 1, "tests", connection, "PLAINTEXT")
+        answer = handle(node.broker, request, context)
+        assert isinstance(answer, Answer)
+        assert memory.used_bytes == len(records)
+        for _ in range(turns):
+            await _until(lambda: gate.entered)
+        answer.abandon()
+        gate.open()
+        await _until(lambda: not memory.used_bytes)
 
     node.run(main())
 

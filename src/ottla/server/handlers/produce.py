@@ -192,6 +192,7 @@ class _Appending:
         return kept
 
     async def _go_on(self, check: _Check | None) -> ProduceResponse | None:
+        checked: CheckedBatch | None
         try:
             while True:
                 if check is None:
@@ -212,6 +213,8 @@ class _Appending:
             raise
         finally:
             self._release()
+        check = checked = None
+        self._request.topic_data = []  # the records are not needed while the replicas fetch them
         outcome = self._finish()
         return await settled(outcome) if isinstance(outcome, Answer) else outcome
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,9 @@ from ottla.host import HostClock, HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.rare import decided_by
+from ottla.records.batch import Codec
 from ottla.records.record import Record, build_batch
+from ottla.records.validate import BYTES_AT_ONCE
 from ottla.replication.leader import NEVER_MS, Agreed
 from ottla.server.broker import Broker
 from ottla.server.connection import Connection
@@ -126,6 +130,34 @@ def test_it_is_told_at_once_that_another_node_leads_and_which(broker: Broker) ->
 def test_it_is_told_when_its_time_is_over(broker: Broker) -> None:
     _, answer = produce(broker, lambda partition: fetched(partition, 2, 2), timeout_ms=20)
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_request_that_took_long_keeps_no_records_while_it_waits_for_replicas(broker: Broker) -> None:
+    batch = build_batch([Record(0, 1, None, bytes(2 * BYTES_AT_ONCE))], codec=Codec.ZSTD)
+    records = memoryview(batch)
+    kept = weakref.ref(records)
+    data = ProduceRequest.PartitionProduceData(index=0, records=records)
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[ProduceRequest.TopicProduceData(name="a", partition_data=[data])],
+    )
+    del data, records
+    broker.disk = HostDisk()
+    log = hosted(broker).log
+    assert log is not None
+
+    async def main() -> None:
+        answer = handle(broker, request, context_of(broker, 12))
+        assert isinstance(answer, Answer)
+        while not hosted(broker).growth.watchers:
+            await asyncio.sleep(0.001)
+        assert log.log_end_offset == 1
+        gc.collect()
+        assert kept() is None
+        answer.abandon()
+
+    asyncio.run(main())
 
 
 class _SlowClock(HostClock):

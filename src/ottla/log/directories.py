@@ -141,7 +141,7 @@ class LogDirectories(Duties):
             self._take(found, is_stray)
         await self._moves.align()
         for found in founds:
-            if not found.is_contiguous:
+            if not found.is_contiguous or found.has_unknown:
                 await self.write_checkpoint(self.by_path(found.path), checkpoints.RECOVERY_POINTS)
         if not any(directory.online for directory in self.directories):
             raise DirectoryError(f"No log directory is left: {self.directories[-1].failure}.")

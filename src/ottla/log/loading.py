@@ -50,6 +50,14 @@ class Found:
     """(partition, current or future, directory name, why it cannot be served)"""
     failure: OSError | None = None
 
+    @property
+    def has_unknown(self) -> bool:
+        """Whether a log was believed, after a clean stop, beyond the recovery point that the checkpoint has:
+        someone put it here. Its gaps are known for compaction's once they lie below a recovery point."""
+        return self.is_clean and any(
+            self.recovery_points.get((log.topic, log.partition), -1) < log.scan_offset for _, log in self.logs
+        )
+
     def offsets_of(self, partition: Partition) -> dict[str, int]:
         """What the checkpoints say of a partition, by checkpoint."""
         tables = {
@@ -160,6 +168,7 @@ class Loading:
             log_start_offset=found.log_starts.get(partition, 0),
             cleaned_offset=found.cleaned.get(partition, 0),
             is_contiguous=found.is_contiguous and is_known,
+            keeps_dropped=config.is_compacted and partition not in found.recovery_points,
             clean=found.is_clean,
             progress=self._report,
             random=self.random,

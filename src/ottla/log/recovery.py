@@ -22,6 +22,7 @@ from ottla.log.segment import (
     ABORTED_INDEX_SUFFIX,
     CLEANED,
     DELETED,
+    DROPPED,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SWAP,
@@ -133,9 +134,14 @@ class Loader:
         jitter_ms: int,
         cleaned_offset: int = 0,
         is_contiguous: bool = True,
+        keeps_dropped: bool = False,
     ) -> None:
         """`is_contiguous`: above the recovery point every segment was begun where the one before it ended, so
-        offsets that are missing between two of them were lost. Otherwise they count as compacted away."""
+        offsets that are missing between two of them were lost. Otherwise they count as compacted away.
+
+        `keeps_dropped`: segments behind such a gap are renamed, not deleted. The log has no recovery point:
+        either it was created just before a power loss, or someone put it here, compacted by other software.
+        """
         self._disk = disk
         self._clock = clock
         self._directory = directory
@@ -145,6 +151,7 @@ class Loader:
         self._log_start_offset = log_start_offset
         self._cleaned_offset = cleaned_offset
         self._is_contiguous = is_contiguous
+        self._keeps_dropped = keeps_dropped
         self._clean = clean
         self._progress = progress
         self._jitter_ms = jitter_ms
@@ -247,7 +254,7 @@ class Loader:
         if ranges:
             first, end = min(start for start, _ in ranges), max(end for _, end in ranges)
             for name, offset, _, state in list(self._names()):
-                if state != SWAP and first <= offset < end:
+                if state not in (SWAP, DROPPED) and first <= offset < end:
                     logger.info("removing %s/%s, which a compacted segment replaces", self._directory, name)
                     self._remove(name)
             # Or an old segment could come back beside the one that replaces it.
@@ -347,9 +354,14 @@ class Loader:
             if following is None:
                 continue
             segment.close_handles()
-            is_torn = dropped > 0 or (segment in unflushed and self._is_loss(segment, end_offset, following))
-            if is_torn:
+            if dropped:
                 self._drop_from(following)
+                break
+            if segment in unflushed and self._is_loss(segment, end_offset, following):
+                if self._keeps_dropped:
+                    self._put_aside_from(following)
+                else:
+                    self._drop_from(following)
                 break
         last = self._segments.active
         if end_offset is None or last not in scanned:
@@ -525,6 +537,26 @@ class Loader:
             self._snapshots.remove(segment.base_offset)
             self._doomed.append(segment)
             segment = following
+
+    def _put_aside_from(self, first: Segment) -> None:
+        """Take a segment and all behind it out of the log, and leave them on the disk under another name."""
+        segment: Segment | None = first
+        while segment is not None:
+            following = self._segments.after(segment)
+            self._segments.remove(segment)
+            segment.close_handles()
+            segment.rename(suffix=DROPPED)
+            self._snapshots.remove(segment.base_offset)
+            segment = following
+        logger.error(
+            "%s: the segments from offset %d on are no longer part of the log, and are kept as *%s. No "
+            "recovery point tells whether the records before them were lost or compacted away. If other "
+            "software compacted this log, stop the node, remove that suffix from the names, and start it "
+            "again. Otherwise delete these files.",
+            self._directory,
+            first.base_offset,
+            DROPPED,
+        )
 
     def _drop_all(self, end_offset: int) -> None:
         """Records below the log start were deleted on purpose, so a log that ends there holds nothing."""

@@ -26,6 +26,7 @@ ABORTED_INDEX_SUFFIX = ".txnindex"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETED = ".deleted"
+DROPPED = ".dropped"
 COMPACTED_MARK = "compacted"
 """An empty file in the directory of a log that was compacted here: it may have gaps between its segments."""
 

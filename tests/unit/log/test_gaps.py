@@ -20,6 +20,7 @@ from ottla.log.config import LogConfig
 from ottla.log.directories import LogDirectories
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.log import Log
+from ottla.log.segment import COMPACTED_MARK
 from ottla.records.record import Record, build_batch
 
 COPY = LogConfig(cleanup_policy=frozenset(("compact",)), segment_bytes=1000)
@@ -298,3 +299,57 @@ def test_a_flush_that_ends_frees_its_own_segments_while_another_is_under_way(ben
     second.run()
     log.complete_flush(second)
     assert log.scan_offset == 12
+
+
+async def put_compacted(node: Node, path: Path) -> tuple[str, list[int]]:
+    """Put a log into a stopped node that was compacted, as Kafka leaves it: its directory and offsets."""
+    source = Node(path / "source", 1)
+    source.config = node.config = replace(COMPACT, segment_bytes=1000)
+    directories = await source.start()
+    log = directories.create("orders", 0, TOPIC_ID)
+    fill_for_compaction(log)
+    assert await directories.cleaner.clean_next()
+    before = offsets(log)
+    await source.stop(directories)
+    directory = f"{node.paths[0]}/orders-0"
+    shutil.copytree(log.directory, directory)
+    node.disk.remove(f"{directory}/{COMPACTED_MARK}")
+    return directory, before
+
+
+def test_a_compacted_log_that_was_put_here_after_a_clean_stop_keeps_its_gaps(tmp_path: Path) -> None:
+    async def test() -> None:
+        node = Node(tmp_path / "node", 1)
+        await node.stop(await node.start())
+        _, before = await put_compacted(node, tmp_path)
+        for _ in range(2):  # of which the second follows a kill
+            again = await node.start()
+            assert offsets(again.logs["orders", 0]) == before
+            await node.kill(again)
+
+    run(test)
+
+
+def test_segments_of_a_compacted_log_that_other_software_wrote_are_never_deleted(tmp_path: Path) -> None:
+    async def test() -> None:
+        node = Node(tmp_path / "node", 1)
+        await node.kill(await node.start())
+        directory, before = await put_compacted(node, tmp_path)
+
+        first = await node.start()
+        log = first.logs["orders", 0]
+        assert offsets(log) == [offset for offset in before if offset < log.log_end_offset]
+        node.clock.time_ms += node.config.file_delete_delay_ms + 1
+        await first.delete_due()
+        await node.stop(first)
+        kept = [name for name in node.disk.list(directory) if name.endswith(".dropped")]
+        assert any(name.endswith(".log.dropped") for name in kept)
+        for name in kept:  # what the log line says
+            node.disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix('.dropped')}")
+
+        for _ in range(2):
+            again = await node.start()
+            assert offsets(again.logs["orders", 0]) == before
+            await node.kill(again)
+
+    run(test)

@@ -377,6 +377,8 @@ class HostNetwork:
             )
         except socket.gaierror as error:
             raise NameNotFound(error.errno, f"{host}: {error.strerror}") from error
+        except UnicodeError as error:  # a label that is empty or has more than 63 characters
+            raise NameNotFound(socket.EAI_NONAME, f"{host}: {error}") from error
         plain = transport.get_extra_info("socket")
         for option, size in ((socket.SO_SNDBUF, send_buffer_bytes), (socket.SO_RCVBUF, receive_buffer_bytes)):
             if size >= 0 and plain is not None:

@@ -7,17 +7,20 @@ fail with the reason. A node that refused is left alone for `reconnect.backoff.m
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from ottla.client.core.backoff import Backoff
 from ottla.client.core.metadata import Node
-from ottla.client.errors import ClientError, Closed, LinkLost, NodeUnknown
+from ottla.client.errors import ClientError, Closed, Disconnected, LinkLost, NodeUnknown
 from ottla.client.link import Link, Manner
 from ottla.ports import Clock, Network
 from ottla.wire.errors import KafkaError
 from ottla.wire.message import Message
+
+log = logging.getLogger(__name__)
 
 _SHORT_LIFE_SECONDS = 1.0
 
@@ -149,11 +152,12 @@ class Lane:
                 node.port,
                 timeout_ms=ways.set_up.delay_ms(self._failures),
             )
-        except (ClientError, KafkaError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - a lane that is never done with opening is worse
+            failure = self._foreseen(error)
             self._fail_count()
             self._opening = None
-            self._failure = error
-            self._fail_waiting(error)
+            self._failure = failure
+            self._fail_waiting(failure)
             return
         except asyncio.CancelledError:
             self._opening = None
@@ -168,6 +172,15 @@ class Lane:
             future, request, options = self._waiting.popleft()
             if not future.done():
                 link.send_for(future, request, **options)
+
+    def _foreseen(self, error: Exception) -> Exception:
+        """The same error, or `Disconnected` in place of one that those who ask do not expect."""
+        if isinstance(error, ClientError | KafkaError | OSError):
+            return error
+        log.error("A connection could not be opened, for a reason that is not foreseen.", exc_info=error)
+        failure = Disconnected(f"{self._node} cannot be reached: {error!r}")
+        failure.__cause__ = error
+        return failure
 
     def _fail_count(self) -> None:
         delay_ms = self._ways.reconnect.delay_ms(self._failures)

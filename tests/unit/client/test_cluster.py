@@ -24,6 +24,7 @@ from ottla.client.errors import (
     ProtocolMismatch,
     RequestTimedOut,
 )
+from ottla.host import HostNetwork
 from ottla.testing import Broker
 from ottla.wire.errors import ErrorCode, UnsupportedVersion
 from ottla.wire.frame import response_frame
@@ -143,6 +144,41 @@ def test_a_name_without_address_is_told_apart() -> None:
         error = await first_failure(cluster)
         assert isinstance(error, NameNotResolved)
         assert "no-such-host.invalid" in str(error)
+        await cluster.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("name", [f"{'a' * 70}.invalid", "two..dots.invalid"])
+def test_a_name_that_no_server_can_have_is_one_without_address(name: str) -> None:
+    async def main() -> None:
+        cluster = cluster_of(f"{name}:9092")
+        error = await first_failure(cluster)
+        assert isinstance(error, NameNotResolved)
+        assert name in str(error)
+        await cluster.close()
+
+    run(main())
+
+
+def test_after_an_unforeseen_failure_to_connect_the_next_request_tries_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        cluster = cluster_of(broker.bootstrap_servers)
+        await cluster.start()
+        (node_id,) = cluster.view.brokers
+
+        async def fail(*_: object, **__: object) -> None:
+            raise LookupError("a bug")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(HostNetwork, "connect", fail)
+            with pytest.raises(Disconnected, match="a bug"):
+                await cluster.ask(node_id, ListGroupsRequest(), lane="another")
+            with pytest.raises(Disconnected, match="a bug"):
+                await cluster.connect(node_id, "another")
+        await cluster.ask(node_id, ListGroupsRequest(), lane="another")
         await cluster.close()
 
     run(main())

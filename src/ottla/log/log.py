@@ -330,11 +330,16 @@ class Log(LogUpkeep):
                 f"Unexpected offset in append to {self.name}. First offset {first_offset} is less than the "
                 f"next offset {self.log_end_offset}."
             )
+        epoch_before = self.epochs.latest_epoch
         for _, header in batches:
             self._take_epoch(header)
         now_ms = self._clock.now_ms()
-        for run in _runs(batches, self._segment_bytes):
-            self._write_run(records, run, now_ms)
+        try:
+            for run in _runs(batches, self._segment_bytes):
+                self._write_run(records, run, now_ms)
+        except Exception:
+            self._forget_unwritten_epochs(epoch_before)
+            raise
         return Appended(
             first_offset,
             last.last_offset,
@@ -345,6 +350,11 @@ class Log(LogUpkeep):
             sum(header.length_bytes for _, header in batches),
             sum(max(header.record_count, 1) for _, header in batches),
         )
+
+    def _forget_unwritten_epochs(self, epoch_before: int) -> None:
+        """An append failed: the epochs of the batches that were not written are no epochs of this log."""
+        if self.epochs.latest_epoch != epoch_before and self.epochs.truncate_from_end(self.log_end_offset):
+            self._are_epochs_new = True
 
     def _check_given(
         self, records: memoryview, leader_epoch: int, origin: Origin

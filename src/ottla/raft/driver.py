@@ -710,7 +710,7 @@ class Driver(Generic[_T]):
         async with self._disk_turn:
             if not self.is_following(leader_id, epoch):
                 return
-            offset = self.journal.common_end(diverging)
+            offset = min(self.journal.common_end(diverging), self.log.log_end_offset)
             if offset < self.replica.high_watermark:
                 raise DivergedBelowCommit(offset, self.replica.high_watermark)
             self.log.truncate_to(offset)

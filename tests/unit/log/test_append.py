@@ -21,6 +21,7 @@ from tests.unit.log.support import (
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log, OffsetsOutOfOrder, UnexpectedAppendOffset
+from ottla.log.segment import Segment
 from ottla.records.batch import Codec, iterate_headers, read_header, set_base_offset, set_leader_epoch
 from ottla.records.record import Record, build_batch
 from ottla.records.validate import Origin
@@ -277,6 +278,27 @@ def test_a_follower_takes_offsets_and_epochs_as_they_are(bench: Bench) -> None:
     assert (appended.first_offset, appended.last_offset, log.log_end_offset) == (5, 9, 10)
     assert log.epochs.entries == [(3, 5), (4, 9)]
     assert [record.offset for record in read_all(log, 0)] == [5, 6, 9]
+
+
+def test_a_follower_that_wrote_a_part_knows_only_the_epochs_of_that(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = [given_batch(offset, epoch=3 + offset) for offset in range(3)]
+    log = bench.open(config=LogConfig(segment_bytes=len(data[0]) + 1))
+    create = Log._create_segment
+
+    def create_once(log: Log, base_offset: int) -> Segment:
+        if base_offset > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return create(log, base_offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "_create_segment", create_once)
+        with pytest.raises(OSError, match="No space left"):
+            log.append_as_follower(memoryview(bytearray().join(data)))
+    assert (log.log_end_offset, log.epochs.entries) == (2, [(3, 0), (4, 1)])
+    log.append_as_follower(memoryview(data[2]))
+    assert (log.log_end_offset, log.epochs.entries) == (3, [(3, 0), (4, 1), (5, 2)])
 
 
 def test_a_follower_leaves_out_epochs_it_does_not_know(bench: Bench) -> None:

@@ -154,6 +154,29 @@ def test_what_the_leader_does_not_have_is_cut_off_and_never_delivered(tmp_path: 
     run(test)
 
 
+def test_a_full_disk_leaves_no_epochs_behind_of_what_was_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def test() -> None:
+        async with Observer(tmp_path) as observer:
+            driver = observer.driver
+            await driver.follow(1, 6)
+            await driver.take_fetched(batch(0, 4, b"a"), 1)
+            with monkeypatch.context() as patch:
+                patch.setattr(Segment, "append_batches", refuse)
+                with pytest.raises(OSError, match="No space left"):
+                    await driver.take_fetched(batch(1, 5, b"b", b"c") + batch(3, 6, b"d"), 1)
+            assert observer.end == EpochEnd(4, 1)
+            await driver.follow(2, 7)
+            await driver.truncate(EpochEnd(5, 2), 2, 7)
+            assert (observer.end, driver.next_offset) == (EpochEnd(4, 1), 1)
+
+    run(test)
+
+
 def test_a_leader_that_lost_what_was_committed_is_not_followed(tmp_path: Path) -> None:
     async def test() -> None:
         async with Observer(tmp_path) as observer:

@@ -152,7 +152,8 @@ class Observer:
     def inspect(self, topics: Collection[str]) -> None:
         """Write down what each replica and each node's metadata hold now, and who led until when."""
         self._history.led += [
-            Leads(node=node, partition=partition, epoch=epoch, at=at)
+            # A leader that is deposed may acknowledge until shortly before the next look.
+            Leads(node=node, partition=partition, epoch=epoch, at=at + LOOK_SECONDS)
             for (node, partition, epoch), at in self._leading.items()
         ]
         for simulated in self._world.nodes.values():

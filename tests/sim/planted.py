@@ -473,7 +473,7 @@ def _source_of_a_move_goes_first() -> list[Patch]:
     return [(Moves, "_advance", advance)]
 
 
-def _exchange_without_syncs() -> list[Patch]:
+def exchange_without_syncs() -> list[Patch]:
     """The names of compacted segments are not synced before old segments lose theirs."""
     real = LogFiles.replace_segments
 
@@ -682,13 +682,6 @@ PLANTS = (
         _segments_begin_behind_gaps,
         frozenset({"lost key"}),
         story=aimed.copied_gaps_and_a_kill,
-    ),
-    Plant(
-        "compacted segments are exchanged without a sync",
-        _exchange_without_syncs,
-        frozenset({"lost key", "resurrected"}),
-        seconds=15.0,
-        scenario=_deaths_in("died in an exchange of segments"),
     ),
     Plant(
         "a record is acknowledged though its flush failed",

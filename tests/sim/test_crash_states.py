@@ -15,6 +15,7 @@ import pytest
 from ottla.testing.world.disk import Model, Storage, power_losses
 from ottla.testing.world.storage import PowerLoss, numbers_by_file_system
 from tests.sim.crash_life import KINDS, SCRIPTS, Life, Step
+from tests.sim.planted import exchange_without_syncs
 
 STATES = int(os.environ.get("OTTLA_TEST_STATES", "4000"))
 SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
@@ -87,6 +88,13 @@ def test_a_log_recovers_from_a_loss_of_power_at_any_moment_of(model: Model, name
     kind, steps = SCRIPTS[name]
     judged = asyncio.run(follow(model, kind, steps))
     print(f"{name}, {model}: {judged} states")
+
+
+def test_an_exchange_of_segments_that_syncs_no_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, name, planted in exchange_without_syncs():
+        monkeypatch.setattr(owner, name, planted)
+    with pytest.raises(AssertionError, match="moment"):
+        asyncio.run(follow("posix", *SCRIPTS["exchange"]))
 
 
 async def follow(model: Model, kind: str, steps: Sequence[Step]) -> int:

@@ -526,6 +526,8 @@ class LogDirectories(Duties):
 
     async def _close(self, directory: LogDirectory, broker_epoch: int) -> None:
         logs = self.logs_in(directory)
+        for log in logs:
+            log.is_closed = True  # what came behind the last flush would be lost
         failures: list[Exception]
         new = self.unsynced.intersection(log.directory for log in logs)
         try:

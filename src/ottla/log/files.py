@@ -60,6 +60,7 @@ class LogFiles:
         "epochs",
         "failure",
         "high_watermark",
+        "is_closed",
         "last_flush_ms",
         "log_end_offset",
         "log_start_offset",
@@ -106,6 +107,7 @@ class LogFiles:
         self.last_flush_ms = clock.now_ms()
         self.failure: OSError | None = None
         """Why nothing may be appended or flushed any more."""
+        self.is_closed = False  # or about to be: nothing may be appended
         self._deletions: list[_Deletion] = []
         self._rolled = list(loaded.recovered)  # inactive segments whose index files are not synced yet
         self._rolled_flushing: list[Segment] = []  # those that a flush under way is about
@@ -150,6 +152,8 @@ class LogFiles:
         self.failure = error
 
     def _refuse(self) -> NoReturn:
+        if self.failure is None:
+            raise KafkaStorageError(f"The log of {self.name} is closed.")
         raise KafkaStorageError(
             f"The log of {self.name} is closed to writes since a disk error: {self.failure}."
         )
@@ -465,6 +469,7 @@ class LogFiles:
 
         Flush before: what is written here are copies of what the batches say, and is not waited for.
         """
+        self.is_closed = True
         if clean and self.failure is None:
             if self._are_epochs_new:
                 self._write_epochs(sync=True)

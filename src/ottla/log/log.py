@@ -174,7 +174,7 @@ class Log(LogUpkeep):
         client's batch is too large to be checked here; have `check` run on another thread, and bring what it
         returned.
         """
-        if self.failure is not None:
+        if self.failure is not None or self.is_closed:
             self._refuse()
         if self.cuts_pending:
             self._refuse_behind_cut()
@@ -312,7 +312,7 @@ class Log(LogUpkeep):
 
     def append_as_follower(self, records: memoryview, *, leader_epoch: int = _EPOCH_MAX) -> Appended:
         """Append what the leader has, offsets and all. What is torn or of a later epoch is left out."""
-        if self.failure is not None:
+        if self.failure is not None or self.is_closed:
             self._refuse()
         if self.cuts_pending:
             self._refuse_behind_cut()

@@ -72,6 +72,7 @@ class Broker:
     _groups: Groups | None = None
     _transactions: Transactions | None = None
     _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+    _appends: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     def in_background(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Have work done that nobody needs to wait for."""
@@ -79,6 +80,19 @@ class Broker:
         self._under_way.add(task)  # a task that nobody has may be collected before it is done
         task.add_done_callback(self._under_way.discard)
         return task
+
+    def append_later(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Have a request append records in later turns of the loop."""
+        task = asyncio.ensure_future(work)
+        self._appends.add(task)
+        task.add_done_callback(self._appends.discard)
+        return task
+
+    async def end_appends(self) -> None:
+        """Cancel those, and wait for their threads: the logs are about to be closed."""
+        for task in self._appends:
+            task.cancel()
+        await asyncio.gather(*self._appends, return_exceptions=True)
 
     @property
     def step_runner(self) -> StepRunner:

@@ -509,6 +509,8 @@ class Node:
         self.lateness.stop()
         for listener in self.listeners:
             await listener.close()
+        if self._broker is not None:
+            await self._broker.end_appends()
         if self._replicas is not None:
             self._replicas.close()
             await self._replicas.settle()

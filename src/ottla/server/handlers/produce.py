@@ -171,7 +171,7 @@ class _Appending:
             return self._finish()
         self._context.connection.hold(self._keep_records())
         self._is_holding = True
-        task = asyncio.ensure_future(self._go_on(check))
+        task = self._broker.append_later(self._go_on(check))
         task.add_done_callback(self._release)  # one that is cancelled before its first step does nothing
         answer = answer_of(task)
         return answer if self._request.acks != 0 else None

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +15,17 @@ from tests.unit.server.handlers.support import RunningNode, connection_of
 
 from ottla.host import HostClock
 from ottla.log.config import LogConfig
+from ottla.log.directories import LogDirectories
 from ottla.log.log import CheckedBatch, Log
 from ottla.records.batch import BatchHeader, Codec, iterate_headers
 from ottla.records.compression import compress
 from ottla.records.record import Record, assemble, build_batch, read_records
 from ottla.records.validate import BYTES_AT_ONCE
+from ottla.server.broker import Broker
 from ottla.server.dispatch import RequestContext
 from ottla.server.handlers.produce import handle
 from ottla.server.waiting import Answer
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.frame import read_response, request_frame
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -82,7 +85,7 @@ class _Gate:
     """Keeps the checks of batches on other threads waiting until it is opened."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.entered = 0
+        self.entered = self.left = 0
         self._open = threading.Event()
         check = Log.check
 
@@ -92,7 +95,10 @@ class _Gate:
             def waiting() -> CheckedBatch:
                 self.entered += 1
                 self._open.wait()
-                return work()
+                try:
+                    return work()
+                finally:
+                    self.left += 1
 
             return waiting
 
@@ -250,6 +256,42 @@ def test_a_connection_that_ends_meanwhile_gives_back_the_memory_of_its_request(
         await _until(lambda: not memory.used_bytes)
 
     node.run(main())
+
+
+def test_a_node_that_stops_waits_for_the_thread_of_a_long_append_and_appends_no_more(
+    tmp_path: Path, gate: _Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = RunningNode(str(tmp_path), {})
+    node.create("a")
+    ends: list[int] = []
+
+    async def end_appends(broker: Broker) -> None:
+        gate.open()
+        await end(broker)
+
+    async def close(directories: LogDirectories, **options: Any) -> None:
+        ends.append(gate.left)
+        gate.open()
+        await close_logs(directories, **options)
+
+    end, close_logs = Broker.end_appends, LogDirectories.close
+    monkeypatch.setattr(Broker, "end_appends", end_appends)
+    monkeypatch.setattr(LogDirectories, "close", close)
+
+    async def main() -> Log:
+        client = await _Client.open(node._node.port)
+        client.send(_request("a", {0: _bomb()}, acks=0), VERSION)
+        await _until(lambda: gate.entered)
+        partition = node.broker.partitions.get("a", 0)
+        assert partition is not None
+        assert partition.log is not None
+        return partition.log
+
+    log = node.run(main())
+    node.close()
+    assert (ends, log.log_end_offset) == ([1], 0)
+    with pytest.raises(KafkaStorageError, match="closed"):
+        log.append(memoryview(build_batch([Record(0, 1, b"k", b"v")])), leader_epoch=1, now_ms=1)
 
 
 def test_an_internal_topic_takes_no_batch_that_takes_long(node: RunningNode) -> None:

@@ -2,7 +2,8 @@
 
 The state machines of `core/membership` decide; this carries out what they say. What the user must hear is put
 on `calls` and waits there for the user's next poll. Rule: commits go to the coordinator one after the other,
-in the order in which they were asked for, so an older one never overwrites a newer one.
+in the order in which they were asked for, so an older one never overwrites a newer one. One that still
+waits when its partitions are given back is never sent, since their next owner may have committed more.
 """
 
 from __future__ import annotations
@@ -73,6 +74,9 @@ class GroupMember:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._runner: asyncio.Task[None] | None = None
         self._commits = asyncio.Lock()
+        self.revocations = 0  # how often partitions were given back, or lost
+        self._given_back: dict[TopicPartition, int] = {}  # the count at the last time for each
+        self._left_at = 0  # the count when the last membership ended, with all its partitions
         self._learned_at = -_LEARN_STREAK_SECONDS
         self._learn_streak = 0
         self._identity = (-1, "")  # of memberships that have ended
@@ -232,6 +236,9 @@ class GroupMember:
 
     def called(self, call: Call) -> None:
         """The user has been told of a change."""
+        if call.change is not Change.ASSIGNED:
+            self.revocations += 1
+            self._given_back.update(dict.fromkeys(call.partitions, self.revocations))
         if self.membership is not None:
             self.membership.called(call)
         self.kick()
@@ -246,6 +253,9 @@ class GroupMember:
         self._runner = None
         self._keep_identity()
         self.ended_by = None
+        if self.membership is not None:
+            self.revocations += 1
+            self._left_at = self.revocations
         self.membership = None
         tasks = list(self._tasks)
         for task in tasks:
@@ -258,24 +268,36 @@ class GroupMember:
     # Offsets.
 
     async def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, seconds: float, retries: bool = True
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        *,
+        seconds: float,
+        retries: bool = True,
+        revocations: int | None = None,
     ) -> None:
-        """Store offsets within `seconds`, which include the wait for commits before this one."""
+        """Store offsets within `seconds`, which include the wait for commits before this one.
+
+        `revocations`: the count at the time when the user asked for it, if that was before.
+        """
         if not offsets:
             return
+        if revocations is None:
+            revocations = self.revocations
         try:
             async with asyncio.timeout(seconds), self._commits:
-                await self._commit(offsets, retries=retries)
+                await self._commit(offsets, revocations, retries=retries)
         except TimeoutError as error:
             raise TimedOut(f"Offsets could not be committed within {seconds:g} s.") from error
         self._counters["commits"] += 1
 
-    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, retries: bool) -> None:
+    async def _commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], revocations: int, *, retries: bool
+    ) -> None:
         attempt = 0
         while True:
             error: Exception
             try:
-                left = await self._commit_once(offsets)
+                left = await self._commit_once(offsets, revocations)
             except Disconnected as lost:
                 self._cluster.forget_coordinator(GROUP, self.group_id)
                 error = lost
@@ -288,9 +310,18 @@ class GroupMember:
             await asyncio.sleep(self._cluster.backoff.delay_ms(attempt) / 1000)
             attempt += 1
 
-    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> KafkaError | None:
+    async def _commit_once(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], revocations: int
+    ) -> KafkaError | None:
         """None, or an error after which it may be tried again; others are raised."""
         node = await self._cluster.coordinator(GROUP, self.group_id)
+        given_back = [
+            partition
+            for partition in offsets
+            if max(self._given_back.get(partition, 0), self._left_at) > revocations
+        ]
+        if given_back:
+            raise CommitFailed(f"{given_back[0]} was given back before its offset could be committed.")
         member = self.membership
         if member is not None and member.is_outside:
             raise CommitFailed("The consumer is not in its group now: poll, so that it joins, and go on.")

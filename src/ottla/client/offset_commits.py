@@ -48,30 +48,36 @@ class OffsetCommits:
 
     async def commit(self, offsets: Offsets, *, seconds: float) -> None:
         """Commit, trying again as long as `seconds` allow."""
+        group = self._require_group()
+        revocations = group.revocations
         await asyncio.sleep(0)  # commits that were asked for before, in the background, go first
-        await self._require_group().commit(offsets, seconds=seconds)
+        await group.commit(offsets, revocations=revocations, seconds=seconds)
 
     def commit_soon(self, offsets: Offsets, committed: Committed, told: Told | None = None) -> None:
         """Commit in the background, once; who wants to know is told on the loop."""
-        self._spawn(self._commit_once(offsets, committed, told))
+        self._spawn(self._commit_once(self._require_group().revocations, offsets, committed, told))
 
     def commit_automatically(self, offsets: Offsets, committed: Committed) -> None:
         """As `commit_soon`, unless the last one is still under way: the next one has newer offsets."""
         if not self._is_automatic_under_way:
             self._is_automatic_under_way = True
-            self._spawn(self._commit_automatically(offsets, committed))
+            self._spawn(self._commit_automatically(self._require_group().revocations, offsets, committed))
 
-    async def _commit_automatically(self, offsets: Offsets, committed: Committed) -> None:
+    async def _commit_automatically(self, revocations: int, offsets: Offsets, committed: Committed) -> None:
         try:
-            await self._commit_once(offsets, committed, None)
+            await self._commit_once(revocations, offsets, committed, None)
         finally:
             self._is_automatic_under_way = False
 
-    async def _commit_once(self, offsets: Offsets, committed: Committed, told: Told | None) -> None:
+    async def _commit_once(
+        self, revocations: int, offsets: Offsets, committed: Committed, told: Told | None
+    ) -> None:
         failure: Exception | None = None
         seconds = self._settings.default_api_timeout_ms / 1000
         try:
-            await self._require_group().commit(offsets, seconds=seconds, retries=False)
+            await self._require_group().commit(
+                offsets, revocations=revocations, seconds=seconds, retries=False
+            )
         except (ClientError, KafkaError) as error:
             failure = error
             self._counters["failed_commits"] += 1

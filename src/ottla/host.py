@@ -52,32 +52,44 @@ class HostFile:
     """A file. Where it is parked the system refuses the descriptor, and only then is the file opened again:
     files that are in use pay nothing for it."""
 
-    __slots__ = ("__weakref__", "_descriptor", "_holds", "path")
+    __slots__ = ("__weakref__", "_descriptor", "_holds", "_to_close", "path")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
         self._holds = 0
+        self._to_close = -1
 
     def __del__(self) -> None:
-        self.close()
+        # Without the lock, which this thread may have: nobody else knows the file any more.
+        for descriptor in (self._descriptor, self._to_close):
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def _reopen(self) -> None:
         """After an OSError: open a file that was parked. The error of any other is raised again."""
         if self._descriptor != _PARKED:
             raise  # what the caller is handling
-        self._descriptor = os.open(self.path, os.O_RDWR)
+        self._open()
+
+    def _open(self) -> None:
+        """Open a file that was parked; if another thread has opened or closed it meanwhile, that counts."""
+        descriptor = os.open(self.path, os.O_RDWR)
+        with _holding:
+            if self._descriptor == _PARKED:
+                self._descriptor = descriptor
+                return
+        os.close(descriptor)
 
     def park(self) -> bool:
-        descriptor = self._descriptor
-        if descriptor < 0:
-            return True
-        # Whoever holds it from now on finds no descriptor, and whoever does already is seen.
-        self._descriptor = _PARKED
-        if self._holds:
-            self._descriptor = descriptor
-            return False
-        os.close(descriptor)
+        with _holding:
+            if self._holds:
+                return False
+            descriptor = self._descriptor
+            if descriptor >= 0:
+                self._descriptor = _PARKED
+        if descriptor >= 0:
+            os.close(descriptor)
         return True
 
     def hold(self) -> None:
@@ -87,6 +99,10 @@ class HostFile:
     def release(self) -> None:
         with _holding:
             self._holds -= 1
+            if self._holds or self._to_close < 0:
+                return
+            descriptor, self._to_close = self._to_close, -1
+        os.close(descriptor)
 
     def pread(self, count: int, position: int) -> bytes:
         try:
@@ -108,7 +124,7 @@ class HostFile:
 
     def pwrite(self, buffers: Sequence[Buffer], position: int) -> int:
         if self._descriptor == _PARKED:
-            self._descriptor = os.open(self.path, os.O_RDWR)
+            self._open()
         if len(buffers) == 1:
             total = len(buffers[0])
             written = os.pwrite(self._descriptor, buffers[0], position)
@@ -132,28 +148,34 @@ class HostFile:
 
     def truncate(self, size: int) -> None:
         if self._descriptor == _PARKED:
-            self._descriptor = os.open(self.path, os.O_RDWR)
+            self._open()
         os.ftruncate(self._descriptor, size)
 
     def fsync(self) -> None:
         self.hold()
         try:
             if self._descriptor == _PARKED:
-                self._descriptor = os.open(self.path, os.O_RDWR)
+                self._open()
             os.fsync(self._descriptor)
         finally:
             self.release()
 
     def send_to(self, socket: int, position: int, count: int) -> int:
         if self._descriptor == _PARKED:
-            self._descriptor = os.open(self.path, os.O_RDWR)
+            self._open()
         return os.sendfile(socket, self._descriptor, position, count)
 
     def fileno(self) -> int:
         return max(self._descriptor, -1)
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
+        """A descriptor that is held stays open until its release: its number must not become another file's
+        while a thread uses it."""
+        with _holding:
+            descriptor, self._descriptor = self._descriptor, -1
+            if self._holds and descriptor >= 0:
+                self._to_close = descriptor
+                return
         if descriptor >= 0:
             os.close(descriptor)
 

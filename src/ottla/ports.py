@@ -93,7 +93,8 @@ class File(Protocol):
 
     def release(self) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Every later use fails. The descriptor goes with the last `release` where it is held."""
 
 
 class MappedFile(Protocol):

@@ -220,6 +220,34 @@ def test_a_file_that_another_thread_uses_is_not_parked(file: HostFile) -> None:
     assert file.park()
 
 
+def test_a_descriptor_that_another_thread_uses_stays_open_until_its_release(file: HostFile) -> None:
+    descriptor = file.fileno()
+    file.hold()
+    file.hold()
+    file.close()
+    file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.pread(1, 0)
+    file.release()
+    assert os.pread(descriptor, 7, 0) == b"content"
+    file.release()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_a_file_that_nobody_has_any_more_gives_its_descriptor_back(tmp_path: Path) -> None:
+    disk = HostDisk(threads=1)
+    file = disk.open(str(tmp_path / "file"), create=True)
+    descriptor = file.fileno()
+    file.hold()
+    file.close()
+    os.fstat(descriptor)
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    disk.close()
+
+
 def test_a_closed_file_stays_closed(file: HostFile) -> None:
     file.close()
     assert file.park()

@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextlib
+import logging
 import os
 import threading
 import weakref
@@ -17,6 +18,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from ottla.client.errors import Closed, Forked, TimedOut
+
+log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _STOP_SECONDS_MAX = 10.0
@@ -43,6 +46,16 @@ def _new_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
+
+
+def _finish(loop: asyncio.AbstractEventLoop) -> None:
+    """End what a loop that was stopped is still at."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_asyncgens())
 
 
 class _Job(Generic[_T]):
@@ -87,12 +100,19 @@ class _Job(Generic[_T]):
 class Background:
     """The thread and its loop, from the first use on. A program may end without closing: it ends with it.
 
-    `on_fork` is called in the child when the process is forked.
+    `on_fork` is called in the child when the process is forked, `on_end` in the thread when it ends.
     """
 
-    def __init__(self, name: str, *, on_fork: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        on_fork: Callable[[], object] | None = None,
+        on_end: Callable[[], object] | None = None,
+    ) -> None:
         self._name = name
         self._on_fork = on_fork
+        self._on_end = on_end
         self._process_id = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -169,16 +189,21 @@ class Background:
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
+        except BaseException:  # sys.exit() in a callback, for instance
+            log.exception("The thread of a %s was ended.", self._name)
+        with self._lock:
+            self._is_stopped = True
+            self._loop = None
+        try:
+            _finish(loop)
         finally:
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            if left:
-                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
-            for job in list(self._jobs):  # whoever still waits would do so for ever
-                job.fail(self._closed())
+            try:
+                if self._on_end is not None:
+                    self._on_end()
+            finally:
+                for job in list(self._jobs):  # whoever still waits would do so for ever
+                    job.fail(self._closed())
 
     def soon(self, call: Callable[..., object], *arguments: Any) -> None:
         """Have the loop call something, without waiting for it."""
@@ -241,7 +266,8 @@ class Background:
             loop, self._loop = self._loop, None
         if loop is None or self.is_forked:
             return
-        loop.call_soon_threadsafe(loop.stop)
+        with contextlib.suppress(RuntimeError):  # it has ended by itself meanwhile
+            loop.call_soon_threadsafe(loop.stop)
         if self._thread is not None and not self.is_inside:
             self._thread.join(_STOP_SECONDS_MAX)
 

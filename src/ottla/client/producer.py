@@ -53,7 +53,7 @@ class Producer(ProducerBase):
         _handle: Handle | None = None,
         **keywords: Any,
     ) -> None:
-        self._background = Background("producer", on_fork=self._forked)
+        self._background = Background("producer", on_fork=self._forked, on_end=self._ended)
         self._room = threading.Event()
         super().__init__(
             settings_of(settings, keywords),
@@ -338,6 +338,9 @@ class Producer(ProducerBase):
 
     def _forked(self) -> None:
         self._engine.accumulator.is_fast = False
+
+    def _ended(self) -> None:
+        self._engine.abandon()
 
     def __enter__(self) -> Self:
         return self

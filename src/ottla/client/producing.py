@@ -63,6 +63,10 @@ class _NodeState:
         self.connecting: asyncio.Task[None] | None = None
 
 
+def _raise(failure: BaseException) -> None:
+    raise failure
+
+
 class Engine(Settling):
     """One producer's work on the network."""
 
@@ -153,6 +157,14 @@ class Engine(Settling):
         except BaseException:  # Ctrl-C too: nobody would schedule another turn
             self._is_scheduled = False
             raise
+
+    def pass_on(self, failure: BaseException) -> None:
+        """A callback raised Ctrl-C or `sys.exit()`: a loop of the user's own ends by it, after this turn.
+
+        The blocking producer's thread goes on, since nobody would send or be told anything without it.
+        """
+        if self.is_watched:
+            asyncio.get_running_loop().call_soon(_raise, failure)
 
     async def wait_for(self, delivery: Delivery) -> Any:
         """What `await delivery` does."""
@@ -531,6 +543,13 @@ class Engine(Settling):
                     await self.batch_done(batch)
         finally:
             self._flushes -= 1
+
+    def abandon(self) -> None:
+        """The loop has ended, and nobody has closed the producer: whoever waits is told."""
+        if not self.is_closed:
+            self.fail_everything(Closed("The producer's thread ended before the record was acknowledged."))
+            self.is_closed = True
+            self.update_fast()
 
     async def close(self, timeout: float | None) -> None:
         """Flush for up to `timeout` seconds, give up what is left, and leave."""

@@ -82,6 +82,10 @@ class Settling:
         """Have a turn soon: `Engine` knows how."""
         raise AssertionError("an engine has turns")
 
+    def pass_on(self, failure: BaseException) -> None:
+        """A callback wants to end the program: `Engine` knows whose loop this is."""
+        raise AssertionError("an engine knows its loop")
+
     def update_fast(self) -> None:
         """Whether `send` may take the short way, after anything that it depends on has changed."""
         is_taking = self.transactions is None or self.transactions.is_taking
@@ -276,6 +280,8 @@ class Settling:
         if batch.watched:
             for failure in batch.call_back():
                 log.error("A delivery callback failed.", exc_info=failure)
+                if not isinstance(failure, Exception):
+                    self.pass_on(failure)
         batch.tell()
         if self.room_wanted and self.accumulator.used <= self.accumulator.buffer_memory // 2:
             self.tell_room()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -70,6 +71,41 @@ def test_a_failing_callback_stops_nobody(broker: Broker, caplog: pytest.LogCaptu
         assert first.result(WAIT).error is None
         assert producer.send("failing", b"x").result(WAIT).error is None
     assert "A delivery callback failed" in caplog.text
+
+
+def test_a_callback_that_exits_does_not_end_the_thread_of_the_producer(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ottla.Producer(broker.bootstrap_servers) as producer:
+        first = producer.send("exiting", b"x", on_delivery=lambda report: sys.exit(3))
+        assert first.result(WAIT).error is None
+        assert producer.send("exiting", b"x").result(WAIT).error is None
+    assert "A delivery callback failed" in caplog.text
+
+
+def test_a_callback_that_exits_ends_the_loop_that_the_user_runs(broker: Broker) -> None:
+    async def main() -> None:
+        async with ottla.aio.Producer(broker.bootstrap_servers) as producer:
+            await (await producer.send("exiting", b"x", on_delivery=lambda report: sys.exit(3)))
+
+    with pytest.raises(SystemExit):
+        asyncio.run(main())
+
+
+def test_when_the_thread_of_the_producer_ends_all_its_records_fail(proxied: tuple[Broker, Proxy]) -> None:
+    _, proxy = proxied
+    with ottla.Producer(proxy.address) as producer:
+        producer.send("t", b"x").result(WAIT)
+        proxy.rule = lambda proxy, key, stage: HOLD if key == PRODUCE else PASS
+        held = producer.send("t", b"y")
+        producer._background.soon(sys.exit, 3)
+        with pytest.raises(Closed):
+            held.result(WAIT)
+        with pytest.raises(Closed):
+            producer.send("t", b"z")
+        with pytest.raises(Closed):
+            producer.flush(WAIT)
+    proxy.release()
 
 
 def test_what_is_neither_bytes_nor_text_needs_a_serializer(broker: Broker) -> None:

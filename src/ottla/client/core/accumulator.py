@@ -230,16 +230,16 @@ class Batch:
                 return
             listener()
 
-    def call_back(self) -> list[Exception]:
+    def call_back(self) -> list[BaseException]:
         """Call the callbacks with their reports, in the order of the records; what they raised."""
         watched, self.watched = self.watched, []
-        failures: list[Exception] = []
+        failures: list[BaseException] = []
         for delivery in watched:
             callback: Any = delivery.callback
             delivery.callback = None
             try:
                 callback(delivery._report())
-            except Exception as failure:  # noqa: BLE001 - who called this logs it
+            except BaseException as failure:  # noqa: BLE001 - who called this logs it, sys.exit() too
                 failures.append(failure)
         return failures
 

@@ -330,7 +330,7 @@ class TransactionRunner:
                 transactions.is_started = True
                 transactions.partitions.update(wanted)
                 transactions.new_partitions.difference_update(wanted)
-        except (KafkaError, AbortableError):
+        except (KafkaError, ClientError):
             return  # the state has it, and with it all that is to be sent
         finally:
             self._adding = None
@@ -444,6 +444,10 @@ class TransactionRunner:
                 worst, code = Meaning.RETRY, ErrorCode.NETWORK_EXCEPTION
             except KafkaError as error:
                 self._note(error, meaning_of(error.code))
+                raise
+            except ClientError as error:
+                if not isinstance(error, AbortableError | FatalError):
+                    self._note(error, Meaning.FATAL)  # TLS or a login that fails: another try does not help
                 raise
             else:
                 worst, code = _worst(codes(answer))

@@ -12,9 +12,19 @@ from tests.unit.client.proxy import END_TXN, HOLD, INIT_PRODUCER_ID, PASS, Proxy
 
 import ottla
 import ottla.aio
-from ottla.client.errors import AbortableError, Closed, TimedOut, TransactionStateError
+from ottla.client.errors import (
+    AbortableError,
+    AuthenticationFailed,
+    Closed,
+    FatalError,
+    TimedOut,
+    TransactionStateError,
+)
 from ottla.testing import Broker
 from ottla.wire.errors import ErrorCode
+from ottla.wire.message import Message
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 TXN_OFFSET_COMMIT = 28
@@ -199,6 +209,54 @@ def test_offsets_that_are_to_be_sent_again_when_the_transaction_is_aborted_stay_
             assert set(asked) == {f"{name}-0"}
             assert len(asked) == before
             await producer.commit_transaction()
+
+    asyncio.run(main())
+
+
+def fail_on(producer: ottla.aio.Producer, kind: type[Message], error: Exception) -> None:
+    """Have requests of one kind fail as if no connection could be made for them."""
+    cluster = producer._engine.cluster
+    ask = cluster.ask
+
+    async def failing(node_id: int, request: Any, **options: Any) -> Any:
+        if isinstance(request, kind):
+            raise error
+        return await ask(node_id, request, **options)
+
+    cluster.ask = failing  # type: ignore[method-assign]
+
+
+def test_a_commit_that_fails_for_good_on_the_way_to_the_coordinator_leaves_a_producer_that_says_so(
+    node: tuple[Broker, Proxy],
+) -> None:
+    _, proxy = node
+
+    async def main() -> None:
+        async with ottla.aio.Producer(proxy.address, transactional_id="login-fails") as producer:
+            await producer.begin_transaction()
+            await (await producer.send("t", b"x"))
+            fail_on(producer, EndTxnRequest, AuthenticationFailed("the password was changed"))
+            with pytest.raises(AuthenticationFailed):
+                await producer.commit_transaction()
+            for call in (producer.commit_transaction, producer.abort_transaction, producer.begin_transaction):
+                with pytest.raises(FatalError, match="the password was changed"):
+                    await call()
+
+    asyncio.run(main())
+
+
+def test_records_fail_when_their_partition_cannot_be_added_to_the_transaction(
+    node: tuple[Broker, Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, proxy = node
+    monkeypatch.setattr("ottla.client.transacting.FEATURE", "a feature that no cluster has")
+
+    async def main() -> None:
+        async with ottla.aio.Producer(proxy.address, transactional_id="adding-fails") as producer:
+            await producer.begin_transaction()
+            fail_on(producer, AddPartitionsToTxnRequest, AuthenticationFailed("the password was changed"))
+            with pytest.raises(FatalError, match="the password was changed"):
+                await (await producer.send("t", b"x"))
 
     asyncio.run(main())
 

@@ -99,6 +99,8 @@ class Cluster:
                 random,
             ),
             on_open=self._opened,
+            # As Java's: a broker closes the connection to refuse a batch with acks=0, which has no answer.
+            on_lost=self.request_refresh,
         )
         controllers: tuple[tuple[str, int], ...] = getattr(settings, "bootstrap_controllers", ()) or ()
         self._asks_controllers = bool(controllers)

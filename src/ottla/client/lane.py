@@ -28,7 +28,7 @@ _SHORT_LIFE_SECONDS = 1.0
 class Ways:
     """What all lanes of a client share."""
 
-    __slots__ = ("clock", "manner", "network", "on_open", "reconnect", "set_up")
+    __slots__ = ("clock", "manner", "network", "on_lost", "on_open", "reconnect", "set_up")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Ways:
         reconnect: Backoff,
         set_up: Backoff,
         on_open: Callable[[Link], None],
+        on_lost: Callable[[], None],
     ) -> None:
         self.clock = clock
         self.network = network
@@ -46,6 +47,7 @@ class Ways:
         self.reconnect = reconnect
         self.set_up = set_up
         self.on_open = on_open
+        self.on_lost = on_lost
 
 
 class Lane:
@@ -135,7 +137,9 @@ class Lane:
         self._failure = None
         if self.link is not None and clock.monotonic() - self._opened_at < _SHORT_LIFE_SECONDS:
             self._fail_count()  # a server that accepts and closes at once is no better than one that refuses
-        self.link = None
+        if self.link is not None:
+            self._ways.on_lost()
+            self.link = None
         try:
             wait_seconds = self._blocked_until - clock.monotonic()
             if wait_seconds > 0:

@@ -81,7 +81,8 @@ RETRY_SECONDS = 0.5
 LATE_WARNING_MS = 500
 """A timer of the quorum that fires so late is worth a warning: it may cost a leader."""
 LOOK_AGAIN_MS = 100
-"""How often a follower that flushes looks whether it may judge its leader again."""
+"""How often a replica whose time stands still looks whether it goes on: a follower that flushes may judge its
+leader again, or an election is on disk that waited for room."""
 
 _T = TypeVar("_T")
 
@@ -154,6 +155,7 @@ class Driver(Generic[_T]):
         self._store = self.journal.store
         self._reserve = Reserve(disk, config.directory, config.reserve_bytes)
         self._lacks_room = False  # the last write met a full disk, and is tried again
+        self._is_election_refused = False  # by a full disk, and it is tried again: what follows from it waits
         self._is_flush_owed = False
         self._is_stopping = False
         self.replica = Replica(
@@ -332,11 +334,12 @@ class Driver(Generic[_T]):
         while True:
             try:
                 await self._disk.offload_urgent(self._store.write_election, election, version, voters)
-                self._lacks_room = False
+                self._lacks_room = self._is_election_refused = False
                 return
             except OSError as error:
                 if error.errno not in PASSING or self._is_stopping:
                     raise
+                self._is_election_refused = True
                 if error.errno not in DISK_FULL or not self._reserve.give():
                     await self._wait_for_room(error)
 
@@ -370,7 +373,8 @@ class Driver(Generic[_T]):
                 "The other replicas get more time.",
                 late_ms,
             )
-        if self._own_work_count and isinstance(role, Follower) and not self.failure.done():
+        is_held = self._is_election_refused or (self._own_work_count and isinstance(role, Follower))
+        if is_held and not self.failure.done():
             self._timer_ms = now_ms + LOOK_AGAIN_MS
             self._timer = asyncio.get_running_loop().call_later(LOOK_AGAIN_MS / 1000, self._on_time)
             return

@@ -165,6 +165,40 @@ def test_a_vote_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytes
     run(test)
 
 
+def test_a_voter_that_waits_for_room_starts_no_further_elections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+
+    async def test() -> None:
+        async with OneOfTwo(tmp_path) as voter:
+            driver, now_ms = voter.driver, 10**12
+            monkeypatch.setattr(driver, "_monotonic_ms", lambda: now_ms)
+
+            def let_time_pass() -> None:
+                nonlocal now_ms
+                now_ms += 3 * 10**9
+                assert driver._timer is not None
+                driver._timer.cancel()
+                driver._timer_ms = now_ms
+                driver._on_time()
+
+            voter.disk.error = errno.ENOSPC
+            answer = asyncio.ensure_future(driver.answer(Vote(5, OTHER, 0, 0, is_pre_vote=False)))
+            await voter.until(lambda: driver.is_disk_full)
+            waiting = len(driver._outbox._queue)
+            for _ in range(20):
+                let_time_pass()
+            assert len(driver._outbox._queue) == waiting
+            assert voter.asked == []
+            voter.disk.error = 0
+            assert (await answer).is_granted
+            let_time_pass()
+            await voter.until(lambda: voter.asked)
+
+    run(test)
+
+
 def test_a_voter_that_waits_for_room_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
 

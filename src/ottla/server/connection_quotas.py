@@ -6,8 +6,11 @@ As in Kafka there are limits for the node, for each listener and for each addres
   own: the client that is idle longest makes room.
 - Controller listeners have quotas of their own, which no dynamic setting changes: nodes always reach each
   other, and whoever set a limit too low can undo it there.
-- Connections over the rate of the node or listener wait; those over the rate of their address are closed when
-  they could have been taken.
+- Connections over the rate of the node or listener wait, one behind the other. As in Kafka no rate, 0
+  included, takes more than a window (`quota.window.size.seconds`) for one. Where one would have to wait for
+  more than `WAIT_S_MAX` it is closed, and takes no place: however many were opened, the wait is short.
+- Connections over the rate of their address are closed. What is closed for a rate is so after a window at the
+  latest, so that a client that tries again at once is slow.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from ottla.ports import Clock
 UNLIMITED = 2**31 - 1
 ADDRESSES_MAX = 10_000
 """Rates of so many addresses are remembered before those that are idle are dropped."""
+WAIT_S_MAX = 10.0
+"""Below the time for which clients wait for an answer."""
 
 _IP = "ip"
 _IP_RATE = "connection_creation_rate"
@@ -42,6 +47,7 @@ class ConnectionLimits:
     address_rate: float = UNLIMITED
     address_rates: Mapping[str, float] = field(default_factory=dict)
     burst_s: float = 11.0
+    window_s: float = 1.0
 
     @classmethod
     def of(
@@ -69,6 +75,7 @@ class ConnectionLimits:
             address_rate=address_rate,
             address_rates=address_rates,
             burst_s=config.int_of("quota.window.num") * config.int_of("quota.window.size.seconds"),
+            window_s=config.int_of("quota.window.size.seconds"),
         )
 
 
@@ -193,16 +200,20 @@ class ConnectionQuotas:
             delay_s = of_address.delay_s(address_rate, burst_s, now)
             if delay_s:
                 return Admission(
-                    f"{address} opens more than {address_rate:g} connections a second, its quota", delay_s
+                    f"{address} opens more than {address_rate:g} connections a second, its quota",
+                    min(delay_s, limits.window_s),
                 )
             of_address.take(address_rate, burst_s, now)
         of_listener = self._listener_rates.setdefault(listener, _Rate())
-        listener_rate = limits.listener_rates.get(listener, UNLIMITED)
-        delay_s = of_listener.delay_s(listener_rate, burst_s, now)
+        listener_rate = max(limits.listener_rates.get(listener, UNLIMITED), 1.0 / limits.window_s)
+        rate = UNLIMITED if listener == self._protected else max(limits.rate, 1.0 / limits.window_s)
+        delay_s = max(
+            of_listener.delay_s(listener_rate, burst_s, now), self._rate.delay_s(rate, burst_s, now)
+        )
+        if delay_s > WAIT_S_MAX:
+            return Admission("more connections are opened than max.connection.creation.rate", limits.window_s)
         of_listener.take(listener_rate, burst_s, now)
-        if listener != self._protected:
-            delay_s = max(delay_s, self._rate.delay_s(limits.rate, burst_s, now))
-            self._rate.take(limits.rate, burst_s, now)
+        self._rate.take(rate, burst_s, now)
         return Admission(None, delay_s) if delay_s else _ADMITTED
 
     def _rate_of(self, address: str, now: float) -> _Rate:

@@ -9,7 +9,7 @@ from tests.unit.server.handlers.support import config_of, image_of
 
 from ottla.controller.image import ClusterImage
 from ottla.host import HostClock
-from ottla.server.connection_quotas import ConnectionLimits, ConnectionQuotas
+from ottla.server.connection_quotas import WAIT_S_MAX, ConnectionLimits, ConnectionQuotas
 from ottla.testing.broker import make_node
 from ottla.wire.messages.metadata_records import ClientQuotaRecord
 
@@ -59,6 +59,29 @@ def test_connections_over_the_rate_wait_until_it_allows_for_them() -> None:
     assert delays == pytest.approx([0, 0, 0, 0, 0, 0, 0.5, 1.0])  # what six of three seconds may be at once
     clock.now += 60
     assert quotas.add("A", HOST).delay_s == 0
+
+
+def test_however_many_connections_were_opened_over_the_rate_the_next_one_waits_a_short_time() -> None:
+    clock = _Clock()
+    quotas = ConnectionQuotas(clock, ConnectionLimits(rate=10, listener_rates={"A": 20}, burst_s=1))
+    for _ in range(20_000):
+        clock.now += 0.0005
+        refusal, delay_s = quotas.add("A", HOST)
+        quotas.drop("A", HOST)
+        assert delay_s <= (WAIT_S_MAX if refusal is None else 1.0)
+    assert refusal is not None
+    clock.now += 1
+    assert quotas.add("A", "10.0.0.8") == (None, pytest.approx(WAIT_S_MAX - 1, abs=0.2))
+    clock.now += WAIT_S_MAX + 1
+    assert quotas.add("A", "10.0.0.8") == (None, 0)
+
+
+def test_a_rate_of_zero_lets_one_connection_pass_in_each_window() -> None:
+    clock = _Clock()
+    limits = ConnectionLimits(listener_rates={"A": 0}, address_rates={"10.0.0.9": 0.001}, burst_s=3)
+    quotas = ConnectionQuotas(clock, limits)
+    assert [quotas.add("A", HOST).delay_s for _ in range(5)] == pytest.approx([0, 0, 0, 1, 2])
+    assert quotas.add("B", "10.0.0.9").delay_s == pytest.approx(1)
 
 
 def test_a_listener_has_a_rate_of_its_own() -> None:

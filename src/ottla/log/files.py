@@ -215,6 +215,7 @@ class LogFiles:
         self.producers.end_offset = max(reached, base_offset)
         self.segments.add(segment)
         self._rolled.append(old)
+        old.is_unsynced = True
         old.open_files = self._open_files
         old.touch()
         return segment
@@ -407,6 +408,8 @@ class LogFiles:
         # What was written in place of what was cut off meanwhile, the flush may not have seen.
         offset = min(flush.offset, self._truncated_to, self.log_end_offset)
         self._forget_rolled(flush)
+        for segment in flush.rolled:
+            segment.is_unsynced = segment in self._rolled  # it was truncated and rolled again
         if not self._flushing:
             self._truncated_to = _OFFSET_MAX
         self.recovery_point = max(self.recovery_point, offset)

@@ -36,10 +36,13 @@ class OpenFiles:
             self._park_oldest()
 
     def _park_oldest(self) -> None:
-        for segment in self._segments:
-            if segment.park():
-                del self._segments[segment]
-                return
+        """Park a segment that is flushed, if there is one: while no descriptor is open, the system may forget
+        that it failed to write a file, and then the flush does not hear of it."""
+        for is_unsynced in (False, True):
+            for segment in self._segments:
+                if segment.is_unsynced is is_unsynced and segment.park():
+                    del self._segments[segment]
+                    return
 
     def forget(self, segment: Segment) -> None:
         """Its files are closed."""

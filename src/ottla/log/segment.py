@@ -75,6 +75,7 @@ class Segment:
         "directory",
         "is_complete",
         "is_torn",
+        "is_unsynced",
         "jitter_ms",
         "offset_index",
         "open_files",
@@ -107,6 +108,8 @@ class Segment:
         self.jitter_ms = jitter_ms
         self.is_torn = False
         """Whether the file may hold bytes beyond `size_bytes`."""
+        self.is_unsynced = False
+        """Whether it was rolled and no flush has ended since."""
         self.is_complete = not is_new
         """Whether the index files were as they should be when the segment was opened or left."""
         self.open_files: OpenFiles | None = None
@@ -232,6 +235,11 @@ class Segment:
             if self.open_files is not None:
                 self.open_files.use(self)
         return self._file
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has the `.log` file open."""
+        return self._file is not None
 
     def _parked_file(self) -> File | None:
         """The file that was parked, if an answer that is not sent yet still has it."""

@@ -194,6 +194,29 @@ def test_the_segments_that_were_read_last_stay_open(node: Node) -> None:
     run(test)
 
 
+def test_a_segment_stays_open_until_it_is_flushed_if_others_can_be_closed(node: Node) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log, other = directories.create("orders", 0, TOPIC_ID), directories.create("others", 0, TOPIC_ID)
+        for _ in range(COUNT):
+            append(other, batch())
+        await directories.flush(other)
+        while len(log.segments) < 3:
+            append(log, batch())
+        rolled = log.segments[0]
+        read_everything(other)
+        assert rolled.is_open
+        node.disk.operations.clear()
+        read_everything(other)
+        assert ("open", "00000000000000000000.log") in node.disk.operations, "the others are closed instead"
+        await directories.flush(log)
+        read_everything(other)
+        assert not rolled.is_open
+        await node.stop(directories)
+
+    run(test)
+
+
 def test_a_parked_file_is_opened_again_under_its_new_name(file: HostFile) -> None:
     assert file.park()
     assert file.fileno() == -1

@@ -192,7 +192,9 @@ class Replica:
         elif isinstance(role, Resigned):
             if now_ms >= role.deadline_ms:
                 epoch = min(role.epoch + 1, EPOCH_MAX)
-                self._become(Unattached(epoch, self._election_deadline(now_ms)), effects)
+                # Of the last epoch it was the leader: it may vote for no other in that.
+                voted = self.local.key if epoch == role.epoch else None
+                self._become(Unattached(epoch, self._election_deadline(now_ms), voted=voted), effects)
             else:
                 self._tell_end(role, now_ms, effects)
         elif now_ms >= role.deadline_ms:

@@ -337,11 +337,13 @@ def test_after_the_last_epoch_there_is_no_election() -> None:
     assert [effect.election.epoch for effect in effects if isinstance(effect, PersistElection)] == [EPOCH_MAX]
 
 
-def test_a_leader_of_the_last_epoch_that_resigned_stays_in_it() -> None:
+def test_a_leader_of_the_last_epoch_that_resigned_stays_in_it_and_votes_for_no_other() -> None:
     machine = replica(ElectionState(EPOCH_MAX, leader_id=1))
     assert role_of(machine) is Resigned
     machine.tick(1000)
     assert (role_of(machine), machine.epoch) == (Unattached, EPOCH_MAX)
+    effects, answer = machine.asked(Vote(EPOCH_MAX, KEYS[2], 9, 100, False), 1000)
+    assert (effects, answer.is_granted) == ([], False)
 
 
 def test_no_epoch_is_written_that_could_not_be_read() -> None:

@@ -50,6 +50,7 @@ class Replication:
         self.follower_throttle = Throttle(samples=samples, width_ms=width_ms)
         self.isr_changes = IsrChanges(broker.node_id, broker_epoch, self._ask_controller)
         self._shrunk_ms: int | None = None  # when followers that lag were looked for
+        self._has_skipped_shrink = False  # the last look came late, and judged nobody
         self._fetchers: Fetchers | None = None
         self._links: dict[int, BrokerLinks] = {}
         self._selects_by_rack = self._selector() == RACK_AWARE
@@ -179,11 +180,15 @@ class Replication:
         """Have the followers removed from the in-sync replicas that lag.
 
         It runs every half `replica.lag.time.max.ms`. Where it comes late, this process stalled, and fetches
-        of followers may lie unread in sockets: they are judged the next time.
+        of followers may lie unread in sockets: they are judged the next time, also if that is late again.
         """
-        now_ms, last_ms = self.now_ms(), self._shrunk_ms
+        now_ms, last_ms, has_skipped = self.now_ms(), self._shrunk_ms, self._has_skipped_shrink
         self._shrunk_ms = now_ms
-        if last_ms is not None and now_ms - last_ms > self.lag_max_ms // 2 + max(self.lag_max_ms // 8, 50):
+        is_late = last_ms is not None and now_ms - last_ms > self.lag_max_ms // 2 + max(
+            self.lag_max_ms // 8, 50
+        )
+        self._has_skipped_shrink = is_late and not has_skipped
+        if last_ms is not None and self._has_skipped_shrink:
             logger.warning(
                 "Lagging followers are looked for %d ms after the last time; they get more time.",
                 now_ms - last_ms,

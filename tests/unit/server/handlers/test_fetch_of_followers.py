@@ -142,6 +142,19 @@ def test_a_leader_that_stood_still_does_not_take_its_followers_for_lagging(world
     assert world.partition(0).leadership.pending.removed == {FOLLOWER}
 
 
+def test_a_leader_that_is_always_late_removes_its_lagging_followers_at_every_other_look(
+    world: World,
+) -> None:
+    replication = world.replication
+    append(world.broker, TOPIC, 1)
+    replication.shrink()
+    for _ in range(2):
+        assert world.partition(0).leadership.pending is None
+        world.now_ms += replication.lag_max_ms
+        replication.shrink()
+    assert world.partition(0).leadership.pending.removed == {FOLLOWER}
+
+
 def test_a_partition_that_grew_is_looked_at_alone_until_the_follower_knows_all(world: World) -> None:
     append(world.broker, TOPIC, 1, 2)
     assert set(world.fetch()) == {0}

@@ -533,9 +533,9 @@ class Accumulator:
     # The loop's thread
 
     def forget(self, queues: TopicQueues) -> bool:
-        """Drop a topic that nobody sends to; False where something came meanwhile."""
+        """Drop a topic that nobody sends to; False where it has batches, here or on the wire."""
         with self.lock:
-            if any(queue.batches for queue in queues.queues):
+            if any(queue.batches or queue.in_flight for queue in queues.queues):
                 return False
             return self.topics.pop(queues.name, None) is not None
 

@@ -330,3 +330,13 @@ def test_a_topic_with_batches_is_not_forgotten() -> None:
     made.accumulator.send("t", b"x", partition=0)
     assert not made.accumulator.forget(made.topic)
     assert "t" in made.accumulator.topics
+
+
+def test_a_topic_with_a_batch_on_the_wire_is_not_forgotten() -> None:
+    made = Made()
+    queue = made.topic.queues[2]
+    queue.in_flight = 1
+    assert not made.accumulator.forget(made.topic)
+    assert made.accumulator.topics == {"t": made.topic}
+    queue.in_flight = 0
+    assert made.accumulator.forget(made.topic)

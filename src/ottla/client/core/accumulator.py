@@ -285,8 +285,9 @@ class TopicQueues:
 
     def grow(self, view: TopicView) -> None:
         """Take a newer view. Partitions are never fewer than before."""
-        for index in range(len(self.queues), len(view.partitions)):
-            self.queues.append(PartitionQueue(self, index))
+        more = [PartitionQueue(self, index) for index in range(len(self.queues), len(view.partitions))]
+        if more:
+            self.queues = self.queues + more  # at once: keys are hashed by their number
         self.view = view  # last: threads choose a partition by it, and look for its queue
 
 

@@ -340,3 +340,14 @@ def test_a_topic_with_a_batch_on_the_wire_is_not_forgotten() -> None:
     assert made.accumulator.topics == {"t": made.topic}
     queue.in_flight = 0
     assert made.accumulator.forget(made.topic)
+
+
+def test_a_topic_gets_all_its_new_partitions_at_once() -> None:
+    made = Made()
+    before = made.topic.queues
+    old = list(before)
+    partitions = tuple(PartitionView(index, 1, 0, (1,), (1,), ()) for index in range(5))
+    made.topic.grow(TopicView("t", b"t" * 16, None, False, partitions))
+    assert before == old  # a thread that hashes a key meanwhile sees 3 or 5 of them, never 4
+    assert made.topic.queues[:3] == old
+    assert [queue.index for queue in made.topic.queues] == [0, 1, 2, 3, 4]

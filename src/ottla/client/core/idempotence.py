@@ -209,8 +209,12 @@ class Idempotence:
     @property
     def may_bump(self) -> bool:
         """Whether an epoch is wanted, and nothing is on the wire that would be numbered again."""
-        return self.epoch_bump_wanted and not any(
-            batch.is_in_flight for sequences in self._to_renumber for batch in sequences.in_flight
+        return (
+            self.epoch_bump_wanted
+            and self.has_id
+            and not any(
+                batch.is_in_flight for sequences in self._to_renumber for batch in sequences.in_flight
+            )
         )
 
     def bump(self) -> bool:

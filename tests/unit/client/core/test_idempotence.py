@@ -168,8 +168,12 @@ def test_after_the_last_epoch_another_producer_id_is_needed() -> None:
     idempotence, sequences = started()
     idempotence.set_id(7, EPOCH_MAX)
     idempotence.want_epoch(sequences)
+    assert idempotence.may_bump
     assert not idempotence.bump()
     assert not idempotence.has_id
+    assert not idempotence.may_bump  # the next turn waits for the id, which brings an epoch of its own
+    idempotence.set_id(8, 0)
+    assert not idempotence.epoch_bump_wanted
 
 
 def test_a_refused_batch_ends_the_epoch_and_within_a_transaction_closes_the_gap() -> None:

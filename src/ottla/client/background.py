@@ -275,14 +275,23 @@ class Background:
 _all: weakref.WeakSet[Background] = weakref.WeakSet()
 
 
+def members(items: weakref.WeakSet[_T]) -> list[_T]:
+    """What is in a set now, although other threads change it."""
+    while True:
+        try:
+            return list(items)
+        except RuntimeError:  # one was added or removed in the middle
+            continue
+
+
 def _tell_forked() -> None:
-    for background in list(_all):
+    for background in members(_all):
         background.forked()
 
 
 def _stop_all() -> None:
     """A loop that still turns while the interpreter is taken down can crash the process."""
-    for background in list(_all):
+    for background in members(_all):
         background.stop()
 
 

@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.client import background  # noqa: F401 - it stops the loops after ours has run, as it registers first
+from ottla.client import background  # it stops the loops after ours has run, as it registers first
 
 if TYPE_CHECKING:
     from ottla.client.producing import Engine
@@ -72,7 +72,7 @@ def watch(engine: Engine) -> None:
 
 def _each(tell: Callable[[Exiting], None]) -> None:
     global _is_interrupted
-    for producer in list(_open):
+    for producer in background.members(_open):
         try:
             tell(producer)
         except KeyboardInterrupt:
@@ -89,7 +89,7 @@ def _close_all() -> None:
     _each(lambda producer: producer.close_at_exit())
     if _is_interrupted:
         _each(lambda producer: producer.close_at_exit())
-    for engine in list(_watched):
+    for engine in background.members(_watched):
         engine.warn_of_loss()
 
 

@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
+from collections.abc import Iterator
 
 import pytest
 
-from ottla.client.background import Background
+from ottla.client.background import Background, members
 from ottla.client.errors import Closed, Forked, TimedOut
 
 
@@ -227,3 +229,18 @@ def test_a_finalizer_that_uses_the_loop_while_it_is_started_gets_the_same_one() 
     gc.collect()
     assert set(found) == {started}
     background.stop()
+
+
+def test_a_set_that_another_thread_changes_in_the_middle_is_listed_again() -> None:
+    class Changing(weakref.WeakSet[Background]):
+        changes = 2
+
+        def __iter__(self) -> Iterator[Background]:
+            if self.changes:
+                self.changes -= 1
+                raise RuntimeError("Set changed size during iteration")
+            return super().__iter__()
+
+    background = Background("test")
+    changing = Changing([background])
+    assert members(changing) == [background]

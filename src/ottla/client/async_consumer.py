@@ -65,11 +65,11 @@ class AsyncConsumer(ConsumerBase[K, V]):
         self._user: asyncio.Task[Any] | None = None
         self._is_free = asyncio.Event()  # the task that used it while another one closed it is through
         self._is_listening = False  # a listener runs
-        self._last_commit: tuple[Call, asyncio.Future[None]] | None = None  # before a revocation
         self._engine = engine_of(
             self, self._settings, self._bell.set, clock=clock, network=network, random=random
         )
         self._wake_engine = self._engine.kick
+        self._soon = _at_once
         if topics is not None or pattern is not None:
             self._engine.require_group("subscribe")
         self._engine.start()
@@ -112,9 +112,9 @@ class AsyncConsumer(ConsumerBase[K, V]):
         engine = self._engine
         monotonic = engine.cluster.clock.monotonic
         now = engine.polled_at = monotonic()
-        if engine.is_alert or now >= engine.next_commit_at:
-            await self._attend(now)
-        found = take()
+        found = None
+        if not (engine.is_alert or now >= engine.next_commit_at) or await self._attend(now):
+            found = take()
         if found:
             return found
         if timeout is not None and timeout <= 0:
@@ -125,9 +125,9 @@ class AsyncConsumer(ConsumerBase[K, V]):
         try:
             while True:
                 self._bell.clear()
-                if engine.is_alert or monotonic() >= engine.next_commit_at:
-                    await self._attend(monotonic())
-                found = take()
+                now = monotonic()
+                if not (engine.is_alert or now >= engine.next_commit_at) or await self._attend(now):
+                    found = take()
                 if found:
                     return found
                 wait = engine.next_commit_at - monotonic()
@@ -152,30 +152,32 @@ class AsyncConsumer(ConsumerBase[K, V]):
         except TimeoutError:
             return
 
-    async def _attend(self, now: float) -> None:
+    async def _attend(self, now: float) -> bool:
+        """Tell of rebalances, commit what is due, raise what went wrong; whether records may be given."""
         engine = self._engine
         if self._is_closing and not self._is_listening:
             engine.is_alert = True
             raise Closed("The consumer was closed while it was used.")
         engine.is_alert = False
+        is_all_told = True
         try:
             self._next_trouble()
             if engine.group is not None and not self._is_telling:
                 engine.came_back()
-                while engine.group.calls:
-                    await self._tell(engine.group.calls[0])
+                while engine.group.calls and is_all_told:
+                    is_all_told = await self._tell(engine.group.calls[0])
             elif self._is_telling:
                 engine.is_alert = True  # a listener polls: the poll that called it looks again
         except BaseException:
             engine.is_alert = True  # there may be more
             raise
-        if now >= engine.next_commit_at:
-            engine.next_commit_at = now + self._settings.auto_commit_interval_ms / 1000
-            if self._commits_itself:
-                engine.commits.commit_automatically(engine.positions.consumed(), self._interceptors.committed)
+        if not is_all_told:
+            engine.is_alert = True
+        self._commit_when_due(now, is_all_told)
+        return is_all_told
 
-    async def _tell(self, call: Call) -> None:
-        """Tell the listener of a change, which counts as told also where the listener raises.
+    async def _tell(self, call: Call) -> bool:
+        """Tell the listener of a change, which counts as told also where the listener raises; False: not yet.
 
         The call stays the first of the queue until then: when the poll is cancelled, the next one tells it
         again.
@@ -185,8 +187,8 @@ class AsyncConsumer(ConsumerBase[K, V]):
         try:
             change = self._engine.begin_call(call)
             self._telling = call.partitions
-            if change is Change.REVOKED:
-                await self._commit_before(call)
+            if change is Change.REVOKED and not self._is_committed_before(call):
+                return False
             await self._listen(change, call.partitions)
             is_told = True
         except Exception:
@@ -197,13 +199,7 @@ class AsyncConsumer(ConsumerBase[K, V]):
             self._telling = frozenset()
             if is_told:
                 self._engine.finished(call)
-
-    async def _commit_before(self, call: Call) -> None:
-        """Commit what was read of partitions to be given back, once for each call: it goes on when a poll is
-        cancelled, so that short polls get there, too."""
-        if self._last_commit is None or self._last_commit[0] is not call:
-            self._last_commit = (call, asyncio.ensure_future(self._commit_quietly()))
-        await asyncio.shield(self._last_commit[1])
+        return True
 
     async def _listen(self, change: Change, partitions: frozenset[TopicPartition]) -> None:
         """Call the listener. It may use the consumer, also in tasks of its own (`asyncio.wait_for`)."""
@@ -479,3 +475,7 @@ async def _in_time(work: Coroutine[Any, Any, T], seconds: float, what: str) -> T
             return await work
     except TimeoutError as error:
         raise TimedOut(f"{what} was not known within {seconds:g} s.") from error
+
+
+def _at_once(function: Callable[..., object], *arguments: object) -> None:
+    function(*arguments)

@@ -68,6 +68,7 @@ class Consumer(ConsumerBase[K, V]):
         self._bell = threading.Event()
         self._user: int | None = None
         self._wake_engine = self._kick_engine
+        self._soon = self._background.soon
         try:
             self._engine = self._background.run(self._start())
         except BaseException:  # settings that cannot be used, for instance: leave no thread behind
@@ -136,9 +137,9 @@ class Consumer(ConsumerBase[K, V]):
         engine = self._engine
         monotonic = engine.cluster.clock.monotonic
         now = engine.polled_at = monotonic()
-        if engine.is_alert or now >= engine.next_commit_at:
-            self._attend(now)
-        found = take()
+        found = None
+        if not (engine.is_alert or now >= engine.next_commit_at) or self._attend(now):
+            found = take()
         if found:
             return found
         if timeout is not None and timeout <= 0:
@@ -149,9 +150,9 @@ class Consumer(ConsumerBase[K, V]):
         try:
             while True:
                 self._bell.clear()
-                if engine.is_alert or monotonic() >= engine.next_commit_at:
-                    self._attend(monotonic())
-                found = take()
+                now = monotonic()
+                if not (engine.is_alert or now >= engine.next_commit_at) or self._attend(now):
+                    found = take()
                 if found:
                     return found
                 wait = engine.next_commit_at - monotonic()
@@ -168,32 +169,30 @@ class Consumer(ConsumerBase[K, V]):
             engine.polled_at = monotonic()
             engine.is_polling = False
 
-    def _attend(self, now: float) -> None:
-        """Tell of rebalances, commit what is due, raise what went wrong."""
+    def _attend(self, now: float) -> bool:
+        """Tell of rebalances, commit what is due, raise what went wrong; whether records may be given."""
         engine = self._engine
         engine.is_alert = False
+        is_all_told = True
         try:
             self._next_trouble()
             group = engine.group
             if group is not None and not self._is_telling:
                 self._call(engine.came_back)
-                while group.calls:
-                    self._tell(group.calls[0])
+                while group.calls and is_all_told:
+                    is_all_told = self._tell(group.calls[0])
             elif self._is_telling:
                 engine.is_alert = True  # a listener polls: the poll that called it looks again
         except BaseException:
             engine.is_alert = True  # there may be more
             raise
-        if now >= engine.next_commit_at:
-            engine.next_commit_at = now + self._settings.auto_commit_interval_ms / 1000
-            if self._commits_itself:
-                offsets = engine.positions.consumed()
-                self._background.soon(
-                    engine.commits.commit_automatically, offsets, self._interceptors.committed
-                )
+        if not is_all_told:
+            engine.is_alert = True
+        self._commit_when_due(now, is_all_told)
+        return is_all_told
 
-    def _tell(self, call: Call) -> None:
-        """Tell the listener of a change, which counts as told also where the listener raises.
+    def _tell(self, call: Call) -> bool:
+        """Tell the listener of a change, which counts as told also where the listener raises; False: not yet.
 
         The call stays the first of the queue until the engine has carried it out: wherever Ctrl-C comes, the
         next poll tells it again, or finds it done.
@@ -203,8 +202,8 @@ class Consumer(ConsumerBase[K, V]):
         try:
             change = self._engine.begin_call(call)
             self._telling = call.partitions
-            if change is Change.REVOKED:
-                self._commit_quietly()
+            if change is Change.REVOKED and not self._is_committed_before(call):
+                return False
             self._callbacks.call(change, call.partitions)
             is_told = True
         except Exception:
@@ -216,6 +215,7 @@ class Consumer(ConsumerBase[K, V]):
             if is_told:
                 self._background.soon(self._engine.finished, call)  # Ctrl-C does not cancel that
                 self._call(_be_next)
+        return True
 
     def _commit_quietly(self, seconds: float | None = None) -> None:
         offsets = self._engine.positions.consumed()

@@ -17,7 +17,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.config import ConsumerSettings
 from ottla.client.consuming import Engine
 from ottla.client.core.buffering import Piece, Reader
-from ottla.client.core.membership import Change
+from ottla.client.core.membership import Call, Change
 from ottla.client.errors import Closed, WokenUp
 from ottla.client.serializers import Deserialize, deserializer_of
 from ottla.client.values import OffsetAndMetadata, TopicPartition
@@ -157,6 +157,7 @@ class ConsumerBase(Generic[K, V]):
     _engine: Engine
     _settings: ConsumerSettings
     _wake_engine: Callable[[], None]  # there is room in the buffer
+    _soon: Callable[..., object]  # has something called on the loop
 
     def __init__(self, settings: ConsumerSettings) -> None:
         self._settings = settings
@@ -164,6 +165,8 @@ class ConsumerBase(Generic[K, V]):
         self._interceptors = Interceptors(settings.interceptor_classes)
         self._iteration: Iteration | None = None
         self._is_subscribed = False
+        self._committing_before: Call | None = None  # what was read of partitions that are to be given back
+        self._committed_before: Call | None = None
         self._is_telling = False  # a poll tells a listener of a change
         self._telling: frozenset[TopicPartition] = frozenset()  # what a listener hears of just now
         self._is_closing = False  # close() is under way: listeners may still commit
@@ -272,6 +275,36 @@ class ConsumerBase(Generic[K, V]):
         group = self._engine.group
         if group is not None and group.ended_by is not None:
             raise group.ended_by
+
+    def _commit_when_due(self, now: float, is_all_told: bool) -> None:
+        """Commit every so often, if the consumer does that by itself."""
+        engine = self._engine
+        if now < engine.next_commit_at:
+            return
+        engine.next_commit_at = now + self._settings.auto_commit_interval_ms / 1000
+        if self._commits_itself and is_all_told:
+            self._soon(
+                engine.commits.commit_automatically, engine.positions.consumed(), self._interceptors.committed
+            )
+
+    def _is_committed_before(self, call: Call) -> bool:
+        """Whether what was read of partitions to be given back is committed, or cannot be.
+
+        The first question begins with it, once for each call. It goes on when a poll ends before it, so that
+        short polls get there, too, and alerts the poll that waits.
+        """
+        if self._committing_before is not call:
+            offsets = self._engine.positions.consumed()
+            if not self._commits_itself or not offsets:
+                return True
+
+            def done() -> None:
+                self._committed_before = call
+                self._engine.alert()
+
+            self._soon(self._engine.commits.commit_last, offsets, self._interceptors.committed, done)
+            self._committing_before = call
+        return self._committed_before is call
 
     def _take_bytes(self) -> Fetched | None:
         took = self._engine.buffer.take_piece()

@@ -57,6 +57,20 @@ class OffsetCommits:
         """Commit in the background, once; who wants to know is told on the loop."""
         self._spawn(self._commit_once(self._require_group().revocations, offsets, committed, told))
 
+    def commit_last(self, offsets: Offsets, committed: Committed, done: Callable[[], None]) -> None:
+        """Commit in the background before partitions are given back, trying again as long as it may take."""
+        self._spawn(self._commit_last(offsets, committed, done))
+
+    async def _commit_last(self, offsets: Offsets, committed: Committed, done: Callable[[], None]) -> None:
+        try:
+            await self.commit(offsets, seconds=self._settings.default_api_timeout_ms / 1000)
+        except (ClientError, KafkaError) as error:
+            log.warning("Offsets could not be committed: %s", error)
+        else:
+            committed(offsets)
+        finally:
+            done()
+
     def commit_automatically(self, offsets: Offsets, committed: Committed) -> None:
         """As `commit_soon`, unless the last one is still under way: the next one has newer offsets."""
         if not self._is_automatic_under_way:

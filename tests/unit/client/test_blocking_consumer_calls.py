@@ -4,6 +4,7 @@ each ends with a true answer. `tests/sim/test_consumer_calls_under_faults.py` ha
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ import pytest
 
 from ottla import Consumer, Producer, TopicPartition
 from ottla.testing import Broker
+from ottla.wire.messages.offset_commit import OffsetCommitRequest
 
 T0 = TopicPartition("t", 0)
 RECORDS = 20
@@ -261,3 +263,51 @@ def test_a_listener_that_polls_is_told_of_a_change_once(broker: Broker) -> None:
         while not consumer.poll(1.0):
             pass
     assert told == [[TopicPartition("w", 0)]]
+
+
+def hold_commits(consumer: Consumer[Any, Any]) -> tuple[asyncio.Event, asyncio.Event]:
+    """Two events of the consumer's loop: a commit was to be sent; commits may be sent."""
+    cluster = consumer._engine.cluster
+    ask = cluster.ask
+    is_asked, is_free = asyncio.Event(), asyncio.Event()
+
+    async def hold(node: int, request: Any, **options: Any) -> Any:
+        if isinstance(request, OffsetCommitRequest):
+            is_asked.set()
+            await is_free.wait()
+        return await ask(node, request, **options)
+
+    cluster.ask = hold  # type: ignore[method-assign]
+    return is_asked, is_free
+
+
+def test_polls_end_in_time_and_give_nothing_while_the_commit_before_a_revocation_is_not_answered(
+    broker: Broker,
+) -> None:
+    first, second = TopicPartition("given-back", 0), TopicPartition("taken", 0)
+    told: list[Any] = []
+    settings = {"group_id": "slow", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 600_000}
+    with (
+        Producer(broker.bootstrap_servers) as producer,
+        Consumer(broker.bootstrap_servers, **settings) as consumer,
+    ):
+        for topic in (first.topic, second.topic):
+            producer.send(topic, b"x", partition=0).result(60)
+        consumer.subscribe([first.topic], on_revoked=told.append)
+        while not consumer.poll(1.0):
+            pass
+        is_asked, is_free = hold_commits(consumer)
+        consumer.subscribe([second.topic], on_revoked=told.append)
+        producer.send(first.topic, b"y", partition=0).result(60)
+        while not is_asked.is_set():
+            consumer.poll(0.01)
+        for timeout in (0, 0.01, 0.1):
+            assert consumer.poll(timeout) == []
+        assert list(consumer.records(idle_timeout=0.01)) == []
+        assert told == []
+        consumer._background.soon(is_free.set)
+        while not (records := consumer.poll(1.0)):
+            pass
+        assert told == [[first]]
+        assert [record.topic for record in records] == [second.topic]
+        assert consumer.committed([first])[first].offset == consumer.metrics()["records"] - 1  # type: ignore[union-attr]

@@ -220,8 +220,9 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._queue or self._parts or self._leftover or self._whole_frame is not None)
 
     def is_shared(self, view: memoryview) -> bool:
-        """Whether these bytes of a request lie in the buffer that the next read fills."""
-        return view.obj is self._listener.read_buffer.obj
+        """Whether these bytes of a request lie in the buffer that the next read fills, or among those that
+        were left over from one. The bytes of a request with a buffer of its own are charged already."""
+        return view.readonly or view.obj is self._listener.read_buffer.obj
 
     @property
     def received_bytes(self) -> int | None:

@@ -52,6 +52,7 @@ from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 if TYPE_CHECKING:
     from ottla.log.producers import VerificationGuard
     from ottla.server.broker import Broker
+    from ottla.server.connection import Connection
     from ottla.server.verification import Guards, Refusals
 
 KEY = 0
@@ -169,7 +170,8 @@ class _Appending:
             check = next(self._appends)
         except StopIteration:
             return self._finish()
-        self._context.connection.hold(self._keep_records())
+        rest = self._request.topic_data[len(self._topics) :]
+        self._context.connection.hold(keep_records(self._context.connection, rest))
         self._is_holding = True
         task = self._broker.append_later(self._go_on(check))
         task.add_done_callback(self._release)  # one that is cancelled before its first step does nothing
@@ -180,16 +182,6 @@ class _Appending:
         if self._is_holding:
             self._is_holding = False
             self._context.connection.release()
-
-    def _keep_records(self) -> int:
-        """Copy what is not appended yet: its buffer is used again. How many bytes that takes."""
-        kept = 0
-        for topic in self._request.topic_data[len(self._topics) :]:
-            for data in topic.partition_data:
-                if data.records is not None and self._context.connection.is_shared(data.records):
-                    data.records = memoryview(bytearray(data.records))
-                    kept += len(data.records)
-        return kept
 
     async def _go_on(self, check: _Check | None) -> ProduceResponse | None:
         checked: CheckedBatch | None
@@ -321,6 +313,17 @@ class _Appending:
         if self._waiting:
             return _wait(broker, response, self._waiting, acks, self._request.timeout_ms, context)
         return None if acks == 0 else response
+
+
+def keep_records(connection: Connection, topics: list[ProduceRequest.TopicProduceData]) -> int:
+    """Copy what is appended later: its buffer is used again. How many bytes that takes."""
+    kept = 0
+    for topic in topics:
+        for data in topic.partition_data:
+            if data.records is not None and connection.is_shared(data.records):
+                data.records = memoryview(bytearray(data.records))
+                kept += len(data.records)
+    return kept
 
 
 def _too_large_for_internal(partition: Partition) -> MessageTooLarge:

@@ -42,7 +42,11 @@ _PASSING = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NetworkException
 def verify_and_append(
     broker: Broker, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Answer | None:
-    """The response, now or later. What is answered later is copied: its buffer is used again."""
+    """The response, now or later.
+
+    What is behind a request on its connection waits until the request is appended, or has gone to another
+    thread for that: so no batch overtakes another one, and what waits is charged to the memory of requests.
+    """
     try:
         writing = _writing(broker, request, context.version)
     except InvalidProducerIdMapping as error:
@@ -50,19 +54,23 @@ def verify_and_append(
     if writing is None:
         return produce.append_all(broker, request, context)
 
+    connection = context.connection
+    is_held = False
+
     def append(refusals: Refusals, guards: Guards) -> ProduceResponse | Answer | None:
         shown = {key: _shown(error, adds=writing.adds) for key, error in refusals.items()}
-        return produce.append_all(broker, request, context, refusals=shown, guards=guards)
+        try:
+            return produce.append_all(broker, request, context, refusals=shown, guards=guards)
+        finally:
+            if is_held:
+                connection.release()
 
-    def keep_records() -> None:
-        for topic in request.topic_data:
-            for data in topic.partition_data:
-                if data.records is not None:
-                    data.records = memoryview(bytearray(data.records))
+    def hold() -> None:
+        nonlocal is_held
+        is_held = True
+        connection.hold(produce.keep_records(connection, request.topic_data))
 
-    answer = answer_when_verified(
-        broker.transactions.verification, writing, append, before_waiting=keep_records
-    )
+    answer = answer_when_verified(broker.transactions.verification, writing, append, before_waiting=hold)
     return answer if request.acks != 0 else None
 
 

@@ -24,6 +24,7 @@ from ottla.records.validate import BYTES_AT_ONCE
 from ottla.server.broker import Broker
 from ottla.server.dispatch import RequestContext
 from ottla.server.handlers.produce import handle
+from ottla.server.verification import Verification
 from ottla.server.waiting import Answer
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.frame import read_response, request_frame
@@ -31,6 +32,8 @@ from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.messages.produce import ProduceRequest
 
@@ -292,6 +295,55 @@ def test_a_node_that_stops_waits_for_the_thread_of_a_long_append_and_appends_no_
     assert (ends, log.log_end_offset) == ([1], 0)
     with pytest.raises(KafkaStorageError, match="closed"):
         log.append(memoryview(build_batch([Record(0, 1, b"k", b"v")])), leader_epoch=1, now_ms=1)
+
+
+def _init_producer(node: RunningNode, name: str) -> tuple[int, int]:
+    node.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]))
+    while True:
+        request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+        answer = node.ask(request)
+        if answer.error_code == 0:
+            return answer.producer_id, answer.producer_epoch
+
+
+def test_batches_that_wait_for_verification_are_charged_and_do_not_overtake_each_other(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first takes long once it is verified."""
+    node.create("a")
+    producer_id, epoch = _init_producer(node, "t")
+    options: Any = {"producer_id": producer_id, "producer_epoch": epoch, "transactional": True}
+    large = build_batch(
+        [Record(0, 1, b"k", bytes(2 * BYTES_AT_ONCE))], codec=Codec.ZSTD, base_sequence=0, **options
+    )
+    requests = [_request("a", {0: bytes(large)})]
+    for sequence in range(1, 4):
+        small = build_batch([Record(0, 1, b"k", b"v")], base_sequence=sequence, **options)
+        requests.append(_request("a", {0: bytes(small)}))
+    for request in requests:
+        request.transactional_id = "t"
+    questions: list[Callable[[], None]] = []
+    ask = Verification._ask_coordinator
+
+    def ask_later(verification: Verification, *arguments: Any) -> None:
+        questions.append(lambda: ask(verification, *arguments))
+
+    monkeypatch.setattr(Verification, "_ask_coordinator", ask_later)
+
+    async def main() -> None:
+        memory = node._node._memory
+        client = await _Client.open(node._node.port)
+        for request in requests:
+            client.send(request, 12)
+        await _until(lambda: questions)
+        assert memory.used_bytes >= len(large)
+        questions.pop()()
+        for offset, request in enumerate(requests):
+            (answer,) = (await client.receive(request, 12)).responses[0].partition_responses
+            assert (answer.error_code, answer.base_offset) == (0, offset)
+        await _until(lambda: not memory.used_bytes)
+
+    node.run(main())
 
 
 def test_an_internal_topic_takes_no_batch_that_takes_long(node: RunningNode) -> None:

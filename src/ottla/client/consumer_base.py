@@ -274,7 +274,7 @@ class ConsumerBase(Generic[K, V]):
         """A poll without records says again why the group has ended for this consumer: none will come."""
         group = self._engine.group
         if group is not None and group.ended_by is not None:
-            raise group.ended_by
+            raise group.ended_by.with_traceback(None)  # which would grow with each poll
 
     def _commit_when_due(self, now: float, is_all_told: bool) -> None:
         """Commit every so often, if the consumer does that by itself."""

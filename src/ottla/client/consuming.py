@@ -523,7 +523,7 @@ class Engine:
             if state is None or (state.pending and partition not in telling):
                 raise ValueError(f"{partition} is not assigned to this consumer.")
             if state.phase is Phase.FAILED and state.error is not None:
-                raise state.error
+                raise state.error.with_traceback(None)  # which would grow with each question
             if state.position >= 0:
                 return state.position
             if self.errors:

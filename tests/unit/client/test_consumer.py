@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import traceback
 import warnings
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
@@ -16,9 +17,15 @@ from tests.unit.client.support import Script, run
 from ottla import OffsetAndMetadata, TopicPartition
 from ottla.aio import Consumer
 from ottla.client.core.fetching import Outcome
+from ottla.client.core.positions import Phase
 from ottla.client.errors import CommitFailed, LogTruncated
 from ottla.records.record import Record, build_batch
-from ottla.wire.errors import ErrorCode, RebalanceInProgress, TopicAuthorizationFailed
+from ottla.wire.errors import (
+    ErrorCode,
+    GroupAuthorizationFailed,
+    RebalanceInProgress,
+    TopicAuthorizationFailed,
+)
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -390,5 +397,23 @@ def test_a_topic_that_may_not_be_read_is_an_error() -> None:
         world.topic_error = 0
         while len(await consumer.poll(0.1)) < 10:
             pass
+
+    scene(act)
+
+
+@pytest.mark.parametrize("call", ["poll", "position"])
+def test_an_error_that_is_raised_again_and_again_has_the_traceback_of_the_last_time(call: str) -> None:
+    async def act(world: World, consumer: Consumer[Any, Any]) -> None:
+        await consumer.assign([T0])
+        group, state = consumer._engine.group, consumer._engine.positions.states[T0]
+        assert group is not None
+        group.ended_by = state.error = GroupAuthorizationFailed("no")
+        state.phase = Phase.FAILED
+        depths = set()
+        for _ in range(3):
+            with pytest.raises(GroupAuthorizationFailed) as raised:
+                await (consumer.poll(0) if call == "poll" else consumer.position(T0))
+            depths.add(len(traceback.extract_tb(raised.value.__traceback__)))
+        assert len(depths) == 1
 
     scene(act)

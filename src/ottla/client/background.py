@@ -286,7 +286,10 @@ def members(items: weakref.WeakSet[_T]) -> list[_T]:
 
 def _tell_forked() -> None:
     for background in members(_all):
-        background.forked()
+        try:
+            background.forked()
+        except Exception:
+            log.exception("A client could not be told that the process was forked.")
 
 
 def _stop_all() -> None:

@@ -53,10 +53,11 @@ class Producer(ProducerBase):
         _handle: Handle | None = None,
         **keywords: Any,
     ) -> None:
+        parsed = settings_of(settings, keywords)
         self._background = Background("producer", on_fork=self._forked, on_end=self._ended)
         self._room = threading.Event()
         super().__init__(
-            settings_of(settings, keywords),
+            parsed,
             handle=_handle,
             schedule=self._background.soon,
             fallback=self._send_slowly,
@@ -337,7 +338,9 @@ class Producer(ProducerBase):
             )
 
     def _forked(self) -> None:
-        self._engine.accumulator.is_fast = False
+        engine = getattr(self, "_engine", None)  # there is none where a serializer could not be used
+        if engine is not None:
+            engine.accumulator.is_fast = False
 
     def _ended(self) -> None:
         self._engine.abandon()

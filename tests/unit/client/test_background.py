@@ -11,11 +11,13 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from ottla.client.background import Background, members
-from ottla.client.errors import Closed, Forked, TimedOut
+import ottla
+from ottla.client.background import Background, _tell_forked, members
+from ottla.client.errors import Closed, ConfigError, Forked, TimedOut
 
 
 async def answer() -> int:
@@ -244,3 +246,39 @@ def test_a_set_that_another_thread_changes_in_the_middle_is_listed_again() -> No
     background = Background("test")
     changing = Changing([background])
     assert members(changing) == [background]
+
+
+@pytest.fixture
+def only_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients of other tests are not told of a fork that is none."""
+    monkeypatch.setattr("ottla.client.background._all", weakref.WeakSet())
+
+
+@pytest.mark.usefixtures("only_here")
+def test_a_client_that_fails_when_it_is_told_of_a_fork_keeps_it_from_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[int] = []
+
+    def fail() -> None:
+        raise KeyError("x")
+
+    clients = [
+        Background("test", on_fork=fail if number % 2 else partial(told.append, number))
+        for number in range(8)
+    ]
+    _tell_forked()
+    assert sorted(told) == [0, 2, 4, 6]
+    assert caplog.text.count("could not be told") == 4
+    del clients
+
+
+@pytest.mark.usefixtures("only_here")
+@pytest.mark.parametrize("wrong", [{"acks": "7"}, {"value_serializer": "no such serializer"}])
+def test_a_producer_that_could_not_be_made_is_left_out_when_the_process_forks(
+    wrong: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ConfigError):
+        ottla.Producer("127.0.0.1:1", **wrong)
+    _tell_forked()
+    assert "could not be told" not in caplog.text

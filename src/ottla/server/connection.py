@@ -227,7 +227,8 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def received_bytes(self) -> int | None:
         """Of the frame that arrives; None where this node does not let it."""
-        return None if self._waits_for_memory or self._holds else self._filled
+        is_kept_back = self._waits_for_memory or self._holds or len(self._queue) >= UNANSWERED_MAX
+        return None if is_kept_back else self._filled
 
     # Bytes in
 

@@ -44,10 +44,12 @@ class Turns:
     def _run(self) -> None:
         monotonic = self._clock.monotonic
         end = monotonic() + TURN_MS / 1000
-        for _ in range(len(self._waiting)):  # one that asks again waits for the next turn
-            self._waiting.popleft().go_on(end)
-            if monotonic() >= end:
-                break
-        self.is_due = False
-        if self._waiting:
-            self._arm()
+        try:
+            for _ in range(len(self._waiting)):  # one that asks again waits for the next turn
+                self._waiting.popleft().go_on(end)
+                if monotonic() >= end:
+                    break
+        finally:  # whatever happens to one of them, the others have their turns
+            self.is_due = False
+            if self._waiting:
+                self._arm()

@@ -17,7 +17,7 @@ import pytest
 
 from ottla.host import HostClock, HostDisk, HostNetwork
 from ottla.ports import Clock
-from ottla.server.connection import WRITE_CHUNK_BYTES, Connection, FileSlice
+from ottla.server.connection import UNANSWERED_MAX, WRITE_CHUNK_BYTES, Connection, FileSlice
 from ottla.server.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.lateness import LoopLateness
 from ottla.server.listener import Listener, ListenerSettings
@@ -511,6 +511,54 @@ def test_settled_answers_leave_the_loop_to_others_in_between() -> None:
 
     _run(main())
     assert max(after - before for before, after in pairwise(turns)) <= 4
+
+
+def test_a_connection_that_fails_in_its_turn_does_not_cost_the_others_theirs() -> None:
+    served: list[int] = []
+
+    class Failing:
+        def go_on(self, end: float) -> None:
+            raise ValueError("it fails")
+
+    class Served:
+        def go_on(self, end: float) -> None:
+            served.append(1)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        turns = Turns(HostClock())
+        turns.ask(Failing())
+        turns.ask(Served())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert served == [1]
+        assert not turns.is_due
+
+    _run(main())
+
+
+def test_a_frame_that_arrives_behind_too_many_unanswered_requests_is_not_called_slow() -> None:
+    answers: list[Answer] = []
+
+    def dispatch(connection: Connection, frame: memoryview) -> None:
+        answers.append(Answer())
+        connection.answer_later(answers[-1], lambda _: [pack(">i", 0)])
+
+    async def main() -> None:
+        async with _listening(dispatch) as listener:
+            _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write((pack(">i", 1) + b"x") * UNANSWERED_MAX + pack(">i", 1 << 20) + bytes(1000))
+            while len(answers) < UNANSWERED_MAX:
+                await asyncio.sleep(0.001)
+            (connection,) = listener.connections
+            assert connection.received_bytes is None
+            for answer in answers:
+                answer.settle(1)
+            while connection.received_bytes is None:
+                await asyncio.sleep(0.001)
+            writer.close()
+
+    _run(main())
 
 
 def test_a_handler_that_holds_its_connection_is_not_overtaken() -> None:

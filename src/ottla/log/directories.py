@@ -2,7 +2,7 @@
 
 Logs are loaded at the start, created in the directory that has the fewest, and leave through `-delete`
 directories. What a disk error does is in `hosting.py`, what is done from time to time in `duties.py`, moves
-between directories in `moving.py`.
+between directories in `moving.py`, truncations in `cuts.py`.
 
 The rule: the clean-shutdown marker of a directory is taken away before anything in it is loaded, and comes
 back only when everything in it was flushed and closed without an error.
@@ -19,8 +19,8 @@ from typing import NamedTuple
 from ottla.log import checkpoints
 from ottla.log.checkpoints import Partition
 from ottla.log.cleaner import directory_of
+from ottla.log.cuts import Cut, Cuts
 from ottla.log.duties import Duties, sync_created
-from ottla.log.flushing import NotOpened, told_apart
 from ottla.log.hosting import Damaged, DirectoriesConfig, Doomed
 from ottla.log.loading import Found, Loading, configs_of, survey
 from ottla.log.log import Log
@@ -37,7 +37,7 @@ from ottla.log.properties import (
     format_partition_metadata,
 )
 from ottla.wire import uuid
-from ottla.wire.errors import ErrorCode, InconsistentTopicId, KafkaError, KafkaStorageError
+from ottla.wire.errors import ErrorCode, InconsistentTopicId, KafkaStorageError
 
 __all__ = [
     "DirectoriesConfig",
@@ -50,7 +50,6 @@ __all__ = [
 logger = logging.getLogger("ottla.log.directories")
 
 _UNCHOSEN = (None, uuid.DIRECTORY_MIGRATING, uuid.DIRECTORY_UNASSIGNED, uuid.DIRECTORY_LOST)
-_NO_DESCRIPTORS_SECONDS = 0.5
 _CHECKPOINTS = (checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS, checkpoints.HIGH_WATERMARKS)
 
 StrayCheck = Callable[[Log], str | None]
@@ -104,6 +103,10 @@ class LogDirectories(Duties):
     @cached_property
     def _moves(self) -> Moves:
         return Moves(self)
+
+    @cached_property
+    def _cuts(self) -> Cuts:
+        return Cuts(self)
 
     @property
     def metadata_directory_id(self) -> bytes:
@@ -391,83 +394,19 @@ class LogDirectories(Duties):
 
     async def truncate_to(self, log: Log, offset: int) -> bool:
         """Cut a log, and all that speaks of its end, before anything is appended again."""
-        log.cuts_pending += 1  # whoever leads or is followed next may not append before this has ended
-        try:
-            return await self._truncate_to(log, offset)
-        finally:
-            log.cuts_pending -= 1
+        return await self._cuts.cut(log, lambda one: one.truncate_to(offset))
 
-    async def _truncate_to(self, log: Log, offset: int) -> bool:
-        partition = (log.topic, log.partition)
-        self.cleaner.abort(partition)
-        start_offset = log.log_start_offset
-        try:
-            is_cut = log.truncate_to(offset)
-        except OSError as error:
-            raise self.storage_error(log, error) from error
-        await self.cut_copy(partition, log, lambda future: future.truncate_to(offset))
-        try:
-            await self.cleaner.truncated(partition, log)
-        except OSError as error:
-            raise self.storage_error(log, error) from error
-        if is_cut:
-            await self._sync_cut(log)
-        await self.write_checkpoint(self.directory_of(log), checkpoints.RECOVERY_POINTS)
-        if log.log_start_offset < start_offset:
-            # Or a start after a crash would take what is appended now for deleted, and drop it.
-            await self.write_checkpoint(self.directory_of(log), checkpoints.LOG_STARTS)
-        return is_cut
-
-    async def cut_copy(self, partition: Partition, log: Log, cut: Callable[[Log], object]) -> None:
-        """Shorten the copy of a log that is being moved as the log was. If that fails, the log goes on."""
-        future = self.futures.get(partition)
-        if future is None or future is log:
-            return
-        try:
-            cut(future)
-            await self._sync_cut(future)
-        except OSError as error:
-            self.storage_error(future, error)
-        except KafkaError as error:
-            logger.error("%s: %s", future.name, error)
-        else:
-            await self.write_checkpoint(self.directory_of(future), checkpoints.RECOVERY_POINTS)
-            await self.write_checkpoint(self.directory_of(future), checkpoints.LOG_STARTS)
+    async def cut_copy(self, partition: Partition, log: Log, cut: Cut) -> None:
+        """Shorten the copy of a log that is being moved. If that fails, the log goes on."""
+        await self._cuts.cut_copy(partition, log, cut)
 
     async def start_over(self, log: Log, offset: int) -> None:
         """Drop all of a log: its next record gets `offset`."""
-        log.cuts_pending += 1
-        try:
-            await self._start_over(log, offset)
-        finally:
-            log.cuts_pending -= 1
+        await self._cuts.cut(log, lambda one: one.truncate_fully_and_start_at(offset))
 
-    async def _start_over(self, log: Log, offset: int) -> None:
-        partition = (log.topic, log.partition)
-        self.cleaner.abort(partition)
-        try:
-            log.truncate_fully_and_start_at(offset)
-        except OSError as error:
-            raise self.storage_error(log, error) from error
-        await self.cut_copy(partition, log, lambda future: future.truncate_fully_and_start_at(offset))
-        try:
-            await self.cleaner.truncated(partition, log)
-        except OSError as error:
-            raise self.storage_error(log, error) from error
-        await self._sync_cut(log)
-        await self.write_checkpoint(self.directory_of(log), checkpoints.RECOVERY_POINTS)
-        await self.write_checkpoint(self.directory_of(log), checkpoints.LOG_STARTS)
-
-    async def _sync_cut(self, log: Log) -> None:
-        while True:
-            try:
-                return await outlast(self.disk, _sync_cut, log)
-            except NotOpened as error:  # nothing may be appended before, and nobody would ask for it again
-                self.note_failure(self.directory_of(log), error)
-                await asyncio.sleep(_NO_DESCRIPTORS_SECONDS)
-            except OSError as error:
-                log.fail(error)
-                raise self.storage_error(log, error) from error
+    async def flush_due(self) -> None:
+        await self._cuts.finish_due()
+        await super().flush_due()
 
     def move(self, topic: str, partition: int, path: str) -> None:
         """Begin to move a replica to another directory; to where it is already: call a move off."""
@@ -511,6 +450,7 @@ class LogDirectories(Duties):
 
     async def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Flush and close everything; directories where all went well get the clean-shutdown marker."""
+        await self._cuts.close()
         await self.cleaner.close()
         self.open_files.close()
         try:
@@ -541,8 +481,9 @@ class LogDirectories(Duties):
         if failures:
             logger.error("%s is not left clean: %s", directory.path, failures[0])
             return
-        for name in _CHECKPOINTS:
-            await self.write_checkpoint(directory, name)
+        are_written = [await self.write_checkpoint(directory, name) for name in _CHECKPOINTS]
+        if not all(are_written):
+            return
         if not directory.online or directory.full or not directory.is_loaded or directory.has_damage:
             return
         try:
@@ -558,14 +499,6 @@ class LogDirectories(Duties):
                 directory.release = None
 
 
-def _sync_cut(log: Log) -> None:
-    try:
-        flush = log.prepare_cut_sync()
-    except OSError as error:
-        raise told_apart(error) from error
-    flush.run()
-
-
 def _extent(log: Log) -> tuple[int, int]:
     return log.epochs.latest_epoch, log.log_end_offset
 
@@ -575,6 +508,8 @@ def _close_logs(logs: list[Log]) -> Exception | None:
     failure: Exception | None = None
     for log in logs:
         try:
+            if log.cuts_pending:
+                raise KafkaStorageError(f"A truncation of {log.name} is not on stable storage.")
             log.flush()
             log.close(clean=True)
         except Exception as error:  # noqa: BLE001 - the other logs are still closed cleanly

@@ -133,10 +133,10 @@ class Duties(Hosting):
         for directory in self.directories:
             await self.write_checkpoint(directory, name)
 
-    async def write_checkpoint(self, directory: LogDirectory, name: str) -> None:
-        """Write one checkpoint of one directory, unless it would not change."""
+    async def write_checkpoint(self, directory: LogDirectory, name: str) -> bool:
+        """Have one checkpoint of one directory on stable storage; False: it could not be written."""
         if not directory.online or not directory.is_loaded:
-            return
+            return False
         file = directory.files.get(name)
         if file is None:
             file = directory.files[name] = CheckpointFile(self.disk, f"{directory.path}/{name}")
@@ -145,6 +145,8 @@ class Duties(Hosting):
         except OSError as error:
             logger.error("Could not write %s/%s: %s", directory.path, name, error)
             self.note_failure(directory, error)
+            return False
+        return True
 
     def _offsets(self, directory: LogDirectory, name: str) -> dict[Partition, int]:
         offsets = {}

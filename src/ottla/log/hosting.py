@@ -77,16 +77,19 @@ class Hosting(ABC):
         log_config: Callable[[str], LogConfig],
         on_offline: Callable[[LogDirectory, list[Partition]], None] | None = None,
         on_moved: Callable[[Partition, Log], None] | None = None,
+        on_cut: Callable[[Partition, Log], None] | None = None,
         failures: Failures | None = None,
     ) -> None:
         """`log_config` gives a topic's settings as they are now. `on_moved` is told when another `Log` object
-        takes a partition over; it must put it in the place of the old one at once."""
+        takes a partition over; it must put it in the place of the old one at once. `on_cut` is told when a
+        log that was truncated takes records again."""
         self.disk = disk
         self.clock = clock
         self.random = random
         self.config = config
         self.log_config = log_config
         self.on_moved = on_moved
+        self.on_cut = on_cut
         self.failures = failures if failures is not None else Failures()
         self._on_offline = on_offline
         self.directories = [LogDirectory(path.rstrip("/")) for path in config.paths]

@@ -154,6 +154,8 @@ class Moves:
             log, future = self._owner.logs.get(partition), self._owner.futures.get(partition)
             if log is None or future is None or log.failure is not None or future.failure is not None:
                 continue
+            if log.cuts_pending or future.cuts_pending:
+                continue
             try:
                 is_busy |= await self._advance(partition, log, future)
             except _SourceError as failed:
@@ -222,7 +224,9 @@ class Moves:
             future.increase_log_start_offset(offset, "as in the log it was copied from")
 
     def _is_current(self, partition: Partition, log: Log, future: Log) -> bool:
-        return self._owner.logs.get(partition) is log and self._owner.futures.get(partition) is future
+        owner = self._owner
+        is_same = owner.logs.get(partition) is log and owner.futures.get(partition) is future
+        return is_same and not log.cuts_pending and not future.cuts_pending
 
     async def _copy_slice(self, partition: Partition, log: Log, future: Log) -> int:
         """Copy the next bytes, read off the loop; how many. 0: there are none for now."""

@@ -245,6 +245,7 @@ class Node:
             log_config=self._log_config,
             on_offline=self._on_offline,
             on_moved=self._on_moved,
+            on_cut=self._on_cut,
             failures=self.failures,
         )
 
@@ -380,6 +381,12 @@ class Node:
             if self._placements is not None:
                 directory_id = self.broker.directories.directory_id_of(log)
                 self._placements.note(partition.topic_id, partition.index, directory_id)
+
+    def _on_cut(self, key: tuple[str, int], log: Log) -> None:
+        """A log that was truncated takes records again."""
+        partition = self.broker.partitions.get(*key)
+        if partition is not None and partition.log is log and self._replicas is not None:
+            self._replicas.log_was_cut(partition)
 
     def _broker_epoch(self) -> int:
         return self._registration.broker_epoch if self._registration is not None else -1

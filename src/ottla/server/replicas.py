@@ -269,12 +269,17 @@ class Replicas:
     def _begin_epoch(self, partition: Partition) -> None:
         """Write down where the epoch begins, before anything is written in it."""
         log = partition.log
-        if log is None or log.cuts_pending:  # the first append behind the cut writes it down
+        if log is None or log.cuts_pending:  # `log_was_cut` comes back to it
             return
         try:
             log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)
         except OSError as error:  # the next append tries again, and tells the producer
             logger.error("%s", self._broker.directories.storage_error(log, error))
+
+    def log_was_cut(self, partition: Partition) -> None:
+        """Its log takes records again. Of an epoch that began meanwhile it knows nothing yet."""
+        if partition.is_leader:
+            self._begin_epoch(partition)
 
     def _note_placement(self, partition: Partition, registration: PartitionRegistration) -> None:
         """Tell the controller where the log is, if it thinks otherwise."""

@@ -32,6 +32,7 @@ class Node:
         self.config = LogConfig()
         self.offline: list[tuple[str, list[checkpoints.Partition]]] = []
         self.moved: list[tuple[checkpoints.Partition, Log]] = []
+        self.cut: list[Log] = []
         self.options: dict[str, Any] = {}
         self.running: LogDirectories | None = None
         for number, one in enumerate(self.paths):
@@ -51,6 +52,7 @@ class Node:
             log_config=lambda topic: self.config,
             on_offline=went_offline,
             on_moved=lambda partition, log: self.moved.append((partition, log)),
+            on_cut=lambda partition, log: self.cut.append(log),
         )
 
     async def start(self, is_stray: Callable[[Log], str | None] | None = None) -> LogDirectories:

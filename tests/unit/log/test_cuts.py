@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.unit.log.node_support import TOPIC_ID, Node, run
+from tests.unit.log.node_support import COMPACT, TOPIC_ID, Node, is_there, run
 from tests.unit.log.support import START_MS, Bench, FaultyDisk, append, batch, produced, read_all
 
+from ottla.log import checkpoints
 from ottla.log.config import LogConfig
 from ottla.log.directories import LogDirectories
 from ottla.log.log import Log
+from ottla.log.properties import CLEAN_SHUTDOWN
 from ottla.wire.errors import KafkaStorageError
 
 SMALL = LogConfig(segment_bytes=300, index_interval_bytes=0)
@@ -31,6 +37,18 @@ async def filled(node: Node, count: int = 20) -> tuple[LogDirectories, Log]:
     await directories.flush(log)
     await directories.checkpoint_recovery_points()
     return directories, log
+
+
+def hold_syncs(node: Node, log: Log, gate: asyncio.Event) -> None:
+    """Have truncations of a log that begin from now on wait before they sync its files."""
+    offload = node.disk.offload
+
+    async def held(work: Callable[..., Any], *arguments: Any) -> Any:
+        if log in arguments:
+            await gate.wait()
+        return await offload(work, *arguments)
+
+    node.disk.offload = held  # type: ignore[method-assign]
 
 
 def facts(log: Log) -> tuple[object, ...]:
@@ -134,6 +152,174 @@ def test_a_truncation_does_without_a_snapshot_that_cannot_be_written(node: Node,
         node.disk.heal()
         assert (log.log_end_offset, log.high_watermark, log.cuts_pending) == (10, 10, 0)
         assert ("sync_directory", "orders-0") in node.disk.operations
+        await node.stop(directories)
+
+    run(test)
+
+
+def recovery_points(node: Node) -> dict[checkpoints.Partition, int]:
+    return node.checkpoint(0, checkpoints.RECOVERY_POINTS)
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+@pytest.mark.parametrize("steps", range(6))
+def test_a_truncation_goes_on_when_its_waiter_is_cancelled(node: Node, steps: int, is_whole: bool) -> None:
+    async def test() -> None:
+        node.config = COMPACT
+        directories, log = await filled(node)
+        directories.cleaner.cleaned[node.paths[0]] = {("orders", 0): 12}
+        node.disk.operations.clear()
+        cutting = directories.start_over(log, 10) if is_whole else directories.truncate_to(log, 10)
+        waiting = asyncio.ensure_future(cutting)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        if log.log_end_offset == 20:
+            assert not steps
+            await node.stop(directories)
+            return
+        while log.cuts_pending:
+            with pytest.raises(KafkaStorageError, match="truncation"):
+                append(log, batch(), leader_epoch=2)
+            await asyncio.sleep(0)
+        assert ("sync_directory", "orders-0") in node.disk.operations
+        assert recovery_points(node) == {("orders", 0): 10}
+        assert node.cut == [log]
+        append(log, batch(), leader_epoch=2)
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_stop_waits_for_a_truncation_whose_waiter_is_gone(node: Node) -> None:
+    async def test() -> None:
+        directories, log = await filled(node)
+        waiting = asyncio.ensure_future(directories.truncate_to(log, 10))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        assert log.cuts_pending
+        await node.stop(directories)
+        assert not log.cuts_pending
+        assert is_there(node.paths[0], CLEAN_SHUTDOWN)
+
+    run(test)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("is_tried_again", [False, True])
+def test_a_truncation_is_pending_until_its_recovery_point_is_written(
+    node: Node, is_tried_again: bool, code: int
+) -> None:
+    async def test() -> None:
+        directories, log = await filled(node)
+        node.disk.fail_on("replace", checkpoints.RECOVERY_POINTS, code)
+        with pytest.raises(KafkaStorageError, match="could not be written"):
+            await directories.truncate_to(log, 10)
+        await directories.flush_due()
+        assert log.cuts_pending
+        assert not node.cut
+        with pytest.raises(KafkaStorageError, match="truncation"):
+            append(log, batch(), leader_epoch=2)
+        node.disk.heal()
+        if is_tried_again:
+            await directories.truncate_to(log, 10)
+        else:
+            await directories.flush_due()
+        assert (log.log_end_offset, log.cuts_pending, node.cut) == (10, 0, [log])
+        assert recovery_points(node) == {("orders", 0): 10}
+        for _ in range(5):
+            append(log, batch(), leader_epoch=2)
+        path, size = log.active_segment.path, log.active_segment.size_bytes
+        await node.kill(directories)
+        os.truncate(path, size - 5)
+        directories = await node.start()
+        assert not directories.offline_partitions
+        assert directories.logs["orders", 0].log_end_offset == 14
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_directory_with_a_truncation_that_is_not_checkpointed_is_not_left_clean(node: Node) -> None:
+    async def test() -> None:
+        directories, log = await filled(node)
+        node.disk.fail_on("replace", checkpoints.RECOVERY_POINTS, errno.EMFILE)
+        with pytest.raises(KafkaStorageError):
+            await directories.truncate_to(log, 10)
+        await node.stop(directories)
+        assert not is_there(node.paths[0], CLEAN_SHUTDOWN)
+        node.disk.heal()
+        directories = await node.start()
+        assert directories.logs["orders", 0].log_end_offset == 10
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_truncation_that_failed_in_the_middle_is_completed_when_flushes_are_due(node: Node) -> None:
+    async def test() -> None:
+        node.config = SMALL
+        directories, log = await filled(node)
+        node.disk.fail_on("truncate", ".log", errno.ENOSPC)
+        with pytest.raises(KafkaStorageError):
+            await directories.truncate_to(log, 10)
+        assert (log.is_cut_unmade, log.log_end_offset) == (True, 10)
+        await directories.flush_due()
+        assert log.cuts_pending
+        node.disk.heal()
+        await directories.flush_due()
+        assert (log.is_cut_unmade, log.cuts_pending, node.cut) == (False, 0, [log])
+        append(log, batch(), leader_epoch=2)
+        assert [record.offset for record in read_all(log)] == list(range(11))
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_second_truncation_is_not_over_when_the_first_is(node: Node) -> None:
+    async def test() -> None:
+        directories, log = await filled(node)
+        first = asyncio.ensure_future(directories.truncate_to(log, 10))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        gate = asyncio.Event()
+        hold_syncs(node, log, gate)
+        second = asyncio.ensure_future(directories.truncate_to(log, 5))
+        await first
+        assert log.log_end_offset == 5
+        assert log.cuts_pending
+        gate.set()
+        await second
+        assert not log.cuts_pending
+        assert recovery_points(node) == {("orders", 0): 5}
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_move_does_not_complete_before_a_truncation_of_the_copy_is_synced(tmp_path: Path) -> None:
+    async def test() -> None:
+        node = Node(tmp_path, 2)
+        directories, log = await filled(node)
+        directories.move("orders", 0, node.paths[1])
+        await directories.copy_futures()
+        copy = directories.futures["orders", 0]
+        assert copy.log_end_offset == 20
+        await directories.flush(copy)
+        gate = asyncio.Event()
+        hold_syncs(node, copy, gate)
+        cutting = asyncio.ensure_future(directories.truncate_to(log, 10))
+        while not copy.cuts_pending or log.cuts_pending:
+            await asyncio.sleep(0)
+        assert not await directories.copy_futures()
+        assert directories.logs["orders", 0] is log
+        assert copy.log_end_offset == 10
+        gate.set()
+        await cutting
+        await directories.copy_futures()
+        assert directories.logs["orders", 0] is copy
+        assert (copy.log_end_offset, copy.cuts_pending) == (10, 0)
         await node.stop(directories)
 
     run(test)

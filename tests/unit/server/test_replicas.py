@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.log.support import append, batch
 
 from ottla.config import development_config
 from ottla.controller.topics import create_topics, delete_topics
@@ -265,5 +266,29 @@ def test_a_deleted_partition_that_cannot_be_left_keeps_nothing_else_from_the_ima
         assert node.failures.counts["removal of logs", ""] == 1
         assert node.failures.counts["metadata", ""] == 0
         monkeypatch.undo()
+
+    run(tmp_path, story)
+
+
+def test_an_epoch_that_begins_during_a_truncation_is_written_down_when_that_ends(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        await create(node, "orders", 1)
+        hosted = node.broker.partitions.get("orders", 0)
+        assert hosted is not None
+        log = hosted.log
+        assert log is not None
+        for _ in range(4):
+            append(log, batch(), leader_epoch=hosted.leader_epoch)
+        cutting = asyncio.ensure_future(node.broker.directories.truncate_to(log, 2))
+        await asyncio.sleep(0)
+        assert log.cuts_pending
+        topic = node.broker.image.topics[hosted.topic_id]
+        registration = replace(topic.partitions[0], leader_epoch=9, partition_epoch=9)
+        assert node._replicas is not None
+        node._replicas._apply_partition(topic, 0, registration, is_new=False)
+        assert (hosted.is_leader, log.epochs.latest_epoch) == (True, 0)
+        await cutting
+        assert log.end_offset_for_epoch(9) == (9, 2)
+        assert log.epochs.latest_epoch == 9
 
     run(tmp_path, story)

@@ -1,0 +1,204 @@
+"""Truncations of a node's logs, down to stable storage.
+
+A power loss may bring back what was cut off, before or among what was written since, and a checkpoint above
+the end makes what is written next look like a loss. The rule: from its first change until files, names and
+checkpoints are on stable storage a truncation is pending on its log, which takes no records meanwhile and is
+not moved. No cancellation ends it. What failed is completed by the next truncation, or when a flush is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.log import checkpoints
+from ottla.log.checkpoints import Partition
+from ottla.log.flushing import NotOpened, told_apart
+from ottla.log.log import Log
+from ottla.log.offloading import outlast
+from ottla.outliving import looked_at
+from ottla.wire.errors import KafkaStorageError
+
+if TYPE_CHECKING:
+    from ottla.log.directories import LogDirectories
+
+_NO_DESCRIPTORS_SECONDS = 0.5
+
+Cut = Callable[[Log], object]
+"""Shortens a log; False: there was nothing to cut."""
+
+
+class _Pending:
+    """What of the truncations of a log is not on stable storage yet."""
+
+    __slots__ = ("changes", "has_other_start", "running")
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self.has_other_start = False
+        self.running = 0  # tasks that bring it to stable storage
+
+
+class Cuts:
+    """The truncations of a node. They share its tables of logs and copies."""
+
+    def __init__(self, owner: LogDirectories) -> None:
+        self._owner = owner
+        self._pending: dict[Log, _Pending] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+
+    async def cut(self, log: Log, cut: Cut) -> bool:
+        """Shorten a log, and the copy of it that is being moved; says whether there was anything to cut."""
+        self._owner.cleaner.abort((log.topic, log.partition))
+        is_cut = self._make(log, cut)
+        copying = self._cut_copy((log.topic, log.partition), log, cut)
+        finishing = self._begin(log) if log in self._pending else None
+        if copying is not None:
+            await asyncio.wait([copying])
+        if finishing is not None:
+            await asyncio.shield(finishing)
+        return is_cut
+
+    async def cut_copy(self, partition: Partition, log: Log, cut: Cut) -> None:
+        """Shorten the copy of a log that is being moved. If that fails, the log goes on."""
+        copying = self._cut_copy(partition, log, cut)
+        if copying is not None:
+            await asyncio.wait([copying])
+
+    def _cut_copy(self, partition: Partition, log: Log, cut: Cut) -> asyncio.Task[None] | None:
+        copy = self._owner.futures.get(partition)
+        if copy is None or copy is log:
+            return None
+        try:
+            self._make(copy, cut)
+        except Exception as error:  # noqa: BLE001 - it concerns the copy alone
+            self._owner.contain("truncation", copy, error)
+            return None
+        return self._begin(copy, is_asked_for=False) if copy in self._pending else None
+
+    async def finish_due(self) -> None:
+        """Try again what failed: there may be room, or a descriptor, now."""
+        served = list(self._owner.everything())
+        for log in set(self._pending).difference(served):
+            del self._pending[log]
+        for log in served:
+            pending = self._pending.get(log)
+            if not log.cuts_pending or log.failure is not None or (pending is not None and pending.running):
+                continue
+            try:
+                self._make(log, lambda one: one.redo_cut())
+            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+                self._owner.contain("truncation", log, error)
+                continue
+            self._pending[log].has_other_start = True  # nobody knows where it started before
+            await asyncio.wait([self._begin(log, is_asked_for=False)])
+
+    async def close(self) -> None:
+        """Wait until all have ended."""
+        self._is_closing = True
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.finish_due()
+
+    # ---- one truncation
+
+    def _make(self, log: Log, cut: Cut) -> bool:
+        """Cut in one step of the loop. If that fails after its first change, it is pending from now on."""
+        pending = self._pending.get(log)
+        if pending is None:
+            pending = self._pending[log] = _Pending()
+            log.cuts_pending += 1
+        start_offset, was_unmade = log.log_start_offset, log.is_cut_unmade
+        is_cut = False
+        try:
+            is_cut = cut(log) is not False
+        except OSError as error:
+            raise self._owner.storage_error(log, error) from error
+        finally:
+            if is_cut or was_unmade or log.is_cut_unmade:
+                pending.changes += 1
+                pending.has_other_start |= log.log_start_offset != start_offset
+            elif not pending.changes:
+                self._end(log, pending)
+        return is_cut
+
+    def _begin(self, log: Log, *, is_asked_for: bool = True) -> asyncio.Task[None]:
+        """Have a task bring a truncation to stable storage. What goes wrong is for whoever asked for it."""
+        pending = self._pending[log]
+        pending.running += 1
+        task = asyncio.ensure_future(self._finish(log, pending, is_asked_for))
+        looked_at(task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _finish(self, log: Log, pending: _Pending, is_asked_for: bool) -> None:
+        changes = pending.changes
+        try:
+            await self._settle(log, pending, is_patient=is_asked_for)
+        except Exception as error:
+            if is_asked_for:
+                raise
+            self._owner.contain("truncation", log, error)
+        else:
+            # If it was cut again meanwhile, that is another task's matter.
+            if pending.changes == changes:
+                self._end(log, pending)
+        finally:
+            pending.running -= 1
+
+    async def _settle(self, log: Log, pending: _Pending, *, is_patient: bool) -> None:
+        """Bring it to stable storage: what was cleaned, the files and their names, the checkpoints."""
+        owner = self._owner
+        partition = (log.topic, log.partition)
+        if owner.futures.get(partition) is not log:
+            try:
+                await owner.cleaner.truncated(partition, log)
+            except OSError as error:
+                raise owner.storage_error(log, error) from error
+        await self._sync(log, is_patient=is_patient)
+        directory = owner.directory_of(log)
+        names = [checkpoints.RECOVERY_POINTS]
+        if pending.has_other_start:
+            # Or a start after a crash would take what is appended now for deleted, and drop it.
+            names.append(checkpoints.LOG_STARTS)
+        for name in names:
+            if not await owner.write_checkpoint(directory, name):
+                raise KafkaStorageError(
+                    f"{log.name} was truncated, but {directory.path}/{name} could not be written."
+                )
+
+    async def _sync(self, log: Log, *, is_patient: bool) -> None:
+        owner = self._owner
+        while True:
+            try:
+                return await outlast(owner.disk, _sync, log)
+            except NotOpened as error:
+                if not is_patient or self._is_closing:
+                    raise owner.storage_error(log, error) from error
+                owner.note_failure(owner.directory_of(log), error)
+                await asyncio.sleep(_NO_DESCRIPTORS_SECONDS)
+            except OSError as error:
+                log.fail(error)
+                raise owner.storage_error(log, error) from error
+
+    def _end(self, log: Log, pending: _Pending) -> None:
+        """It is on stable storage, or there was nothing to cut."""
+        owner = self._owner
+        partition = (log.topic, log.partition)
+        if self._pending.get(log) is not pending or log.is_cut_unmade:
+            return
+        del self._pending[log]
+        log.cuts_pending -= 1
+        if owner.on_cut is not None and owner.logs.get(partition) is log:
+            owner.on_cut(partition, log)
+
+
+def _sync(log: Log) -> None:
+    try:
+        flush = log.prepare_cut_sync()
+    except OSError as error:
+        raise told_apart(error) from error
+    flush.run()

@@ -184,6 +184,8 @@ class Buffer:
         return None
 
     def _park(self, piece: Piece) -> None:
+        if piece.reader is None and 2 * piece.size < memoryview(piece.records.obj).nbytes:
+            piece.records = memoryview(bytes(piece.records))  # a view keeps the whole answer alive
         self._parked.append(piece)
         self._bytes_parked += piece.size
 

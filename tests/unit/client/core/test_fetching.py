@@ -366,3 +366,18 @@ def test_bytes_of_paused_partitions_leave_room_for_the_others() -> None:
     consumer.positions.remove([A0])
     buffer.drop_stale()
     assert (buffer.bytes_ready, buffer.bytes_buffered) == (0, 0)
+
+
+def test_what_waits_for_a_paused_partition_does_not_keep_the_answer_alive_that_brought_it() -> None:
+    answer = bytearray(1000)
+    state = Consumer().positions.states[A0]
+    state.paused = True
+    small = Piece(state, memoryview(answer)[:100], 5, None)
+    large = Piece(state, memoryview(answer)[100:], 10, None)
+    buffer = Buffer(lambda piece, position: records_of("a", 0, piece.records))
+    buffer.put(small)
+    buffer.put(large)
+    buffer.park()
+    assert small.records.obj is not answer
+    assert small.records == answer[:100]
+    assert large.records.obj is answer  # a copy would free next to nothing

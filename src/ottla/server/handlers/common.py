@@ -152,11 +152,19 @@ async def decide_in_parts(
     *,
     timeout_ms: int,
 ) -> list[_T]:
-    """One decision for each part of a request that is too large for one; one part is what most have."""
-    answers = []
+    """One decision for each part of a request that is too large for one; one part is what most have. All of
+    them share the time of the request."""
+    answers: list[_T] = []
+    monotonic = broker.clock.monotonic
+    begun = monotonic()
+    left_ms = timeout_ms
     for part in parts:
+        if answers:
+            left_ms = timeout_ms - round((monotonic() - begun) * 1000)
+            if left_ms <= 0:
+                raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.")
         answers.append(
-            await decide(broker, lambda state, part=part: decision(state, part), timeout_ms=timeout_ms)  # type: ignore[misc]
+            await decide(broker, lambda state, part=part: decision(state, part), timeout_ms=left_ms)  # type: ignore[misc]
         )
     return answers
 

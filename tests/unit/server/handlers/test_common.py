@@ -11,8 +11,9 @@ from tests.unit.reports import reported
 from tests.unit.server.handlers.support import LISTENER, add_topic, broker_of, image_of, register
 
 from ottla.controller.result import Result
+from ottla.host import HostClock
 from ottla.server.broker import Broker
-from ottla.server.handlers.common import decide, leader_endpoints, leader_hint
+from ottla.server.handlers.common import decide, decide_in_parts, leader_endpoints, leader_hint
 from ottla.wire.errors import InvalidRequest, NotController, RequestTimedOut
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.metadata_records import FenceBrokerRecord
@@ -143,3 +144,32 @@ def test_a_refusal_of_the_controller_comes_through() -> None:
                 await decide(with_quorum(SlowQuorum()), refuse, timeout_ms=timeout_ms)
 
     asyncio.run(scenario())
+
+
+class _HandClock(HostClock):
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:  # type: ignore[override]
+        return self.now
+
+
+def test_the_parts_of_a_request_share_its_time() -> None:
+    clock = _HandClock()
+    broker = broker_of(image_of(1), clock=clock)
+    decided: list[str] = []
+
+    class Quorum:
+        async def submit(self, decision: Callable[[Any], Result[Any]]) -> Any:
+            clock.now += 0.4
+            return decision(None).response
+
+    def decision(_state: Any, part: str) -> Result[str]:
+        decided.append(part)
+        return Result(part)
+
+    broker.quorum = cast(Any, Quorum())
+    with pytest.raises(RequestTimedOut, match="within 1000 ms"):
+        asyncio.run(decide_in_parts(broker, "abcd", decision, timeout_ms=1000))
+    assert decided == ["a", "b", "c"]
+    assert asyncio.run(decide_in_parts(broker, "ab", decision, timeout_ms=1000)) == ["a", "b"]

@@ -45,6 +45,7 @@ LANE = "produce"
 
 _HOPELESS_TOPIC = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 _WEIGH_SECONDS = 0.02
+_FAILED_TURN_MS_MIN = 10
 _LEVELS = {
     "gzip": "compression_gzip_level",
     "lz4": "compression_lz4_level",
@@ -256,6 +257,16 @@ class Engine(Settling):
         if self.is_closed:
             return
         now = self.clock.monotonic()
+        try:
+            next_at = self._send_ready(now)
+        except Exception:
+            # Memory that is used up, or a bug: without another turn nothing would be sent or given up.
+            log.exception("The producer could not send; it tries again.")
+            next_at = now + max(self.settings.retry_backoff_ms, _FAILED_TURN_MS_MIN) / 1000
+        self._set_timer(next_at, now)
+
+    def _send_ready(self, now: float) -> float:
+        """Send what is ready; when there is more to do."""
         if self.idempotence is not None:
             self._tend_identity()
         if self.transactions is not None and self.transactions.drops_unsent:
@@ -284,7 +295,7 @@ class Engine(Settling):
         if now - self._weighed_at > _WEIGH_SECONDS and self.settings.partitioner_adaptive_partitioning_enable:
             self._weighed_at = now
             self._weigh()
-        self._set_timer(next_at, now)
+        return next_at
 
     def _set_timer(self, at: float, now: float) -> None:
         if self._timer is not None:
@@ -323,10 +334,15 @@ class Engine(Settling):
                 node.connecting = self.spawn(self._connect(node))
             return
         while node.in_flight < limit:
-            batches = self._take(queues)
-            if not batches:
-                return
-            self._send(node, batches)
+            batches: list[Batch] = []
+            try:
+                self._take(queues, batches)
+                if not batches:
+                    return
+                self._send(node, batches)
+            except Exception:
+                self._untake(batches)
+                raise
 
     async def _connect(self, node: _NodeState) -> None:
         try:
@@ -349,9 +365,8 @@ class Engine(Settling):
             if self.cluster.view.leader(queue.topic.name, queue.index) == node_id:
                 queue.blocked_until = max(queue.blocked_until, until)
 
-    def _take(self, queues: Iterable[PartitionQueue]) -> list[Batch]:
-        """The first batch of each partition that may send one, as much as one request holds."""
-        taken: list[Batch] = []
+    def _take(self, queues: Iterable[PartitionQueue], taken: list[Batch]) -> None:
+        """Take the first batch of each partition that may send one, as much as one request holds."""
         size = 0
         keeps_order = self.settings.max_in_flight_requests_per_connection == 1
         for queue in queues:
@@ -373,7 +388,14 @@ class Engine(Settling):
             batch.is_in_flight = True
             batch.attempts += 1
             taken.append(batch)
-        return taken
+
+    def _untake(self, batches: list[Batch]) -> None:
+        """No request could be made of these, as far as is known: they wait for another try."""
+        for batch in batches:
+            batch.is_in_flight = False
+            batch.is_doubtful = True
+            batch.queue.in_flight -= 1
+            self._again(batch, wait=True)
 
     def _may_send(self, queue: PartitionQueue, batch: Batch) -> bool:
         if self.transactions is not None and not self.transactions.may_send(queue.topic.name, queue.index):
@@ -427,8 +449,6 @@ class Engine(Settling):
         version_max = None
         if self.transactions is not None and self.transactions.protocol < 2:
             version_max = PRODUCE_VERSION_MAX_V1
-        node.in_flight += 1
-        self.counts["requests"] += 1
         future = self.cluster.send(
             node.id,
             request,
@@ -437,6 +457,8 @@ class Engine(Settling):
             version_max=version_max,
             answered=self.settings.acks != 0,
         )
+        node.in_flight += 1
+        self.counts["requests"] += 1
         future.add_done_callback(partial(self._answered, node, batches))
 
     # Answers

@@ -342,3 +342,31 @@ def test_a_record_that_was_never_sent_is_not_persisted_when_its_time_is_over() -
                 assert delivery.report().status is ottla.aio.Status.NOT_PERSISTED
 
     run(main())
+
+
+@pytest.mark.parametrize("where", ["_tend_identity", "_send", "cluster.send"])
+def test_after_a_turn_that_failed_there_is_another(where: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with (
+            Brokers(codes()) as broker,
+            producer_of(broker, max_in_flight_requests_per_connection=1) as producer,
+        ):
+            await (await producer.send(TOPIC, b"x"))
+            engine = producer._engine
+            owner = engine.cluster if where == "cluster.send" else engine
+            name = where.rpartition(".")[2]
+            working = getattr(owner, name)
+
+            def fail(*given: Any, **more: Any) -> Any:
+                setattr(owner, name, working)
+                raise MemoryError("no memory for a batch")
+
+            setattr(owner, name, fail)
+            for value in (b"y", b"z"):
+                await (await producer.send(TOPIC, value))
+            assert broker.sequences == [(0, 0), (0, 1), (0, 2)]
+            assert [node.in_flight for node in engine._nodes.values()] == [0]
+            assert engine.accumulator.topics[TOPIC].queues[0].in_flight == 0
+
+    run(main())
+    assert caplog.text.count("The producer could not send") == 1

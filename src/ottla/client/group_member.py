@@ -158,8 +158,9 @@ class GroupMember:
                 self.fail(effect.error)
 
     def fail(self, error: Exception) -> None:
-        """Have the next poll raise it."""
-        self.errors.append(error)
+        """Have the next poll raise it; the same one is not said twice."""
+        if all(str(known) != str(error) for known in self.errors):
+            self.errors.append(error)
         self._alert()
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:

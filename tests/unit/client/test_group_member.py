@@ -108,3 +108,13 @@ def test_a_commit_that_waits_is_not_sent_after_the_member_has_left() -> None:
         assert coordinator.sent == [(0, 5), (0, -1)]
 
     asyncio.run(play())
+
+
+def test_an_error_that_repeats_waits_for_the_user_once() -> None:
+    async def play() -> None:
+        group, _ = group_member()
+        for text in ("no", "no", "other", "no"):
+            group.fail(RequestTimedOut(text))
+        assert [str(error) for error in group.errors] == ["no", "other"]
+
+    asyncio.run(play())

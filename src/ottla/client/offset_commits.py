@@ -102,5 +102,5 @@ class OffsetCommits:
         if told is not None:
             try:
                 told(offsets, failure)
-            except Exception:
+            except BaseException:  # SystemExit too: it would end the loop, and the heartbeats with it
                 log.exception("The callback of a commit failed.")

@@ -311,3 +311,17 @@ def test_polls_end_in_time_and_give_nothing_while_the_commit_before_a_revocation
         assert told == [[first]]
         assert [record.topic for record in records] == [second.topic]
         assert consumer.committed([first])[first].offset == consumer.metrics()["records"] - 1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])
+def test_a_callback_of_a_commit_cannot_end_the_loop(broker: Broker, error: type[BaseException]) -> None:
+    def on_commit(offsets: Any, failure: Exception | None) -> None:
+        is_told.set()
+        raise error
+
+    is_told = threading.Event()
+    with reading(broker) as consumer:
+        consumer.commit({T0: 3}, wait=False, on_commit=on_commit)
+        is_told.wait()
+        consumer.commit({T0: 4}, timeout=30)
+        assert consumer.committed([T0])[T0].offset == 4  # type: ignore[union-attr]

@@ -35,7 +35,13 @@ from ottla.client.transacting import TransactionRunner
 from ottla.ports import Clock, Network, Random
 from ottla.rare import rarely
 from ottla.records.batch import Codec
-from ottla.wire.errors import ErrorCode, KafkaError, UnsupportedVersion, for_code
+from ottla.wire.errors import (
+    ErrorCode,
+    KafkaError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+    for_code,
+)
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.produce import ProduceRequest
 
@@ -236,16 +242,37 @@ class Engine(Settling):
             found.last_used = self.clock.monotonic()
             self.accumulator.topics[name] = found
         elif found.view is not view:
-            found.grow(view)
+            return self._update(found, view)
         return found
+
+    def _update(self, queues: TopicQueues, view: TopicView) -> TopicQueues:
+        """Take a newer view of a topic; its queues from now on."""
+        is_another = view.topic_id != queues.view.topic_id
+        if is_another:
+            for queue in queues.queues:
+                if queue.sequences is not None:
+                    queue.sequences.is_known = False  # the new log has seen nothing of this producer
+        if len(view.partitions) >= len(queues.queues):
+            queues.grow(view)
+            return queues
+        if not is_another:
+            return queues  # an old answer: partitions are never fewer than before
+        made = queues.made_anew(view, Sticky(self.accumulator.batch_size, self._random))
+        gone = UnknownTopicOrPartition(
+            f"{queues.name} was deleted and made anew with {len(view.partitions)} partitions."
+        )
+        for queue in queues.queues[len(view.partitions) :]:
+            while queue.batches:
+                self.give_up_first(queue, gone)
+        return made
 
     def _view_changed(self, view: ClusterView) -> None:
         now = self.clock.monotonic()
         idle_max = self.settings.metadata_max_idle_ms / 1000
         for name, queues in list(self.accumulator.topics.items()):
             seen = view.topics.get(name)
-            if seen is not None and seen.error is None and len(seen.partitions) >= len(queues.queues):
-                queues.grow(seen)
+            if seen is not None and seen.error is None and seen is not queues.view:
+                queues = self._update(queues, seen)
             if now - queues.last_used > idle_max and self.accumulator.forget(queues):
                 self.cluster.unfollow([name])
         self.wake()

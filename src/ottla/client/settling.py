@@ -331,9 +331,13 @@ class Settling:
         """Give up everything that is not on the wire."""
         for queue in list(self.accumulator.active):
             while queue.batches:
-                batch = queue.batches.popleft()
-                self.accumulator.seal(queue, batch)
-                self._fail(batch, error)
+                self.give_up_first(queue, error)
+
+    def give_up_first(self, queue: PartitionQueue, error: Exception) -> None:
+        """Give up the batch that would be sent next."""
+        batch: Batch = queue.batches.popleft()
+        self.accumulator.seal(queue, batch)
+        self._fail(batch, error)
 
     def fail_everything(self, error: Exception) -> None:
         """Nothing can be sent any more."""

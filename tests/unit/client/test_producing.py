@@ -15,7 +15,7 @@ import ottla.aio
 from ottla.client.errors import Closed, FatalError, TimedOut
 from ottla.client.producing import _NodeState
 from ottla.records.batch import read_header
-from ottla.wire.errors import ErrorCode, InvalidRecord, TopicAuthorizationFailed
+from ottla.wire.errors import ErrorCode, InvalidRecord, TopicAuthorizationFailed, UnknownTopicOrPartition
 from ottla.wire.messages.init_producer_id import InitProducerIdResponse
 from ottla.wire.messages.metadata import MetadataResponse
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -35,16 +35,23 @@ class Brokers(Script):
         self.leader = node_id
         self.epoch = 1
         self.refreshes = 0
+        self.topic_id = TOPIC_ID
+        self.partition_count = 1
 
     def _handle_request(self, request: Any) -> Any:
         if request.NAME == "MetadataRequest":
             self.refreshes += 1
             answer = self.metadata()
-            partition = MetadataResponse.MetadataResponsePartition(
-                leader_id=self.leader, leader_epoch=self.epoch
-            )
+            partitions = [
+                MetadataResponse.MetadataResponsePartition(
+                    partition_index=index, leader_id=self.leader, leader_epoch=self.epoch
+                )
+                for index in range(self.partition_count)
+            ]
             answer.topics = [
-                MetadataResponse.MetadataResponseTopic(name=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
+                MetadataResponse.MetadataResponseTopic(
+                    name=TOPIC, topic_id=self.topic_id, partitions=partitions
+                )
             ]
             return answer
         if request.NAME == "InitProducerIdRequest":
@@ -60,7 +67,7 @@ class Brokers(Script):
         if told is Script.CUT or told is None or isinstance(told, ProduceResponse):
             return told if told is not None else ProduceResponse()
         topic = ProduceResponse.TopicProduceResponse(
-            name=TOPIC, topic_id=TOPIC_ID, partition_responses=[told]
+            name=TOPIC, topic_id=request.topic_data[0].topic_id, partition_responses=[told]
         )
         return ProduceResponse(responses=[topic])
 
@@ -81,7 +88,7 @@ def codes(*given: ErrorCode, **more: Any) -> Callable[[int, Any], Any]:
 
 
 def producer_of(broker: Script, **more: Any) -> ottla.aio.Producer:
-    return ottla.aio.Producer(broker.address, linger_ms=0, retry_backoff_ms=1, **more)
+    return ottla.aio.Producer(broker.address, **{"linger_ms": 0, "retry_backoff_ms": 1, **more})
 
 
 def test_retriable_codes_are_tried_again_with_the_same_sequence() -> None:
@@ -370,3 +377,36 @@ def test_after_a_turn_that_failed_there_is_another(where: str, caplog: pytest.Lo
 
     run(main())
     assert caplog.text.count("The producer could not send") == 1
+
+
+def test_a_topic_that_is_made_anew_with_fewer_partitions_is_written_to() -> None:
+    def answer(number: int, header: Any) -> Any:
+        if broker.requests[-1].topic_data[0].topic_id != broker.topic_id:
+            return Told(error_code=ErrorCode.UNKNOWN_TOPIC_ID, base_offset=-1)
+        return Told(base_offset=header.base_sequence)
+
+    broker = Brokers(answer)
+    broker.partition_count = 3
+
+    async def main() -> None:
+        async with broker, producer_of(broker, linger_ms=60_000) as producer:
+            engine = producer._engine
+            first = await producer.send(TOPIC, b"x", partition=0)
+            await engine.flush()
+            assert first.report().error is None
+            old = engine.accumulator.topics[TOPIC]
+            gone = await producer.send(TOPIC, b"gone", partition=2)
+            broker.topic_id, broker.partition_count = b"u" * 16, 1
+            await engine.cluster.refresh(topics=[TOPIC], timeout_ms=60_000)
+            with pytest.raises(UnknownTopicOrPartition, match="made anew with 1 partitions"):
+                await gone
+            second = await producer.send(TOPIC, b"y", partition=0)
+            await engine.flush()
+            assert second.report().error is None
+            made = engine.accumulator.topics[TOPIC]
+            assert made is not old
+            assert made.queues == old.queues[:1]
+            assert made.queues[0].topic is made
+            assert engine.accumulator.used == 0
+
+    run(main())

@@ -80,6 +80,9 @@ cdef class TopicQueues:
     cdef public PartitionQueue sticky_queue
     cdef public Py_ssize_t sticky_bytes
 
+    @cython.locals(made=TopicQueues, queue=PartitionQueue)
+    cpdef TopicQueues made_anew(self, view, sticky)
+
 @cython.final
 cdef class Accumulator:
     cdef readonly Py_ssize_t batch_size

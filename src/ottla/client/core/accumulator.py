@@ -290,6 +290,21 @@ class TopicQueues:
             self.queues = self.queues + more  # at once: keys are hashed by their number
         self.view = view  # last: threads choose a partition by it, and look for its queue
 
+    def made_anew(self, view: TopicView, sticky: Sticky) -> TopicQueues:
+        """The queues of a topic of the same name that was made anew with fewer partitions.
+
+        It has the queues of the partitions that are left. This one keeps all of its queues, since threads may
+        be in the middle of choosing one, but gets no new batches.
+        """
+        made = TopicQueues(self.accumulator, self.name, view, sticky)
+        made.queues = self.queues[: len(view.partitions)]
+        made.last_used = self.last_used
+        with self.accumulator.lock:
+            for queue in made.queues:
+                queue.topic = made
+            self.accumulator.topics[self.name] = made
+        return made
+
 
 class Accumulator:
     """All batches of a producer, and `send`, which appends to them."""

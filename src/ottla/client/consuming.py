@@ -536,8 +536,9 @@ class Engine:
 
     def came_back(self) -> None:
         """The user polls: a member that had left for want of that comes back."""
-        if self.group is not None:
-            self.group.came_back()
+        withdrawn = None if self.group is None else self.group.came_back()
+        if withdrawn is not None:
+            self.positions.remove(withdrawn.partitions)
 
     async def lag(self, seconds: float, telling: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
         """How many offsets each partition that the user knows of is ahead of this consumer's position."""

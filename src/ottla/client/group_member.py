@@ -63,6 +63,7 @@ class GroupMember:
         self.instance_id = instance_id
         self.membership: Membership | None = None
         self.calls: deque[Call] = deque()
+        self._begun: Call | None = None  # the last one that the user was told, if not to the end
         self.errors: deque[Exception] = deque()
         self.ended_by: Exception | None = None  # why the membership is over, if it failed
         self.expires_at: Callable[[], float] = lambda: float("inf")
@@ -218,20 +219,27 @@ class GroupMember:
         membership.learned(self._cluster.view, self.now_ms)
         self.kick()
 
-    def came_back(self) -> None:
-        """The user polls. What was to be given back and was lost meanwhile is told as lost, all at once."""
+    def came_back(self) -> Call | None:
+        """The user polls. What was to be given back and was lost meanwhile is told as lost, all at once; what
+        was to be assigned and was lost before the user heard of it is not told, and returned."""
         membership = self.membership
         if membership is None:
-            return
+            return None
         membership.polled()
-        if membership.is_outside and self.calls and self.calls[0].change is Change.REVOKED:
-            membership.untold(self.calls.popleft())
+        withdrawn: Call | None = None
+        if membership.is_outside and self.calls:
+            call = self.calls[0]
+            if call.change is Change.REVOKED or (call.change is Change.ASSIGNED and call is not self._begun):
+                membership.untold(self.calls.popleft())
+                withdrawn = call if call.change is Change.ASSIGNED else None
         for effect in membership.effects(self.now_ms):
             self._carry_out(membership, effect)
         self.kick()
+        return withdrawn
 
     def calling(self, call: Call) -> None:
         """The user is told of a change now."""
+        self._begun = call
         if self.membership is not None:
             self.membership.calling(call)
 

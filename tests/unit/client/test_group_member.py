@@ -54,8 +54,23 @@ class Member:
     generation, member_id, identity = 5, "m", (5, "m")
     is_outside = False
 
+    def __init__(self) -> None:
+        self.taken_back: list[Call] = []
+
     def called(self, call: Call) -> None:
         self.generation += 1
+
+    def calling(self, call: Call) -> None:
+        pass
+
+    def polled(self) -> None:
+        pass
+
+    def untold(self, call: Call) -> None:
+        self.taken_back.append(call)
+
+    def effects(self, now_ms: int) -> list[Any]:
+        return []
 
 
 def group_member() -> tuple[GroupMember, Coordinator]:
@@ -116,5 +131,24 @@ def test_an_error_that_repeats_waits_for_the_user_once() -> None:
         for text in ("no", "no", "other", "no"):
             group.fail(RequestTimedOut(text))
         assert [str(error) for error in group.errors] == ["no", "other"]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_an_assignment_that_was_lost_before_the_user_heard_of_it_is_not_told(is_begun: bool) -> None:
+    async def play() -> None:
+        group, _ = group_member()
+        member: Any = group.membership
+        call = Call(Change.ASSIGNED, frozenset({T0}))
+        group.calls.append(call)
+        if is_begun:
+            group.calling(call)  # a poll was interrupted while the listener ran: it is to hear the end of it
+        assert group.came_back() is None
+        member.is_outside = True
+        expected = None if is_begun else call
+        assert group.came_back() is expected
+        assert list(group.calls) == ([call] if is_begun else [])
+        assert member.taken_back == ([] if is_begun else [call])
 
     asyncio.run(play())

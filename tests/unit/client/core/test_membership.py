@@ -241,6 +241,25 @@ def test_what_was_to_be_given_back_and_is_lost_is_told_once(protocol: str) -> No
     assert member.owned == frozenset()
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_what_was_to_be_assigned_and_is_lost_can_be_taken_back(protocol: str) -> None:
+    member: Any = classic() if protocol == "classic" else consumer()
+    if protocol == "classic":
+        member.answered(only(member.effects(0)), join_answer(), 0)
+        member.answered(only(member.effects(0)), sync_answer(partitions("a", 0, 1)), 0)
+    else:
+        member.answered(only(member.effects(0)), beat_answer(1, a=[0, 1]), 0)
+    call = only(member.effects(0))
+    assert call == Call(Change.ASSIGNED, partitions("a", 0, 1))
+    member.expire(0)
+    member.effects(0)
+    assert member.is_outside
+    member.polled()
+    member.untold(call)
+    assert member.owned == frozenset()
+    assert only(member.effects(0)).kind in ("join", "heartbeat")
+
+
 def test_a_new_subscription_gives_back_what_it_has_no_more() -> None:
     member = classic("cooperative-sticky")
     member.subscribe(["a", "b"])

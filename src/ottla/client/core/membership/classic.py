@@ -236,6 +236,8 @@ class ClassicMembership:
             self._calling = None
             self._calls = []
             self._prepared = False
+            if call.change is Change.ASSIGNED:
+                self.owned -= call.partitions
 
     def wake_at_ms(self) -> int | None:
         if self._over or self._topics is None or self._stale:

@@ -170,6 +170,8 @@ class ConsumerMembership:
     def untold(self, call: Call) -> None:
         if call is self._calling:
             self._calling = None
+            if call.change is Change.ASSIGNED:
+                self.owned -= call.partitions
 
     def _resolved(self) -> frozenset[TopicPartition] | None:
         """The target by names of topics; None while a name is not known."""

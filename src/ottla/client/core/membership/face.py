@@ -120,7 +120,7 @@ class Membership(Protocol):
         """The user has been told."""
 
     def untold(self, call: Call) -> None:
-        """The call is taken back before the user heard of it, since more than that is lost by now."""
+        """The call is taken back before the user heard of it, since all that is owned is lost by now."""
 
     def learned(self, view: ClusterView, now_ms: int) -> None: ...
 

@@ -85,9 +85,10 @@ class Cuts:
             del self._pending[log]
         for log in served:
             pending = self._pending.get(log)
-            if not log.cuts_pending or log.failure is not None or (pending is not None and pending.running):
-                continue
             try:
+                is_running = pending is not None and bool(pending.running)
+                if not log.cuts_pending or log.failure is not None or is_running:
+                    continue
                 self._make(log, lambda one: one.redo_cut())
             except Exception as error:  # noqa: BLE001 - the other logs have their turn
                 self._owner.contain("truncation", log, error)

@@ -13,6 +13,9 @@ from ottla.testing.checker.history import Anomaly, History, Outcome, Partition, 
 SEND_STEPS = 4
 """Of a record: linger, the coordinator's note of a new partition in a transaction, the write, and one step
 that another batch of the partition may have begun."""
+ALLOWED_S_MIN = 0.3
+"""Connections that faults broke are made again when they are next used, after a back-off of up to 100 ms and
+the time of a connection. A wait that nobody wakes takes half a second or more, as long polls do."""
 
 
 def late_sends(history: History) -> Iterator[Anomaly]:
@@ -21,7 +24,7 @@ def late_sends(history: History) -> Iterator[Anomaly]:
         quiet = _quiet_at(history, send.began)
         if quiet is None or send.outcome is not Outcome.OK:
             continue
-        took_s, allowed_s = send.ended - send.began, SEND_STEPS * quiet.step_s
+        took_s, allowed_s = send.ended - send.began, max(SEND_STEPS * quiet.step_s, ALLOWED_S_MIN)
         if took_s > allowed_s:
             yield Anomaly(
                 "late",
@@ -36,7 +39,8 @@ def late_waits(history: History) -> Iterator[Anomaly]:
         quiet = _quiet_at(history, wait.began)
         if quiet is None:
             continue
-        took_s, allowed_s = wait.ended - wait.began, wait.patience_s + wait.steps * quiet.step_s
+        took_s = wait.ended - wait.began
+        allowed_s = wait.patience_s + max(wait.steps * quiet.step_s, ALLOWED_S_MIN)
         if took_s > allowed_s:
             yield Anomaly(
                 "late",

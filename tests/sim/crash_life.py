@@ -317,10 +317,11 @@ class Life:
                 return f"{missing} of the plain log, truncated to {offset}, are missing"
         else:
             promised = min(self.keys_flushed, self.keys_flushed_before, offset)
-            wanted = dict(pair for pair in self.keys[-2][:promised] if pair is not None)
-            found = dict(pair for at, pair in records.items() if at < promised)
-            if found != wanted:
-                return f"compacted to {found} below {promised}, should be {wanted}"
+            wanted = {pair[0]: at for at, pair in enumerate(self.keys[-2][:promised]) if pair is not None}
+            newest = {key: at for at, (key, _) in records.items()}
+            missing = [key for key, at in wanted.items() if newest.get(key, -1) < at]
+            if missing:
+                return f"{missing}, flushed to {promised} and not written again, are missing: {newest}"
         written = [value for _, value in records.values()]
         known = [value for content in self.contents for value in content]
         known += [pair[1] for keys in self.keys for pair in keys if pair is not None]

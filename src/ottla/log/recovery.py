@@ -354,6 +354,10 @@ class Loader:
             if following is None:
                 continue
             segment.close_handles()
+            if following.base_offset <= self._log_start_offset:
+                # All of it was deleted, and a power loss brought some of it back: nothing behind it is lost.
+                self._is_replayed &= end_offset == following.base_offset
+                continue
             if dropped:
                 self._drop_from(following)
                 break

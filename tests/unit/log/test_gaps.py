@@ -83,6 +83,22 @@ def test_a_batch_too_far_for_its_segment_begins_another_that_a_kill_leaves(bench
     assert offsets(log) == [0, far]
 
 
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_a_deleted_segment_that_a_power_loss_brings_back_costs_no_record(bench: Bench, is_torn: bool) -> None:
+    log = copied(bench, 0, 1, 2, 3)
+    assert bases(log) == [0, 1, 2, 3]
+    first = bench.path(f"{0:020}.log").read_bytes()
+    log.advance_high_watermark(4)
+    log.increase_log_start_offset(2, "a test")
+    assert log.delete_old_segments(START_MS) == 2
+    log.flush()
+    log.close(clean=False)
+    bench.path(f"{0:020}.log").write_bytes(first[:-1] if is_torn else first)
+    log = bench.open(config=COPY, clean=False, log_start_offset=2)
+    assert log.log_start_offset == 2
+    assert offsets(log) == [2, 3]
+
+
 def test_a_log_that_starts_over_forgets_where_its_last_batch_was(bench: Bench) -> None:
     log = copied(bench, 0, 10, 20)
     log.truncate_to(15)

@@ -319,9 +319,9 @@ class Life:
             promised = min(self.keys_flushed, self.keys_flushed_before, offset)
             wanted = {pair[0]: at for at, pair in enumerate(self.keys[-2][:promised]) if pair is not None}
             newest = {key: at for at, (key, _) in records.items()}
-            missing = [key for key, at in wanted.items() if newest.get(key, -1) < at]
-            if missing:
-                return f"{missing}, flushed to {promised} and not written again, are missing: {newest}"
+            lost = [key for key, at in wanted.items() if newest.get(key, -1) < at]
+            if lost:
+                return f"{lost}, flushed to {promised} and not written again, are missing: {newest}"
         written = [value for _, value in records.values()]
         known = [value for content in self.contents for value in content]
         known += [pair[1] for keys in self.keys for pair in keys if pair is not None]

@@ -349,12 +349,16 @@ class LogFiles:
     @property
     def is_flush_due(self) -> bool:
         """Whether flush.messages asks for a flush before the last append is acknowledged."""
-        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+        flush_messages = self.config.flush_messages
+        return (
+            self.log_end_offset - self.recovery_point >= flush_messages
+            and self.data_end_offset - self.recovery_point >= flush_messages
+        )
 
     def is_timed_flush_due(self, now_ms: int) -> bool:
         """Whether flush.ms asks for a flush."""
         return (
-            self.recovery_point < self.log_end_offset and now_ms - self.last_flush_ms >= self.config.flush_ms
+            self.recovery_point < self.data_end_offset and now_ms - self.last_flush_ms >= self.config.flush_ms
         )
 
     @property
@@ -366,7 +370,8 @@ class LogFiles:
         """What must reach the disk so that everything below `offset` (the end) is safe; None: nothing."""
         if self.failure is not None:
             self._refuse()
-        offset = self.log_end_offset if offset is None else min(offset, self.log_end_offset)
+        # Not to the log's end if no batch is there: the next segment begins at the offset after the last one.
+        offset = self.data_end_offset if offset is None else min(offset, self.data_end_offset)
         if offset <= self.recovery_point and not self._rolled:
             return None
         active = self.segments.active

@@ -201,7 +201,7 @@ class LogUpkeep(LogFiles):
         # A batch that held the offset is gone as a whole, and with it what was flushed of it.
         data_end_offset = active.read_next_offset()
         self._data_end = (data_end_offset, offset)
-        self.recovery_point = min(self.recovery_point, data_end_offset)
+        self._unflush_from(data_end_offset)
         if self.epochs.truncate_from_end(offset):
             self._are_epochs_new = True
         self._reload_producers()
@@ -210,6 +210,10 @@ class LogUpkeep(LogFiles):
 
     def _move_end(self, offset: int) -> None:
         self.log_end_offset = offset
+        self._unflush_from(offset)
+
+    def _unflush_from(self, offset: int) -> None:
+        """What is written there from now on needs a flush, and none that is under way covers it."""
         self.recovery_point = min(self.recovery_point, offset)
         if self._flushing:
             self._truncated_to = min(self._truncated_to, offset)

@@ -132,6 +132,31 @@ def test_a_log_truncated_among_compacted_offsets_is_whole_after_a_kill(bench: Be
     assert log.producers.end_offset == log.log_end_offset == 18
 
 
+def test_a_flush_of_a_log_truncated_among_compacted_offsets_ends_after_its_last_batch(bench: Bench) -> None:
+    log = bench.open(config=replace(COPY, flush_messages=1, flush_ms=1))
+    for offset in (0, 10, 20):
+        log.append_as_follower(kept(offset))
+    log.truncate_to(15)
+    log.flush()
+    assert (log.recovery_point, log.data_end_offset) == (11, 11)
+    assert not log.is_flush_due, "its leader would wait for a flush that has nothing to do"
+    assert not log.is_timed_flush_due(START_MS + 1000)
+    append(log, batch(), leader_epoch=1)
+    assert log.is_flush_due
+    log.flush()
+    assert log.recovery_point == 16
+
+
+def test_a_flush_under_way_covers_nothing_behind_a_truncation_among_compacted_offsets(bench: Bench) -> None:
+    log = copied(bench, 0, 10, 20)
+    flush = log.prepare_flush()
+    assert flush is not None
+    log.truncate_to(15)
+    flush.run()
+    log.complete_flush(flush)
+    assert log.recovery_point == 11
+
+
 def test_a_damaged_transaction_index_of_a_compacted_segment_costs_no_segment(bench: Bench) -> None:
     log = bench.open(config=COPY)
     append(log, produced(7, 0, transactional=True))

@@ -98,9 +98,11 @@ class Migration:
         group.epoch = group.target_epoch = classic.generation
         for old in classic.members.values():
             assigned = self._assigned(classic, old)
-            # A group that has never completed a rebalance has chosen no protocol yet.
-            metadata = old.metadata(classic.protocol_name) if classic.protocol_name else old.protocols[0][1]
-            subscription = read_subscription(metadata)
+            # A group may have chosen no protocol yet, or one that a member no longer has: the next rebalance
+            # was to choose another.
+            by_name = dict(old.protocols)
+            chosen = classic.protocol_name
+            subscription = read_subscription(by_name[chosen] if chosen in by_name else old.protocols[0][1])
             group.target[old.id] = assigned
             group.put_member(
                 ConsumerMember(

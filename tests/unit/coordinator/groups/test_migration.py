@@ -108,6 +108,17 @@ def test_a_classic_group_is_upgraded_during_its_first_rebalance() -> None:
     assert len(new.may_own) == 1
 
 
+def test_a_group_is_upgraded_whose_member_no_longer_has_the_protocol_of_the_last_generation() -> None:
+    world = World(a=2)
+    classic_group(world)
+    second = ClassicConsumer(world, ["a"])
+    second.protocols = ["range"]  # the generation before chose cooperative-sticky
+    assert second.join() == -1
+    new = Consumer(world, "m1", ["a"])
+    assert new.beat() == 0
+    assert world.group().members[second.id].topic_names == {"a"}
+
+
 def test_the_group_goes_back_when_the_last_consumer_of_the_new_protocol_leaves() -> None:
     world = World(a=2)
     old = classic_group(world)

@@ -62,6 +62,8 @@ async def _send(target: Target, found: Frames, *, apart: bool) -> None:
 def smallest(fault: Fault) -> list[tuple[int, bytes]]:
     """The frames of a fault that still show one: a single one if that is enough."""
     frames = list(fault.frames)
+    if not frames:
+        return []  # the end of the round showed it: the seed replays it
     if len(frames) > 1:
         single = _guilty_of(frames[-_SINGLES_MAX:])
         if single is not None:

@@ -53,12 +53,13 @@ class Flags:
 class Session:
     """What a command asks for its cluster, its client settings and its output format."""
 
-    def __init__(self, flags: Flags = Flags(), environment: Mapping[str, str] | None = None) -> None:  # noqa: B008
+    def __init__(self, flags: Flags | None = None, environment: Mapping[str, str] | None = None) -> None:
         self._flags = Flags()
         self._environment = os.environ if environment is None else environment
         self._settings: dict[str, str] | None = None
         self._profile: str | None = None
-        self.put_on_top(flags)
+        if flags is not None:
+            self.put_on_top(flags)
 
     def put_on_top(self, flags: Flags) -> None:
         """Take flags that were typed further behind, and are stronger than those before them."""

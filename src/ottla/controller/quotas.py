@@ -153,6 +153,9 @@ def _check_value(keys: frozenset[str], key: str, value: float) -> None:
             raise InvalidRequest(f"Proposed value for {key} is too large for {kind}.")
         if abs(value % 1.0) > 1e-6:
             raise InvalidRequest(f"{key} cannot be a fractional value.")
+        if value < 1.0:
+            # It would be taken for 0: a rate of 0 for every address locks everybody out.
+            raise InvalidRequest(f"Quota {key} must be at least 1.")
 
 
 def describe_client_quotas(

@@ -372,6 +372,12 @@ class TestQuotas:
             ),
             ({"user": "a"}, ("producer_byte_rate", -1.0), "Quota producer_byte_rate must be greater than 0"),
             ({"user": "a"}, ("producer_byte_rate", 1.5), "producer_byte_rate cannot be a fractional value."),
+            ({"user": "a"}, ("producer_byte_rate", 1e-7), "Quota producer_byte_rate must be at least 1."),
+            (
+                {"ip": None},
+                ("connection_creation_rate", 5e-324),
+                "Quota connection_creation_rate must be at least 1.",
+            ),
             (
                 {"ip": "10.0.0.1"},
                 ("connection_creation_rate", 3e9),

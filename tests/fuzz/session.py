@@ -17,6 +17,7 @@ from tests.fuzz.mutation import Mutation
 from tests.fuzz.target import CLIENTS, CLIENTS_APART, CONTROLLERS, Fault, Peer, Target, node, run_inside
 
 CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 19, 37, 33, 44
+ALTER_CLIENT_QUOTAS = 49
 ROUND_FRAMES = 4000
 """On one node, before another one takes its place: what was created would pile up."""
 TURN_FRAMES = 40
@@ -92,10 +93,16 @@ def is_unfit(frame: bytes) -> bool:
     """Whether it asks for what the node would rightly do, and what says little of it afterwards.
 
     Thousands of partitions take long. A limit of a few bytes for the records of coordinators has them answer
-    UNKNOWN_SERVER_ERROR, as Kafka's do.
+    UNKNOWN_SERVER_ERROR, as Kafka's do. A rate of connections has those above it closed.
     """
     key = int.from_bytes(frame[4:6], "big")
-    if key not in (CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS):
+    if key not in (
+        CREATE_TOPICS,
+        CREATE_PARTITIONS,
+        ALTER_CONFIGS,
+        INCREMENTAL_ALTER_CONFIGS,
+        ALTER_CLIENT_QUOTAS,
+    ):
         return False
     try:
         request = read_request(memoryview(frame)[4:])[4]
@@ -107,6 +114,8 @@ def is_unfit(frame: bytes) -> bool:
             or (one.resource_type == _BROKER and any("message" in config.name for config in one.configs))
             for one in request.resources
         )
+    if key == ALTER_CLIENT_QUOTAS:
+        return any(part.entity_type == "ip" for entry in request.entries for part in entry.entity)
     if key == CREATE_TOPICS and any(one.name.startswith("__") and one.configs for one in request.topics):
         return True
     counts = [one.num_partitions if key == CREATE_TOPICS else one.count for one in request.topics]

@@ -206,6 +206,18 @@ class HostMappedFile:
             os.truncate(self.path, trim_to)
 
 
+def map_for_reading(path: str | os.PathLike[str]) -> Buffer:
+    """The bytes of a file.
+
+    The mapping is never closed explicitly: that fails while a slice of it lives, and the traceback of an
+    exception keeps slices alive. It goes away with the last of them.
+    """
+    with open(path, "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return b""
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
 def _open_private(path: str, flags: int) -> int:
     descriptor = os.open(path, flags, 0o600)
     os.fchmod(descriptor, 0o600)  # also where a file of that name was there

@@ -6,14 +6,12 @@ finds wrong goes to standard error, after everything that it could read went to 
 
 from __future__ import annotations
 
-import mmap
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ottla.host import HostDisk
+from ottla.host import HostDisk, map_for_reading
 from ottla.log.index import OffsetIndex, TimeIndex
 from ottla.log.producers import decode_snapshot
 from ottla.log.transactions import decode_aborted
@@ -141,13 +139,13 @@ class _LogDump:
         print(_title(path))
         last_offset = -1
         end = 0
-        with _mapped(path) as buffer:
-            stop = min(len(buffer), self._bytes_max)
-            for position, header in iterate_headers(buffer, 0, stop):
-                print(batch_line(buffer, position, header))
-                if self._is_deep:
-                    last_offset = self._dump_records(path, buffer, position, header, last_offset)
-                end = position + header.length_bytes
+        buffer = map_for_reading(path)
+        stop = min(len(buffer), self._bytes_max)
+        for position, header in iterate_headers(buffer, 0, stop):
+            print(batch_line(buffer, position, header))
+            if self._is_deep:
+                last_offset = self._dump_records(path, buffer, position, header, last_offset)
+            end = position + header.length_bytes
         if stop > end and self._bytes_max == _NO_LIMIT:
             print(f"Found {stop - end} invalid bytes at the end of {os.path.basename(path)}")
 
@@ -207,22 +205,22 @@ def _title(path: str) -> str:
 
 def _dump_index(path: str, options: Options, findings: _Findings) -> None:
     index = OffsetIndex(HostDisk(), path, _base_offset(path), os.path.getsize(path), os.path.getsize(path))
-    with _mapped(_sibling(path, ".log")) as log:
-        if not index.count:
-            print(f"{path} is empty.")
-            return
-        if options.has("index-sanity-check"):
-            _check(path, index.problem(len(log)))
-            return
-        for number in range(index.count):
-            offset, position = index.entry(number)
-            if number and offset == index.base_offset:
-                return  # the rest of the file was made in advance and never used
-            found = _first_batch(path, log, position, options.value("max-message-size")).last_offset
-            if found != offset:
-                _note(findings.index_mismatches, path, offset, found)
-            if not options.has("verify-index-only"):
-                print(f"offset: {offset} position: {position}")
+    log = map_for_reading(_sibling(path, ".log"))
+    if not index.count:
+        print(f"{path} is empty.")
+        return
+    if options.has("index-sanity-check"):
+        _check(path, index.problem(len(log)))
+        return
+    for number in range(index.count):
+        offset, position = index.entry(number)
+        if number and offset == index.base_offset:
+            return  # the rest of the file was made in advance and never used
+        found = _first_batch(path, log, position, options.value("max-message-size")).last_offset
+        if found != offset:
+            _note(findings.index_mismatches, path, offset, found)
+        if not options.has("verify-index-only"):
+            print(f"offset: {offset} position: {position}")
     if path_mismatches := findings.index_mismatches.get(os.path.abspath(path)):
         path_mismatches.sort(reverse=True)
 
@@ -238,15 +236,15 @@ def _dump_time_index(path: str, options: Options, findings: _Findings) -> None:
         _check(path, times.problem())
         return
     previous = -1
-    with _mapped(_sibling(path, ".log")) as log:
-        for number in range(times.count):
-            timestamp, offset = times.entry(number)
-            if number and offset == base_offset:
-                return
-            _compare_time(path, log, index.lookup(offset)[1], (timestamp, offset), previous, findings)
-            if not options.has("verify-index-only"):
-                print(f"timestamp: {timestamp} offset: {offset}")
-            previous = timestamp
+    log = map_for_reading(_sibling(path, ".log"))
+    for number in range(times.count):
+        timestamp, offset = times.entry(number)
+        if number and offset == base_offset:
+            return
+        _compare_time(path, log, index.lookup(offset)[1], (timestamp, offset), previous, findings)
+        if not options.has("verify-index-only"):
+            print(f"timestamp: {timestamp} offset: {offset}")
+        previous = timestamp
 
 
 def _compare_time(
@@ -301,16 +299,6 @@ def _dump_aborted(path: str) -> None:
                 f"version: 0 producerId: {entry.producer_id} firstOffset: {entry.first_offset}"
                 f" lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
             )
-
-
-@contextmanager
-def _mapped(path: str) -> Iterator[Buffer]:
-    with open(path, "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            yield b""
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
-            yield view
 
 
 def _first_batch(path: str, log: Buffer, position: int, bytes_max: int) -> BatchHeader:

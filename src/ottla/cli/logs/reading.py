@@ -7,16 +7,13 @@ changed, so a directory may be read while its broker runs.
 from __future__ import annotations
 
 import json
-import mmap
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ottla.cli.records.values import TEXT, BadValue, Kind, to_base64
-from ottla.host import HostDisk
+from ottla.host import HostDisk, map_for_reading
 from ottla.log import checkpoints, properties
 from ottla.log.epochs import CHECKPOINT_NAME, EpochCache
 from ottla.log.index import OffsetIndex, TimeIndex
@@ -83,17 +80,6 @@ def contents_of(path: Path, *, shows_records: bool = False, key: Kind = TEXT, va
     return reader(path)
 
 
-@contextmanager
-def mapped(path: Path) -> Iterator[Buffer]:
-    """The bytes of a file."""
-    with path.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            yield b""
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
-            yield view
-
-
 # Logs and snapshots of the metadata
 
 
@@ -158,9 +144,9 @@ def _log(path: Path, shows_records: bool, key: Kind, value: Kind) -> Contents:
         return found
 
     def rows() -> Iterator[Row]:
-        with mapped(path) as buffer:
-            for position, header, is_right in batches(path, buffer, found.damages):
-                yield batch_row(position, header, is_right)
+        buffer = map_for_reading(path)
+        for position, header, is_right in batches(path, buffer, found.damages):
+            yield batch_row(position, header, is_right)
 
     found.rows = rows()
     return found
@@ -172,26 +158,24 @@ Decoder = Callable[[Record], Row]
 def _record_rows(path: Path, damages: list[Damage], decode: Decoder) -> Iterator[Row]:
     from ottla.tools.log_text import control_words
 
-    with mapped(path) as buffer:
-        for position, header, is_right in batches(path, buffer, damages):
-            if not is_right:
-                continue
-            try:
-                found = read_batch(buffer, position, header, verify=False)
-            except (KafkaError, ValueError) as error:
-                damages.append(
-                    Damage(
-                        str(path), f"byte {position} (offset {header.base_offset})", str(error).rstrip(".")
-                    )
-                )
-                continue
-            for record in found:
-                row: Row = {"offset": record.offset, "time": record.timestamp, "batch": header.base_offset}
-                if header.is_control:
-                    words = control_words(record).strip()
-                    yield {**row, "key": None, "value": words, "control": words}
-                else:
-                    yield {**row, **decode(record)}
+    buffer = map_for_reading(path)
+    for position, header, is_right in batches(path, buffer, damages):
+        if not is_right:
+            continue
+        try:
+            found = read_batch(buffer, position, header, verify=False)
+        except (KafkaError, ValueError) as error:
+            damages.append(
+                Damage(str(path), f"byte {position} (offset {header.base_offset})", str(error).rstrip("."))
+            )
+            continue
+        for record in found:
+            row: Row = {"offset": record.offset, "time": record.timestamp, "batch": header.base_offset}
+            if header.is_control:
+                words = control_words(record).strip()
+                yield {**row, "key": None, "value": words, "control": words}
+            else:
+                yield {**row, **decode(record)}
 
 
 def decoder_of(path: Path, key: Kind = TEXT, value: Kind = TEXT) -> Decoder:

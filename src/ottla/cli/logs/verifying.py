@@ -19,9 +19,9 @@ from ottla.cli.logs.reading import (
     contents_of,
     index_entries,
     is_known,
-    mapped,
     time_entries,
 )
+from ottla.host import map_for_reading
 from ottla.ports import Buffer
 from ottla.records.batch import BatchHeader
 from ottla.records.record import read_batch
@@ -95,23 +95,23 @@ class _Segment:
         next_offset, time_max = self._base_offset, -1
         verdict = self._verdict
         verdict.files += 1
-        with mapped(self._path) as buffer:
-            verdict.bytes += len(buffer)
-            for position, header, is_right in batches(self._path, buffer, damages):
-                verdict.batches += 1
-                verdict.records += max(header.record_count, 0)
-                self._check_order(position, header, next_offset)
-                expected = indexed.pop(position, None)
-                if expected is not None and expected != header.last_offset:
-                    self.problem(
-                        f"offset {expected}",
-                        f"offset {header.last_offset} is at its byte {position}",
-                        index_path,
-                    )
-                if is_right and self._reads_records:
-                    self._check_records(buffer, position, header)
-                next_offset = max(next_offset, header.next_offset)
-                time_max = max(time_max, header.max_timestamp)
+        buffer = map_for_reading(self._path)
+        verdict.bytes += len(buffer)
+        for position, header, is_right in batches(self._path, buffer, damages):
+            verdict.batches += 1
+            verdict.records += max(header.record_count, 0)
+            self._check_order(position, header, next_offset)
+            expected = indexed.pop(position, None)
+            if expected is not None and expected != header.last_offset:
+                self.problem(
+                    f"offset {expected}",
+                    f"offset {header.last_offset} is at its byte {position}",
+                    index_path,
+                )
+            if is_right and self._reads_records:
+                self._check_records(buffer, position, header)
+            next_offset = max(next_offset, header.next_offset)
+            time_max = max(time_max, header.max_timestamp)
         for position, offset in indexed.items():
             self.problem(
                 f"offset {offset}", f"it points to byte {position}, where no batch begins", index_path
@@ -170,13 +170,13 @@ def _by_partition(path: Path) -> tuple[str, int]:
 def _segment_row(path: Path) -> Row:
     damages: list[Damage] = []
     count, records, next_offset, time_max = 0, 0, base_offset_of(path), -1
-    with mapped(path) as buffer:
-        size = len(buffer)
-        for _, header, _ in batches(path, buffer, damages):
-            count += 1
-            records += max(header.record_count, 0)
-            next_offset = max(next_offset, header.next_offset)
-            time_max = max(time_max, header.max_timestamp)
+    buffer = map_for_reading(path)
+    size = len(buffer)
+    for _, header, _ in batches(path, buffer, damages):
+        count += 1
+        records += max(header.record_count, 0)
+        next_offset = max(next_offset, header.next_offset)
+        time_max = max(time_max, header.max_timestamp)
     return {
         "segment": path.name,
         "first_offset": base_offset_of(path),

@@ -72,7 +72,7 @@ def test_a_node_process_takes_any_bytes(broker: Broker) -> None:
     assert _status(broker, "Threads") <= threads + 16
     log = broker.log_text
     errors = [line for line in log.splitlines() if " ERROR " in line or "Traceback" in line]
-    assert not errors, f"seed {SEED}: {errors[0]}"
+    assert not errors, f"seed {SEED}: {log[log.index(errors[0]) :][:4000]}"
     print(
         f"{sender.frames} frames on {sender.connections} connections, {sender.answers} answers, "
         f"{_status(broker, 'VmHWM') // 1024} MB at most"

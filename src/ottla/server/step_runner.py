@@ -65,7 +65,16 @@ class StepRunner:
         outcome = self.first_slice(steps)
         if outcome is UNFINISHED:
             future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-            run = self.start(steps, future.set_result, future.set_exception)
+
+            def done(outcome: T) -> None:
+                if not future.done():  # a coroutine that is cancelled hears of it a turn of the loop later
+                    future.set_result(outcome)
+
+            def failed(error: Exception) -> None:
+                if not future.done():
+                    future.set_exception(error)
+
+            run = self.start(steps, done, failed)
             try:
                 return await future
             finally:

@@ -312,7 +312,10 @@ def test_a_replica_whose_directory_fails_is_replaced_and_copied_anew(tmp_path: P
         assert third in (0, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         leader = trio.wait_until_led_by("lost", {2}, at=2)
         trio.wait_until_isr("lost", {2}, at=2)
-        assert trio.values("lost", at=leader) == [b"one", b"two", *([] if third else [b"three"])]
+        kept = trio.values("lost", at=leader)
+        assert kept[:2] == [b"one", b"two"]
+        # What failed may be kept all the same: the directory may fail while the leader waits for node 2.
+        assert kept[2:] in ([[b"three"], []] if third else [[b"three"]])
         assert trio.produce("lost", [b"four"], at=leader).error_code == 0
         trio.brokers[4].kill()
         trio.brokers[4].start()

@@ -15,7 +15,7 @@ from tests.interop.peers import OttlaBroker
 from ottla.log.log import Appended
 from ottla.records.batch import read_header
 from ottla.records.validate import Origin
-from ottla.server.partitions import Partition
+from ottla.server.replicas.partition import Partition
 from ottla.tools.server_start import main
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,7 +21,7 @@ from ottla.coordinator.slices import Slices
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
-from ottla.server.partitions import Partition
+from ottla.server.replicas.partition import Partition
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages import group_records
 from ottla.wire.messages.consumer_group_heartbeat import (

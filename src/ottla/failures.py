@@ -2,7 +2,7 @@
 
 The rule: whatever a duty or a handler raises over one partition concerns that partition, and whatever it
 raises over all of them concerns that one run of it. It is logged and counted here, and the node goes on. The
-few reasons for which a node ends are in `server/ending.py`.
+few reasons for which a node ends are in `server/fatal_errors.py`.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from struct import unpack_from
 from typing import Any
 
 from ottla.records.record import Record, build_batch, read_records
-from ottla.server.connection import Connection
-from ottla.server.forwarding import mentions_error
-from ottla.server.listener import Listener
+from ottla.server.net.connection import Connection
+from ottla.server.net.forwarding import mentions_error
+from ottla.server.net.listener import Listener
 from ottla.server.node import Node
 from ottla.testing.world import World
 from ottla.testing.world.loop import Livelock

@@ -9,9 +9,9 @@ from struct import pack
 
 import pytest
 
-from ottla.server.dispatch import Dispatcher
 from ottla.server.handlers import HANDLERS
-from ottla.server.partitions import flush_partition
+from ottla.server.net.dispatch import Dispatcher
+from ottla.server.replicas.partition import flush_partition
 from ottla.wire.apis import API_BY_KEY
 from ottla.wire.codec import encode
 from ottla.wire.errors import ErrorCode, KafkaStorageError

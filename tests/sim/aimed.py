@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import OffsetAndMetadata, TopicPartition
-from ottla.server.partitions import Partition
+from ottla.server.replicas.partition import Partition
 from ottla.testing.checker import KeyedSend, Quiet, TableLog, check
 from ottla.testing.checker import Outcome as Known
 from ottla.testing.scenarios.tables import CLEANING

@@ -41,7 +41,7 @@ from ottla.records import compaction
 from ottla.records.batch import iterate_headers, write_crc
 from ottla.records.control import end_txn_marker
 from ottla.replication.leader import Leadership
-from ottla.server import marker_writes
+from ottla.server.coordinators import marker_writer
 from ottla.server.handlers import fetch, produce
 from ottla.testing.scenarios import SCENARIOS, Scenario, disks
 from ottla.testing.workload import Outcome, run_story
@@ -160,14 +160,14 @@ def _wrong_marker() -> list[Patch]:
     def marker(*, commit: bool, **named: Any) -> Any:
         return end_txn_marker(commit=commit and not is_due(), **named)
 
-    return [(marker_writes, "end_txn_marker", marker)]
+    return [(marker_writer, "end_txn_marker", marker)]
 
 
 def _abort_is_commit() -> list[Patch]:
     def marker(*, commit: bool, **named: Any) -> Any:
         return end_txn_marker(commit=True, **named)
 
-    return [(marker_writes, "end_txn_marker", marker)]
+    return [(marker_writer, "end_txn_marker", marker)]
 
 
 # Replication

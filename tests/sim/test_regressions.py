@@ -13,9 +13,9 @@ from ottla.log.directories import LogDirectories
 from ottla.log.loading import survey
 from ottla.log.properties import CLEAN_SHUTDOWN
 from ottla.server.broker import Broker
-from ottla.server.coordination import flush_soon
+from ottla.server.coordinators.groups import flush_soon
 from ottla.server.handlers.auto_create import create_in_background
-from ottla.server.partitions import Partition
+from ottla.server.replicas.partition import Partition
 from ottla.testing.world import World
 from ottla.testing.world.disk import SimulatedDisk, crash_states
 from ottla.testing.world.loop import WorldLoop

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ottla.server.quorum import Quorum
+from ottla.server.metadata.quorum import Quorum
 from ottla.testing.world import SimulatedNode, World
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.failures import Failures
-from ottla.server.partitions import Partitions
+from ottla.server.replicas.partition import Partitions
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from ottla.coordinator.slices import Slices
     from ottla.log.directories import LogDirectories
     from ottla.ports import Clock, Disk, Network, Random
-    from ottla.server.committed import CommittedMetadata
-    from ottla.server.coordination import Groups
-    from ottla.server.dispatch import Dispatcher
-    from ottla.server.fetch_sessions import FetchSessions
-    from ottla.server.lateness import LoopLateness
-    from ottla.server.long_work import LongWork
-    from ottla.server.producer_ids import ProducerIds
-    from ottla.server.replicas import Replicas
-    from ottla.server.replicating import Replication
-    from ottla.server.step_runner import StepRunner
-    from ottla.server.transactions import Transactions
+    from ottla.server.coordinators.groups import Groups
+    from ottla.server.coordinators.producer_ids import ProducerIds
+    from ottla.server.coordinators.transactions import Transactions
+    from ottla.server.metadata.committed_metadata import CommittedMetadata
+    from ottla.server.net.batch_worker import LongWork
+    from ottla.server.net.dispatch import Dispatcher
+    from ottla.server.net.loop_lag import LoopLateness
+    from ottla.server.net.step_runner import StepRunner
+    from ottla.server.replicas.fetch_sessions import FetchSessions
+    from ottla.server.replicas.reconciler import Replicas
+    from ottla.server.replicas.replication import Replication
 
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -98,7 +98,7 @@ class Broker:
     def step_runner(self) -> StepRunner:
         """The requests that take more than a slice of the loop."""
         if self._step_runner is None:
-            from ottla.server.step_runner import StepRunner
+            from ottla.server.net.step_runner import StepRunner
 
             self._step_runner = StepRunner(self.slices, self.clock)
         return self._step_runner
@@ -116,7 +116,7 @@ class Broker:
     def long_work(self) -> LongWork:
         """The work of single requests that is done on another thread."""
         if self._long_work is None:
-            from ottla.server.long_work import LongWork
+            from ottla.server.net.batch_worker import LongWork
 
             self._long_work = LongWork(self.disk)
         return self._long_work
@@ -125,7 +125,7 @@ class Broker:
     def groups(self) -> Groups:
         """The group coordinator, made when the first group is asked for: many nodes never need it."""
         if self._groups is None:
-            from ottla.server.coordination import Groups
+            from ottla.server.coordinators.groups import Groups
 
             self._groups = Groups(self)
         return self._groups
@@ -134,7 +134,7 @@ class Broker:
     def transactions(self) -> Transactions:
         """The transaction coordinator, made when the first transaction is asked for."""
         if self._transactions is None:
-            from ottla.server.transactions import Transactions
+            from ottla.server.coordinators.transactions import Transactions
 
             self._transactions = Transactions(self)
         return self._transactions

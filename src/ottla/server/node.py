@@ -28,23 +28,23 @@ from ottla.log.opening import LogDirectory
 from ottla.log.properties import DirectoryError
 from ottla.ports import PASSING, Clock, Disk, Network, Random
 from ottla.server.broker import Broker
-from ottla.server.committed import CommittedMetadata
-from ottla.server.dispatch import Dispatcher
-from ottla.server.ending import STARTING_ERRORS, Ending
-from ottla.server.fetch_sessions import FetchSessions
-from ottla.server.formatting import format_if_new
+from ottla.server.coordinators.producer_ids import ProducerIds
+from ottla.server.fatal_errors import STARTING_ERRORS, Ending
+from ottla.server.formatter import format_if_new
 from ottla.server.handlers import HANDLERS
-from ottla.server.lateness import LoopLateness
-from ottla.server.listener import Listener, ListenerSettings
-from ottla.server.node_quotas import NodeQuotas
-from ottla.server.placements import Placements
-from ottla.server.producer_ids import ProducerIds
-from ottla.server.quorum import Quorum
-from ottla.server.registration import Registration
-from ottla.server.replicas import Replicas
-from ottla.server.replicating import Replication
-from ottla.server.request_memory import RequestMemory
-from ottla.server.turns import Turns
+from ottla.server.metadata.broker_registration import Registration
+from ottla.server.metadata.committed_metadata import CommittedMetadata
+from ottla.server.metadata.quorum import Quorum
+from ottla.server.net.dispatch import Dispatcher
+from ottla.server.net.listener import Listener, ListenerSettings
+from ottla.server.net.loop_lag import LoopLateness
+from ottla.server.net.node_quotas import NodeQuotas
+from ottla.server.net.request_memory import RequestMemory
+from ottla.server.net.turns import Turns
+from ottla.server.replicas.directory_assignments import Placements
+from ottla.server.replicas.fetch_sessions import FetchSessions
+from ottla.server.replicas.reconciler import Replicas
+from ottla.server.replicas.replication import Replication
 from ottla.version import __version__
 
 T = TypeVar("T")
@@ -204,7 +204,7 @@ class Node:
         """The controller of this node, or the way to those on other nodes."""
         config = self.config
         if not config.is_controller:
-            from ottla.server.remote_quorum import RemoteQuorum
+            from ottla.server.metadata.remote_quorum import RemoteQuorum
 
             return RemoteQuorum(
                 disk=self._disk,

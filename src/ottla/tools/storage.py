@@ -115,7 +115,7 @@ def _random_uuid(options: argparse.Namespace) -> int:
 def _format(options: argparse.Namespace) -> int:
     from ottla.host import HostClock, HostDisk, HostRandom
     from ottla.log.properties import DirectoryError
-    from ottla.server.formatting import FormatError, Request, format_directories
+    from ottla.server.formatter import FormatError, Request, format_directories
     from ottla.tools.feature_text import feature_level
 
     config = _load(options.config)

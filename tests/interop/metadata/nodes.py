@@ -26,7 +26,7 @@ from ottla.log.properties import MetaProperties, read_meta, write_meta
 from ottla.raft.driver import DIRECTORY_NAME
 from ottla.raft.snapshots import BOOTSTRAP_ID
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from ottla.server.quorum import Quorum
+from ottla.server.metadata.quorum import Quorum
 from ottla.wire import frame, uuid
 from ottla.wire.message import Message
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

@@ -33,7 +33,7 @@ from ottla.records.control import end_txn_marker
 from ottla.records.record import Record as LogRecord
 from ottla.records.record import build_batch, read_records
 from ottla.records.validate import Origin
-from ottla.server.partitions import Partition
+from ottla.server.replicas.partition import Partition
 from ottla.wire.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,

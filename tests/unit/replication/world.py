@@ -18,7 +18,7 @@ from ottla.replication.follower import (
     out_of_range,
 )
 from ottla.replication.leader import Agreed, Leadership, Proposal
-from ottla.server.partitions import Partition
+from ottla.server.replicas.partition import Partition
 from ottla.wire.errors import ErrorCode, KafkaError
 
 TOPIC_ID = b"t" * 16

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 from tests.unit.server.asking import Asking, produce_request
-from tests.unit.server.test_quorum import run as run_bounded
+from tests.unit.server.metadata.test_quorum import run as run_bounded
 
 from ottla.config import development_config
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
 from ottla.log.directories import LogDirectories
 from ottla.log.log import Log
-from ottla.server.dispatch import Dispatcher
-from ottla.server.ending import Ending
+from ottla.server.fatal_errors import Ending
+from ottla.server.metadata.quorum import Quorum
+from ottla.server.net.answers import Answer
+from ottla.server.net.dispatch import Dispatcher
 from ottla.server.node import Node
-from ottla.server.quorum import Quorum
-from ottla.server.waiting import Answer
 from ottla.wire import apis
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from ottla.server.dispatch import Api
-from ottla.server.forwarding import Forwarding
 from ottla.server.handlers import api_versions, fetch, metadata, produce
+from ottla.server.net.dispatch import Api
+from ottla.server.net.forwarding import Forwarding
 
 LATER: dict[int, str] = {
     2: "list_offsets",

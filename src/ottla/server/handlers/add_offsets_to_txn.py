@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.hashing import partition_for
 from ottla.coordinator.result import Reply, Result
 from ottla.server.broker import GROUPS_TOPIC
-from ottla.server.coordination import internal_partition_count
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.coordinators.groups import internal_partition_count
 from ottla.server.handlers.transaction_common import fenced_code
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
 
 KEY = 25
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.result import Reply, Result
 from ottla.coordinator.transactions.states import TopicPartition
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.transaction_common import ADDING_VERSION, fenced_code
-from ottla.server.long_requests import Steps, distinct
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps, distinct
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
 
 KEY = 24
 

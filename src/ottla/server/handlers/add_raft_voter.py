@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ottla.raft.messages import VoterChangeRefused
 from ottla.raft.voters import Voter, VoterEndpoint
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import change_asked_for
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.controller.producer_ids import allocate_producer_ids
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import decide
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.controller.quotas import alter_client_quotas
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import decide
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 

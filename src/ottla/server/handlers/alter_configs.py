@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from ottla import config as configs
 from ottla.config import Operation, ResourceType
 from ottla.controller.configs import alter_configs
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forward, is_controller_listener
-from ottla.server.long_requests import Steps
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.long_requests import Steps
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import ErrorCode, InvalidTopicException, KafkaError, ReplicaNotAvailable
 from ottla.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 

@@ -18,8 +18,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.controller.feature_levels import SERVED_FEATURES
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import is_controller_listener
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire import apis
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

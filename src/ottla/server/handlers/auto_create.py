@@ -12,7 +12,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from ottla.controller.result import RECORDS_PER_REQUEST_MAX
-from ottla.server.long_requests import Steps
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ottla.raft.journal import TOPIC
 from ottla.raft.messages import BeginEpoch
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import (
     asked_replica,
     is_of_this_cluster,
@@ -20,6 +19,7 @@ from ottla.server.handlers.raft_common import (
     only_partition,
     receiver_of,
 )
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 

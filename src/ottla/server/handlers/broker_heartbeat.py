@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.controller.brokers import broker_heartbeat
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import decide
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.outliving import outliving
-from ottla.server.controller_link import ControllerIsHere
-from ottla.server.partitions import Partition, why_not_hosted
+from ottla.server.peers.controller_link import ControllerIsHere
+from ottla.server.replicas.partition import Partition, why_not_hosted
 from ottla.wire.errors import RequestTimedOut
 from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.controller.result import Result
     from ottla.controller.state import ControllerState
     from ottla.server.broker import Broker
-    from ottla.server.dispatch import RequestContext
+    from ottla.server.net.dispatch import RequestContext
     from ottla.wire.message import Message
 
 _T = TypeVar("_T")

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.result import Result
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import GROUP_OPERATIONS
 from ottla.server.handlers.consumer_group_heartbeat import is_enabled
-from ottla.server.long_requests import Steps, few_repeats
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps, few_repeats
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Reply
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
     from ottla.wire.errors import KafkaError
 
 KEY = 69

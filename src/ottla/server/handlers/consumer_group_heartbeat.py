@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.consumer_member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
-from ottla.server.coordination import caller_of
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.coordinators.groups import caller_of
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import InvalidRequest, KafkaError, UnsupportedAssignor, UnsupportedVersion
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -20,7 +20,7 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
 
 KEY = 68
 

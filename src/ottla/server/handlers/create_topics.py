@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.controller.topics import create_topics
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import decide
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.long_requests import Steps, distinct
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps, distinct
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Reply, Result
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
     from ottla.wire.errors import KafkaError
 
 KEY = 42

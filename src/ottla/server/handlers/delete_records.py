@@ -15,10 +15,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.controller.names import is_internal
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import hosted_partition
-from ottla.server.long_requests import Steps
-from ottla.server.partitions import Partition
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
+from ottla.server.replicas.partition import Partition
 from ottla.wire.errors import (
     ErrorCode,
     InvalidTopicException,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.controller.topics import delete_topics
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import decide
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 

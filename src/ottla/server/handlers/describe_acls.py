@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 

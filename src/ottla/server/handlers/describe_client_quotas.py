@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.controller.quotas import describe_client_quotas
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import (
     CLUSTER_OPERATIONS,
     OPERATIONS_NOT_ASKED_FOR,
     is_controller_listener,
     random_alive_broker,
 )
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from ottla import config as configs
 from ottla.config import Entry, ResourceType, Source
 from ottla.controller.names import why_invalid
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers import loggers
-from ottla.server.long_requests import REPEATS_MAX, Steps, distinct
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import REPEATS_MAX, Steps, distinct
 from ottla.wire.errors import (
     ErrorCode,
     InvalidRequest,

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.result import Result
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import GROUP_OPERATIONS
-from ottla.server.long_requests import Steps, few_repeats
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps, few_repeats
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Reply
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
     from ottla.wire.errors import KafkaError
 
 KEY = 15

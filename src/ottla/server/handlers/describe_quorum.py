@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.long_requests import Steps
-from ottla.server.quorum_status import is_about_quorum, unknown_partitions
+from ottla.server.metadata.quorum_status import is_about_quorum, unknown_partitions
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire import uuid
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse

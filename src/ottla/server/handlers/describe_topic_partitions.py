@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.controller.names import is_internal, why_invalid
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import NO_LEADER, TOPIC_OPERATIONS, Reach
-from ottla.server.long_requests import Steps
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.result import Reply, Result
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.long_requests import Steps, few_repeats
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps, few_repeats
 from ottla.wire.errors import ErrorCode, InvalidRequest, KafkaError
 from ottla.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -23,7 +23,7 @@ from ottla.wire.messages.describe_transactions import (
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
 
 KEY = 65
 

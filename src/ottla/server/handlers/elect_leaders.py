@@ -10,10 +10,10 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from ottla.controller.elections import elect_leaders
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import decide_in_parts
 from ottla.server.handlers.offset_common import in_parts
-from ottla.server.long_requests import Steps
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from ottla.raft.journal import TOPIC
 from ottla.raft.messages import EndEpoch
 from ottla.raft.voters import ReplicaKey
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import (
     asked_replica,
     is_of_this_cluster,
@@ -20,6 +19,7 @@ from ottla.server.handlers.raft_common import (
     learn_endpoints,
     only_partition,
 )
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire import codec
 from ottla.wire.errors import ErrorCode, InvalidRequest, KafkaError, MalformedMessage
 from ottla.wire.errors import PrincipalDeserializationFailure as UnclearPrincipal

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 from ottla.log.log import Log
 from ottla.rare import rarely
-from ottla.server.connection import FileSlice
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.fetch_sessions import FetchedPartition, FetchSession
 from ottla.server.handlers.common import leader_endpoints, leader_hint
-from ottla.server.partitions import Partition, why_not_hosted
-from ottla.server.unforeseen import error_of
-from ottla.server.waiting import Answer, WatchList
+from ottla.server.handlers.unexpected_errors import error_of
+from ottla.server.net.answers import Answer, WatchList
+from ottla.server.net.connection import FileSlice
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.replicas.fetch_sessions import FetchedPartition, FetchSession
+from ottla.server.replicas.partition import Partition, why_not_hosted
 from ottla.wire.errors import (
     ErrorCode,
     FencedLeaderEpoch,

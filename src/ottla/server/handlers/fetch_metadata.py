@@ -15,9 +15,9 @@ from ottla.raft.journal import TOPIC, EpochEnd
 from ottla.raft.requests import Position, judge_fetch
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import is_of_this_cluster, leader_endpoints, replica_of
-from ottla.server.waiting import Answer
+from ottla.server.net.answers import Answer
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse

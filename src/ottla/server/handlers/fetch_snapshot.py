@@ -13,8 +13,8 @@ from ottla.raft.journal import TOPIC
 from ottla.raft.requests import refusal
 from ottla.raft.snapshots import BOOTSTRAP_ID, SnapshotId
 from ottla.raft.voters import ReplicaKey
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import is_of_this_cluster, leader_endpoints, replica_of
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 

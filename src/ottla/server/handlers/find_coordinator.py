@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.hashing import partition_for
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.auto_create import create_in_background
 from ottla.server.handlers.common import alive_endpoint
-from ottla.server.long_requests import Steps
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.server.coordination import caller_of
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.coordinators.groups import caller_of
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
 
 KEY = 12
 

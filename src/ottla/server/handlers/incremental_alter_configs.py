@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from ottla import config as configs
 from ottla.config import Change, Operation, ResourceType
 from ottla.controller.configs import incremental_alter_configs
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers import loggers
 from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forward, is_controller_listener
-from ottla.server.long_requests import Steps
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.transaction_common import fenced_code
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
 
 KEY = 22
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING
 
-from ottla.server.coordination import caller_of
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.long_requests import Steps
+from ottla.server.coordinators.groups import caller_of
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import ErrorCode, KafkaError, UnknownMemberId
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Reply, Result
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
 
 KEY = 13
 

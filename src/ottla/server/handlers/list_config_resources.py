@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.config import ResourceType
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.shard import GroupFilter, GroupShard
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.long_requests import Steps, distinct
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps, distinct
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
 
 KEY = 16
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.log.log import Log
 from ottla.log.time_search import BatchSearch, TimestampOffset
 from ottla.records.validate import BYTES_AT_ONCE, TakesLong
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import hosted_partition
-from ottla.server.long_requests import Steps
-from ottla.server.partitions import Partition
-from ottla.server.unforeseen import error_of
+from ottla.server.handlers.unexpected_errors import error_of
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
+from ottla.server.replicas.partition import Partition
 from ottla.wire.errors import (
     ErrorCode,
     InvalidRequest,

@@ -10,8 +10,8 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from ottla.controller.reassignments import list_partition_reassignments
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.long_requests import Steps
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.groups import regex
 from ottla.coordinator.transactions.shard import Filter
 from ottla.coordinator.transactions.states import STATE_OF_LABEL
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.long_requests import Steps, distinct
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps, distinct
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
 
 KEY = 66
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.controller.names import is_internal, why_invalid
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.auto_create import create_in_background
 from ottla.server.handlers.common import (
     CLUSTER_OPERATIONS,
@@ -25,7 +24,8 @@ from ottla.server.handlers.common import (
     Reach,
     random_alive_broker,
 )
-from ottla.server.long_requests import Steps
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING
 
-from ottla.server.coordination import caller_of
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.coordinators.groups import caller_of
 from ottla.server.handlers.offset_common import (
     check_commit_bytes,
     commit_bytes,
@@ -21,7 +20,8 @@ from ottla.server.handlers.offset_common import (
     rejoined,
     split,
 )
-from ottla.server.long_requests import Steps
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.uuid import ZERO
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Reply, Result
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
     from ottla.wire.errors import KafkaError
 
 KEY = 8

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Hashable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ottla.server.long_requests import Steps
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import MessageTooLarge
 
 if TYPE_CHECKING:

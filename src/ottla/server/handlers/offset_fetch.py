@@ -13,8 +13,8 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.result import Result
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.long_requests import REPEATS_MAX, Steps, distinct
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import REPEATS_MAX, Steps, distinct
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.uuid import ZERO
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Reply
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
     from ottla.wire.errors import KafkaError
 
 KEY = 9

@@ -27,13 +27,13 @@ from ottla.records.validate import (
     TakesLong,
     check_request,
 )
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.produce_single import express
-from ottla.server.partitions import Partition, flush_partition, why_not_hosted
-from ottla.server.turns import TURN_MS
-from ottla.server.unforeseen import error_of
-from ottla.server.waiting import Answer, answer_of, settled
+from ottla.server.handlers.unexpected_errors import error_of
+from ottla.server.net.answers import Answer, answer_of, settled
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.turns import TURN_MS
+from ottla.server.replicas.partition import Partition, flush_partition, why_not_hosted
 from ottla.wire.errors import (
     CorruptMessage,
     ErrorCode,
@@ -52,8 +52,8 @@ from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 if TYPE_CHECKING:
     from ottla.log.producers import VerificationGuard
     from ottla.server.broker import Broker
-    from ottla.server.connection import Connection
-    from ottla.server.verification import Guards, Refusals
+    from ottla.server.coordinators.transaction_verification import Guards, Refusals
+    from ottla.server.net.connection import Connection
 
 KEY = 0
 LEADER_HINT_VERSION = 10

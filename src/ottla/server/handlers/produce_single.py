@@ -19,7 +19,7 @@ from ottla.wire.primitives import read_unsigned_varint
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.partitions import Partition
+    from ottla.server.replicas.partition import Partition
 
 BY_ID_VERSION = 13
 BY_NAME_VERSIONS = range(9, 13)

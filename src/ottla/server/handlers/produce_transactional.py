@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.transactions.states import TopicPartition
 from ottla.records.batch import read_header
 from ottla.records.validate import check_request
-from ottla.server.dispatch import RequestContext
+from ottla.server.coordinators.transaction_verification import Guards, Refusals, Writing, answer_when_verified
 from ottla.server.handlers import produce
-from ottla.server.verification import Guards, Refusals, Writing, answer_when_verified
-from ottla.server.waiting import Answer
+from ottla.server.net.answers import Answer
+from ottla.server.net.dispatch import RequestContext
 from ottla.wire.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,

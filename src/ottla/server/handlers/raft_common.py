@@ -14,8 +14,8 @@ from ottla.wire.errors import ErrorCode, KafkaStorageError
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.dispatch import RequestContext
-    from ottla.server.voter_changes import VoterChanges
+    from ottla.server.metadata.voter_changes import VoterChanges
+    from ottla.server.net.dispatch import RequestContext
 
 _Node = TypeVar("_Node")
 

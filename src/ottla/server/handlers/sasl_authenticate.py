@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 

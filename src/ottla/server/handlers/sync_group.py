@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.classic_answers import sync_refused
-from ottla.server.coordination import caller_of
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.coordinators.groups import caller_of
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
 
 KEY = 14
 

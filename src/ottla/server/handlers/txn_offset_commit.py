@@ -15,11 +15,11 @@ from ottla.coordinator.result import TransactionalWrite
 from ottla.coordinator.runtime import shown
 from ottla.records.batch import NO_SEQUENCE
 from ottla.server.broker import GROUPS_TOPIC
-from ottla.server.coordination import caller_of
-from ottla.server.dispatch import Api, RequestContext
+from ottla.server.coordinators.groups import caller_of
+from ottla.server.coordinators.transaction_verification import Guards, Refusals, Writing, answer_when_verified
 from ottla.server.handlers.offset_common import check_commit_bytes, commit_bytes, merged, split
-from ottla.server.long_requests import Steps
-from ottla.server.verification import Guards, Refusals, Writing, answer_when_verified
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.result import Reply, Result
     from ottla.log.producers import VerificationGuard
     from ottla.server.broker import Broker
-    from ottla.server.waiting import Answer
+    from ottla.server.net.answers import Answer
     from ottla.wire.errors import KafkaError
 
 KEY = 28

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.raft.messages import VoterChangeRefused
 from ottla.raft.requests import refusal
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import is_of_this_cluster, leader_endpoints, replica_of, voter_changes
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from ottla.raft.journal import TOPIC
 from ottla.raft.messages import Vote
 from ottla.raft.voters import ReplicaKey
-from ottla.server.dispatch import Api, RequestContext
 from ottla.server.handlers.raft_common import (
     asked_replica,
     is_of_this_cluster,
@@ -20,6 +19,7 @@ from ottla.server.handlers.raft_common import (
     only_partition,
     receiver_of,
 )
+from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.vote import VoteRequest, VoteResponse
 

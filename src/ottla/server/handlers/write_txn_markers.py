@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.transactions.markers import Outcomes
 from ottla.coordinator.transactions.states import TopicPartition
-from ottla.server.dispatch import Api, RequestContext
-from ottla.server.long_requests import Steps
-from ottla.server.marker_writes import write_marker_in_steps
-from ottla.server.waiting import Answer
+from ottla.server.coordinators.marker_writer import write_marker_in_steps
+from ottla.server.net.answers import Answer
+from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ottla.testing.world.storage import Model, Storage
 if TYPE_CHECKING:
     from ottla.aio import Admin, Consumer, Producer
     from ottla.config import BrokerConfig
-    from ottla.server.formatting import Request
+    from ottla.server.formatter import Request
     from ottla.server.node import Node
     from ottla.testing.world.world import World
 
@@ -98,7 +98,7 @@ class SimulatedNode:
 
     def format(self, request: Request) -> None:
         """Give it an empty disk, formatted as `kafka-storage format` does."""
-        from ottla.server.formatting import format_directories
+        from ottla.server.formatter import format_directories
 
         assert self.process is None, f"{self.host} runs: stop or crash it first"
         self._formatted += 1
@@ -114,7 +114,7 @@ class SimulatedNode:
     def wipe(self) -> None:
         """Its disk was replaced by a new one: the node comes back with nothing, and is no voter any more
         where voters are dynamic."""
-        from ottla.server.formatting import Request
+        from ottla.server.formatter import Request
 
         self.world.note(self.host, "has a new disk")
         is_dynamic = self._plan.dynamic and self._plan.is_controller(self.id)
@@ -361,7 +361,7 @@ class Plan:
 def make_nodes(world: World, plan: Plan) -> list[SimulatedNode]:
     """New, formatted nodes of one cluster."""
     from ottla.config import BrokerConfig
-    from ottla.server.formatting import Request
+    from ottla.server.formatter import Request
     from ottla.wire import uuid
 
     random = SimulatedRandom(stream(world.seed, "format"))

@@ -18,17 +18,17 @@ from ottla.log.log import Log
 from ottla.ports import Clock
 from ottla.records.record import Record, build_batch
 from ottla.server.broker import Broker
-from ottla.server.connection import Connection
-from ottla.server.connection_quotas import ConnectionLimits, ConnectionQuotas
-from ottla.server.dispatch import Dispatcher, RequestContext
-from ottla.server.fetch_sessions import FetchSessions
 from ottla.server.handlers import HANDLERS
-from ottla.server.lateness import LoopLateness
-from ottla.server.listener import Listener, ListenerSettings
-from ottla.server.partitions import Partition
-from ottla.server.request_memory import RequestMemory
-from ottla.server.turns import Turns
-from ottla.server.waiting import Answer
+from ottla.server.net.answers import Answer
+from ottla.server.net.connection import Connection
+from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
+from ottla.server.net.dispatch import Dispatcher, RequestContext
+from ottla.server.net.listener import Listener, ListenerSettings
+from ottla.server.net.loop_lag import LoopLateness
+from ottla.server.net.request_memory import RequestMemory
+from ottla.server.net.turns import Turns
+from ottla.server.replicas.fetch_sessions import FetchSessions
+from ottla.server.replicas.partition import Partition
 from ottla.testing.broker import make_node
 from ottla.wire import apis, codec, uuid
 from ottla.wire.message import Message

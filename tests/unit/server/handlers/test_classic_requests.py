@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.server.handlers.support import LISTENER, RunningNode, start
 
-from ottla.server.waiting import Answer
+from ottla.server.net.answers import Answer
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest

@@ -22,8 +22,8 @@ from tests.unit.server.handlers.support import (
 from ottla.host import HostDisk
 from ottla.replication.leader import Leadership
 from ottla.server.handlers import fetch
-from ottla.server.replicating import Replication
-from ottla.server.waiting import Answer
+from ottla.server.net.answers import Answer
+from ottla.server.replicas.replication import Replication
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.metadata_records import RegisterBrokerRecord

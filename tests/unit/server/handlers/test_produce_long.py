@@ -22,10 +22,10 @@ from ottla.records.compression import compress
 from ottla.records.record import Record, assemble, build_batch, read_records
 from ottla.records.validate import BYTES_AT_ONCE
 from ottla.server.broker import Broker
-from ottla.server.dispatch import RequestContext
+from ottla.server.coordinators.transaction_verification import Verification
 from ottla.server.handlers.produce import handle
-from ottla.server.verification import Verification
-from ottla.server.waiting import Answer
+from ottla.server.net.answers import Answer
+from ottla.server.net.dispatch import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.frame import read_response, request_frame
 from ottla.wire.message import Message

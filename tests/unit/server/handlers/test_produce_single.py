@@ -16,10 +16,10 @@ from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.records.batch import Codec
 from ottla.records.record import Record, build_batch
-from ottla.server.dispatch import RequestContext, _Route
 from ottla.server.handlers import produce
 from ottla.server.handlers.produce_single import express
-from ottla.server.partitions import Partition, Partitions
+from ottla.server.net.dispatch import RequestContext, _Route
+from ottla.server.replicas.partition import Partition, Partitions
 from ottla.wire.errors import KafkaStorageError, MalformedMessage
 from ottla.wire.frame import read_client_id, request_frame
 from ottla.wire.messages.produce import ProduceRequest

@@ -31,12 +31,12 @@ from ottla.records.record import Record, build_batch
 from ottla.records.validate import BYTES_AT_ONCE
 from ottla.replication.leader import NEVER_MS, Agreed
 from ottla.server.broker import Broker
-from ottla.server.connection import Connection
+from ottla.server.coordinators.marker_writer import write_marker_in_steps
 from ottla.server.handlers.produce import handle
-from ottla.server.marker_writes import write_marker_in_steps
-from ottla.server.partitions import Partition
-from ottla.server.replicating import Replication
-from ottla.server.waiting import Answer
+from ottla.server.net.answers import Answer
+from ottla.server.net.connection import Connection
+from ottla.server.replicas.partition import Partition
+from ottla.server.replicas.replication import Replication
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.messages.metadata_records import PartitionChangeRecord
 from ottla.wire.messages.produce import ProduceRequest

@@ -22,7 +22,7 @@ from ottla.server.handlers import (
     fetch_snapshot,
     vote,
 )
-from ottla.server.waiting import Answer
+from ottla.server.net.answers import Answer
 from ottla.wire import codec, uuid
 from ottla.wire.errors import ErrorCode
 from ottla.wire.frame import read_response, request_frame

@@ -21,7 +21,7 @@ from tests.unit.server.handlers.support import (
 from ottla.controller.result import RECORDS_PER_REQUEST_MAX
 from ottla.host import HostDisk
 from ottla.server.handlers.offset_common import merged
-from ottla.server.long_requests import REPEATS_MAX
+from ottla.server.net.long_requests import REPEATS_MAX
 from ottla.wire.message import Message
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest

@@ -11,8 +11,8 @@ from tests.unit.server.handlers.support import add_topic, broker_of, host_log, i
 from ottla.coordinator.transactions.markers import Outcomes, WritableMarker
 from ottla.host import HostDisk
 from ottla.server.broker import Broker
-from ottla.server.marker_writes import write_marker_in_steps
-from ottla.server.replicating import Replication
+from ottla.server.coordinators.marker_writer import write_marker_in_steps
+from ottla.server.replicas.replication import Replication
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 

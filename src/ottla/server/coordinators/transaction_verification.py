@@ -1,0 +1,290 @@
+"""Before a transaction's first write to a partition: is the partition part of the transaction?
+
+The coordinator must know every partition that was written to, or nobody would ever mark the transaction's end
+there. Older producers add partitions themselves, and the broker makes sure (verify); newer ones leave it to
+the broker (add). Rule: writes of one transactional id are let through in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.coordinator.result import Reply, Result
+from ottla.coordinator.runtime import shown
+from ottla.coordinator.transactions.shard import TransactionShard
+from ottla.coordinator.transactions.states import TopicPartition, by_topic
+from ottla.log.producers import VerificationGuard
+from ottla.server.broker import TRANSACTIONS_TOPIC
+from ottla.server.handlers.common import hosted_partition
+from ottla.server.net.answers import Answer
+from ottla.wire.errors import (
+    ConcurrentTransactions,
+    CoordinatorNotAvailable,
+    ErrorCode,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    KafkaError,
+    NetworkException,
+    ProducerFenced,
+    TransactionAbortable,
+    for_code,
+)
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.coordinators.transactions import Transactions
+
+_R = TypeVar("_R")
+
+Refusals = Mapping[TopicPartition, KafkaError]
+Guards = Mapping[TopicPartition, VerificationGuard]
+Done = Callable[[Refusals, Guards], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """What a producer is about to write."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    sequences: Mapping[TopicPartition, int]  # of the first record for each partition
+    adds: bool  # the broker adds the partitions: transactions of version 2
+    knows_abortable: bool  # the client understands TRANSACTION_ABORTABLE
+
+
+class Verification:
+    """Asks the coordinator, here or on another node."""
+
+    def __init__(self, broker: Broker, transactions: Transactions) -> None:
+        self._broker = broker
+        self._transactions = transactions
+        self._queues: dict[str, deque[Callable[[], None]]] = {}
+        self._questions: set[asyncio.Task[None]] = set()
+
+    def check(self, writing: Writing, done: Done) -> None:
+        """Find out which partitions may be written to. `done` is called at once or later.
+
+        It gets the errors of those that may not, and for the others what the log wants to see.
+        """
+        if not writing.adds and not self._broker.config.bool_of("transaction.partition.verification.enable"):
+            done({}, {})
+            return
+        queue = self._queues.get(writing.transactional_id)
+        if queue is not None:  # even where nothing need be asked: one before it may write to its partitions
+            queue.append(lambda: self._ask_again(writing, self._deadline(), done))
+            return
+        refusals, guards = self._begin(writing)
+        if not guards:
+            done(refusals, guards)
+            return
+        self._queues[writing.transactional_id] = deque()
+        self._ask(writing, refusals, guards, self._deadline(), done)
+
+    def _begin(
+        self, writing: Writing
+    ) -> tuple[dict[TopicPartition, KafkaError], dict[TopicPartition, VerificationGuard]]:
+        refusals: dict[TopicPartition, KafkaError] = {}
+        guards: dict[TopicPartition, VerificationGuard] = {}
+        for key, sequence in writing.sequences.items():
+            try:
+                log = hosted_partition(self._broker, *key).leader_log()
+                guard = log.start_transaction_verification(
+                    writing.producer_id, sequence, writing.producer_epoch, supports_epoch_bump=writing.adds
+                )
+            except KafkaError as error:
+                refusals[key] = error
+                continue
+            if guard is not None:
+                guards[key] = guard
+        return refusals, guards
+
+    def _deadline(self) -> float:
+        config = self._broker.config
+        longest_ms = min(
+            config.int_of("add.partitions.to.txn.retry.backoff.max.ms"), config.int_of("request.timeout.ms")
+        )
+        return self._broker.clock.monotonic() + longest_ms / 1000
+
+    def _ask(
+        self,
+        writing: Writing,
+        refusals: dict[TopicPartition, KafkaError],
+        guards: dict[TopicPartition, VerificationGuard],
+        deadline: float,
+        done: Done,
+    ) -> None:
+        def answered(errors: Mapping[TopicPartition, KafkaError]) -> None:
+            is_being_ended = any(isinstance(error, ConcurrentTransactions) for error in errors.values())
+            if writing.adds and is_being_ended and self._broker.clock.monotonic() < deadline:
+                # The end of the transaction before takes a moment; sending the records again would take more.
+                delay_ms = self._broker.config.int_of("add.partitions.to.txn.retry.backoff.ms")
+                asyncio.get_running_loop().call_later(
+                    delay_ms / 1000, self._ask_again, writing, deadline, done
+                )
+                return
+            shown_errors = {key: _for_producers(writing, error) for key, error in errors.items()}
+            self._finish(writing, {**refusals, **shown_errors}, guards, done)
+
+        self._ask_coordinator(writing, frozenset(guards), answered)
+
+    def _ask_again(self, writing: Writing, deadline: float, done: Done) -> None:
+        """The one before it may have begun the transaction in its partitions meanwhile."""
+        refusals, guards = self._begin(writing)
+        if guards:
+            self._ask(writing, refusals, guards, deadline, done)
+        else:
+            self._finish(writing, refusals, guards, done)
+
+    def _finish(self, writing: Writing, refusals: Refusals, guards: Guards, done: Done) -> None:
+        try:
+            done(refusals, guards)
+        finally:
+            queue = self._queues[writing.transactional_id]
+            if queue:
+                asyncio.get_running_loop().call_soon(queue.popleft())
+            else:
+                del self._queues[writing.transactional_id]
+
+    # ---- the coordinator
+
+    def _ask_coordinator(
+        self, writing: Writing, partitions: frozenset[TopicPartition], answered: Callable[[Refusals], None]
+    ) -> None:
+        index = self._transactions.coordinator.partition_for(writing.transactional_id)
+        registration = self._broker.image.partition(TRANSACTIONS_TOPIC, index)
+        leader = -1 if registration is None else registration.leader
+        if leader == self._broker.node_id:
+            self._ask_here(index, writing, partitions, answered)
+        elif leader < 0 or self._transactions.links is None:
+            error = CoordinatorNotAvailable("The transaction coordinator is not available.")
+            answered(dict.fromkeys(partitions, error))
+        else:
+            task = asyncio.ensure_future(self._ask_there(leader, writing, partitions, answered))
+            self._questions.add(task)
+            task.add_done_callback(self._questions.discard)
+
+    def _ask_here(
+        self,
+        index: int,
+        writing: Writing,
+        partitions: frozenset[TopicPartition],
+        answered: Callable[[Refusals], None],
+    ) -> None:
+        producer = (writing.transactional_id, writing.producer_id, writing.producer_epoch)
+
+        def decide(shard: TransactionShard, _reply: Reply) -> Result[Any]:
+            if writing.adds:
+                return shard.add_partitions(*producer, partitions, client_version=2)
+            return Result(shard.verify_partitions(*producer, partitions))
+
+        def send(codes: Mapping[TopicPartition, ErrorCode] | None) -> None:
+            answered(_refusals(codes or {}))
+
+        def fail(error: KafkaError) -> None:
+            answered(dict.fromkeys(partitions, shown(error)))
+
+        self._transactions.coordinator.ask(index, decide, Reply(send, fail))
+
+    async def _ask_there(
+        self,
+        leader: int,
+        writing: Writing,
+        partitions: frozenset[TopicPartition],
+        answered: Callable[[Refusals], None],
+    ) -> None:
+        links = self._transactions.links
+        assert links is not None
+        request = AddPartitionsToTxnRequest(
+            transactions=[
+                AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+                    transactional_id=writing.transactional_id,
+                    producer_id=writing.producer_id,
+                    producer_epoch=writing.producer_epoch,
+                    verify_only=not writing.adds,
+                    topics=[
+                        AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=indexes)
+                        for topic, indexes in by_topic(partitions).items()
+                    ],
+                )
+            ]
+        )
+        try:
+            response: AddPartitionsToTxnResponse = await links.ask(leader, request)
+        except OSError as error:
+            answered(dict.fromkeys(partitions, NetworkException(f"Broker {leader} gave no answer: {error}")))
+            return
+        except KafkaError as error:
+            answered(dict.fromkeys(partitions, error))
+            return
+        if response.error_code:
+            is_permission = response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            code = ErrorCode.INVALID_TXN_STATE if is_permission else response.error_code
+            answered(dict.fromkeys(partitions, for_code(code)()))
+            return
+        answered(
+            _refusals(
+                {
+                    (topic.name, one.partition_index): one.partition_error_code
+                    for result in response.results_by_transaction
+                    for topic in result.topic_results
+                    for one in topic.results_by_partition
+                }
+            )
+        )
+
+
+def answer_when_verified(
+    verification: Verification,
+    writing: Writing,
+    write: Callable[[Refusals, Guards], _R | Answer],
+    *,
+    before_waiting: Callable[[], None] | None = None,
+) -> _R | Answer:
+    """What `write` answers once the coordinator has had its say: at once where it need not be asked."""
+    outcome: list[_R | Answer] = []
+    answer: Answer | None = None
+
+    def done(refusals: Refusals, guards: Guards) -> None:
+        written = write(refusals, guards)
+        if answer is None:
+            outcome.append(written)
+        else:
+            _pass_on(answer, written)
+
+    verification.check(writing, done)
+    if outcome:
+        return outcome[0]
+    if before_waiting is not None:
+        before_waiting()
+    answer = Answer()
+    return answer
+
+
+def _pass_on(answer: Answer, written: object) -> None:
+    """Settle an answer with a response, or with that of another answer once it is there."""
+    if not isinstance(written, Answer):
+        answer.settle(written)
+    elif written.is_settled:
+        answer.settle(written.response)
+    else:
+        later = written
+        later.on_settled = lambda: answer.settle(later.response)
+
+
+def _refusals(codes: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError]:
+    return {key: for_code(code)() for key, code in codes.items() if code != ErrorCode.NONE}
+
+
+def _for_producers(writing: Writing, error: KafkaError) -> KafkaError:
+    """The error as producers expect it here."""
+    if isinstance(error, ProducerFenced):
+        return InvalidProducerEpoch(error.message)
+    if isinstance(error, TransactionAbortable) and not writing.knows_abortable:
+        return InvalidTxnState(error.message)
+    return error

@@ -1,0 +1,1 @@
+"""What this node knows of the cluster: the metadata log, the controller that decides, and the quorum."""

@@ -1,0 +1,196 @@
+"""This broker's standing with the controller: it registers, tells regularly that it lives, and takes leave.
+
+Rule: the broker epoch that the controller gave at registration goes with every heartbeat; an answer that
+the epoch is stale means that another incarnation has taken our place, and this one registers anew.
+The controller may be on this node or elsewhere, and may be away for a while: then it is asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from ottla.config import Endpoint
+from ottla.controller.feature_levels import SUPPORTED_FEATURES
+from ottla.controller.records import CORDONED_DIRECTORIES_LEVEL
+from ottla.rare import rarely
+from ottla.server.broker import Broker
+from ottla.wire import uuid
+from ottla.wire.errors import KafkaError, StaleBrokerEpoch
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
+
+PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+RETRY_SECONDS = 0.1
+RETRY_SECONDS_MAX = 0.5
+CATCH_UP_SECONDS = 0.01
+
+logger = logging.getLogger("ottla.server.metadata.broker_registration")
+
+
+class NotRegistered(RuntimeError):
+    """The controller did not take this broker in. The message says why."""
+
+
+class Registration:
+    """Registers this broker and keeps it registered."""
+
+    def __init__(self, broker: Broker, advertised: list[Endpoint], *, previous_epoch: int) -> None:
+        self._broker = broker
+        self._advertised = advertised
+        self._previous_epoch = previous_epoch
+        self._incarnation_id = uuid.random(broker.random.bytes)
+        self._is_fenced = True
+        self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self.broker_epoch = -1
+
+    async def start(self) -> None:
+        """Register, and be unfenced: partitions have leaders afterwards."""
+        await self._register_patiently()
+        while self._is_fenced:
+            if self._broker.applied_offset < self.broker_epoch:
+                await asyncio.sleep(CATCH_UP_SECONDS)  # the registration is not in our image yet
+                continue
+            try:
+                await self._beat()
+            except KafkaError as error:
+                logger.warning("The controller refused the first heartbeat: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+        self._task = asyncio.ensure_future(self._keep_alive())
+
+    def tell_soon(self) -> None:
+        """The next heartbeat goes out now: a log directory is lost, and its partitions need other leaders."""
+        self._news.set()
+
+    async def leave(self) -> None:
+        """Controlled shutdown: the controller gives our leaderships to others before we go."""
+        await self.stop()
+        config = self._broker.config
+        if self.broker_epoch < 0 or not config.bool_of("controlled.shutdown.enable"):
+            return
+        if not self._broker.quorum.is_remote and not self._has_others():
+            return  # nobody could lead in our place, nor wants to know
+        deadline = self._broker.clock.monotonic() + config.int_of("broker.session.timeout.ms") / 1000
+        while True:
+            try:
+                response = await self._beat(wants_shut_down=True)
+            except KafkaError as error:
+                # Past the session's end the controller has taken our leaderships away by itself.
+                if isinstance(error, StaleBrokerEpoch) or self._broker.clock.monotonic() >= deadline:
+                    logger.warning("Going without a word from the controller: %s", error)
+                    return
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if response.should_shut_down or self._broker.clock.monotonic() >= deadline:
+                return
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def _has_others(self) -> bool:
+        brokers = self._broker.image.brokers
+        return any(one.is_active for one in brokers.values() if one.id != self._broker.node_id)
+
+    async def stop(self) -> None:
+        """Say nothing any more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _register_patiently(self) -> None:
+        """Register; a controller that is away, or still waits for our last run to expire, is asked again."""
+        config, clock = self._broker.config, self._broker.clock
+        timeout_ms = config.int_of("initial.broker.registration.timeout.ms")
+        deadline = clock.monotonic() + timeout_ms / 1000
+        told: str | None = None
+        wait_seconds = RETRY_SECONDS
+        while True:
+            try:
+                await self._register()
+                return
+            except KafkaError as error:
+                if clock.monotonic() >= deadline:
+                    raise NotRegistered(
+                        f"The controller did not register this broker within {timeout_ms} ms "
+                        f"(initial.broker.registration.timeout.ms): {error}"
+                    ) from error
+                if told != str(error):
+                    told = str(error)
+                    logger.warning("Not registered yet: %s", told)
+            await asyncio.sleep(wait_seconds)
+            wait_seconds = min(2 * wait_seconds, RETRY_SECONDS_MAX)
+
+    async def _register(self) -> None:
+        broker = self._broker
+        request = BrokerRegistrationRequest(
+            broker_id=broker.node_id,
+            cluster_id=broker.cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[
+                BrokerRegistrationRequest.Listener(
+                    name=endpoint.name,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=PROTOCOLS[endpoint.protocol],
+                )
+                for endpoint in self._advertised
+            ],
+            features=[
+                BrokerRegistrationRequest.Feature(
+                    name=name, min_supported_version=levels[0], max_supported_version=levels[1]
+                )
+                for name, levels in SUPPORTED_FEATURES.items()
+            ],
+            rack=broker.config.rack,
+            log_dirs=sorted(one.id for one in broker.directories.directories if one.online),
+            previous_broker_epoch=self._previous_epoch,
+        )
+        response = await broker.quorum.ask(request, timeout_ms=self._patience_ms())
+        self.broker_epoch = response.broker_epoch
+
+    async def _beat(self, *, wants_shut_down: bool = False) -> BrokerHeartbeatResponse:
+        broker = self._broker
+        directories = broker.directories.directories
+        request = BrokerHeartbeatRequest(
+            broker_id=broker.node_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=broker.applied_offset,
+            want_shut_down=wants_shut_down,
+            offline_log_dirs=[one.id for one in directories if not one.online],
+        )
+        if broker.image.metadata_version >= CORDONED_DIRECTORIES_LEVEL:
+            request.cordoned_log_dirs = [one.id for one in directories if one.cordoned]
+        response: BrokerHeartbeatResponse = await broker.quorum.ask(request, timeout_ms=self._patience_ms())
+        if response.is_fenced != self._is_fenced and not wants_shut_down:
+            self._is_fenced = response.is_fenced
+            logger.info("The controller has %s this broker.", "fenced" if self._is_fenced else "unfenced")
+        return response
+
+    async def _keep_alive(self) -> None:
+        interval_seconds = self._broker.config.int_of("broker.heartbeat.interval.ms") / 1000
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(interval_seconds):
+                    await self._news.wait()
+            self._news.clear()
+            if rarely("a heartbeat is left out"):
+                continue
+            try:
+                await self._beat()
+            except StaleBrokerEpoch as error:
+                logger.warning("The controller does not know this broker any more: %s", error)
+                await self._register_again()
+            except KafkaError as error:
+                logger.warning("The controller did not take a heartbeat: %s", error)
+            except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+                self._broker.failures.note("heartbeat", "", error)
+
+    async def _register_again(self) -> None:
+        try:
+            await self._register()
+        except KafkaError as error:
+            logger.error("The controller did not register this broker again: %s", error)
+
+    def _patience_ms(self) -> int:
+        return self._broker.config.int_of("broker.session.timeout.ms") // 2

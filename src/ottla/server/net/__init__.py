@@ -1,0 +1,1 @@
+"""Requests and answers: listeners, connections, dispatch, limits, and requests that wait or take long."""

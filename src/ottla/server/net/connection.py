@@ -1,0 +1,570 @@
+"""One client connection: bytes in, frames out to the dispatcher, answers back in the order of the requests.
+
+Rules that keep it right:
+- Reading is bounded. A frame is at most `socket.request.max.bytes`; all frames in memory share one budget
+  (`request_memory.py`); a connection with too many unanswered requests, or whose peer does not read, or
+  that a handler holds, is not read from.
+- Serving is bounded. One read may bring thousands of requests: what is left of it after a slice of time is
+  kept, and served in a later turn of the event loop (`turns.py`), before anything else is read.
+- Writing is bounded. A response is held as parts; slices of files go from their file to the socket as it
+  drains, so a slow reader costs one chunk and not the whole response. What goes to the socket beside the
+  transport (sendfile) goes only while the transport holds nothing, so that it overtakes nothing.
+- Answers leave in the order in which their requests came, whatever order they are settled in.
+- Small frames are views on a buffer shared by all connections: a handler that needs the bytes after it
+  returned must copy them. Frames that arrive in several pieces have a buffer of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from contextlib import suppress
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from ottla.ports import Buffer, Clock, File
+from ottla.rare import rarely
+from ottla.server.net.answers import Answer
+from ottla.server.net.request_memory import BUFFER_BYTES_MIN
+from ottla.server.net.turns import TURN_MS
+from ottla.wire.errors import MalformedMessage
+from ottla.wire.frame import read_size
+
+if TYPE_CHECKING:
+    from ottla.server.net.listener import Listener
+
+READ_BUFFER_BYTES = 256 * 1024
+READ_LITTLE_BYTES = 4 * 1024
+BUFFER_STEP_BYTES_MAX = 4 * 1024 * 1024
+WRITE_CHUNK_BYTES = 64 * 1024
+WRITE_PAUSE_BYTES = WRITE_CHUNK_BYTES // 2  # below a chunk: the transport sends a chunk at once
+SEND_FILE_BYTES_MIN = 2 * WRITE_CHUNK_BYTES
+UNANSWERED_MAX = 64
+HELD_REPORTED_S = 0.01  # shorter holds of the loop are not worth a call
+
+_SIZE = Struct(">i")
+
+logger = logging.getLogger("ottla.server.net.connection")
+
+
+class FileSlice:
+    """Part of a file that goes to a socket as it is. It has a length, and is read when its turn comes."""
+
+    __slots__ = ("file", "length", "position")
+
+    def __init__(self, file: File, position: int, length: int) -> None:
+        self.file = file
+        self.position = position
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def read(self, count: int = -1) -> bytes:
+        """Take the next `count` bytes off the slice, or all of them."""
+        if count < 0 or count > self.length:
+            count = self.length
+        data = self.file.pread(count, self.position)
+        if len(data) != count:
+            raise self._too_short(count - len(data))
+        self.skip(count)
+        return data
+
+    def skip(self, count: int) -> None:
+        """Leave out the next `count` bytes, which have been sent; there are always some."""
+        if not count:
+            raise self._too_short(self.length)
+        self.position += count
+        self.length -= count
+
+    def _too_short(self, missing: int) -> OSError:
+        return OSError(f"{self.file.path} ends {missing} bytes before the records it should hold")
+
+
+class Encoded(Protocol):
+    """Turns a response message into the parts of its frame."""
+
+    def __call__(self, response: Any) -> list[Buffer | FileSlice]: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The server's end of one connection."""
+
+    __slots__ = (
+        "_charged_bytes",
+        "_clock",
+        "_corked",
+        "_corked_bytes",
+        "_descriptor",
+        "_filled",
+        "_frame",
+        "_frame_bytes",
+        "_granted_bytes",
+        "_head",
+        "_holds",
+        "_is_flush_due",
+        "_is_read_paused",
+        "_is_turn_asked",
+        "_is_write_paused",
+        "_leftover",
+        "_listener",
+        "_memory",
+        "_parts",
+        "_queue",
+        "_waits_for_memory",
+        "_wanted_bytes",
+        "_whole_frame",
+        "client_software",
+        "is_closed",
+        "last_active",
+        "peer_host",
+        "peer_port",
+        "transport",
+    )
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._memory = listener.memory
+        self._clock: Clock = listener.clock
+        self.transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self.peer_host = "?"
+        self.peer_port = 0
+        self.client_software = ("unknown", "unknown")
+        self.last_active = 0.0
+        self.is_closed = True
+        self._frame: bytearray | None = None  # one that arrives in several reads: as much as was granted
+        self._frame_bytes = 0
+        self._granted_bytes = 0
+        self._wanted_bytes = 0
+        self._filled = 0
+        self._head = b""
+        self._descriptor = -1  # of the socket; -1 where bytes may only go through the transport
+        self._corked: list[Buffer] | None = None  # answers that leave together
+        self._corked_bytes = 0
+        self._is_flush_due = False
+        self._leftover = b""  # what was read and not served yet; then nothing more is read
+        self._whole_frame: bytearray | None = None  # one that has arrived and waits for its turn
+        self._is_turn_asked = False
+        self._holds = 0
+        self._charged_bytes = 0  # of frames that the handlers who hold the connection still use
+        self._queue: deque[tuple[Answer, Encoded]] = deque()
+        self._parts: deque[Buffer | FileSlice] = deque()
+        self._is_read_paused = False
+        self._is_write_paused = False
+        self._waits_for_memory = False
+
+    # Life
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.peer_host, self.peer_port = peer[0], peer[1]
+        self.last_active = self._clock.monotonic()
+        self.transport.set_write_buffer_limits(high=WRITE_PAUSE_BYTES, low=0)
+        socket = transport.get_extra_info("socket")
+        if socket is not None and transport.get_extra_info("sslcontext") is None:
+            self._descriptor = socket.fileno()
+        self.is_closed = False
+        refusal, delay_s = self._listener.admit(self)
+        if delay_s:
+            self._wait_for_quota(refusal, delay_s)
+        elif refusal is not None:
+            self.close(refusal)
+
+    def _wait_for_quota(self, refusal: str | None, delay_s: float) -> None:
+        """Read nothing until the rate of new connections allows for this one; or close it then."""
+        self.hold()
+        self._update_reading()
+        then = self.release if refusal is None else lambda: self.close(refusal)
+        asyncio.get_running_loop().call_later(delay_s, then)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_closed = True
+        self._listener.forget(self)
+        for answer, _ in self._queue:
+            answer.abandon()
+        self._queue.clear()
+        self._parts.clear()
+        self._forget_received()
+
+    def _forget_received(self) -> None:
+        memory = self._memory
+        memory.withdraw(self)
+        memory.give_back(len(self._leftover))
+        self._leftover = b""
+        if self._frame is not None or self._whole_frame is not None:
+            self._frame = self._whole_frame = None
+            memory.give_back(self._granted_bytes)
+            memory.completed(self)
+
+    def close(self, reason: str | None = None) -> None:
+        """Close at once. A reason is logged with the peer's address."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if reason is not None:
+            logger.warning("Closed the connection from %s:%d: %s", self.peer_host, self.peer_port, reason)
+        self.transport.abort()
+
+    def close_unwritable(self, error: Exception) -> None:
+        """An answer cannot be written, which is a mistake of ours: the client must not wait for it."""
+        logger.error(
+            "An answer for %s:%d cannot be written: %s", self.peer_host, self.peer_port, error, exc_info=error
+        )
+        self.close()
+
+    @property
+    def has_unanswered(self) -> bool:
+        return bool(self._queue or self._parts or self._leftover or self._whole_frame is not None)
+
+    def is_shared(self, view: memoryview) -> bool:
+        """Whether these bytes of a request lie in the buffer that the next read fills, or among those that
+        were left over from one. The bytes of a request with a buffer of its own are charged already."""
+        return view.readonly or view.obj is self._listener.read_buffer.obj
+
+    @property
+    def received_bytes(self) -> int | None:
+        """Of the frame that arrives; None where this node does not let it."""
+        is_kept_back = self._waits_for_memory or self._holds or len(self._queue) >= UNANSWERED_MAX
+        return None if is_kept_back else self._filled
+
+    # Bytes in
+
+    def get_buffer(self, size_hint: int) -> memoryview:
+        if self._frame is not None:
+            if self._granted_bytes > len(self._frame):
+                self._grow(self._frame)
+            return memoryview(self._frame)[self._filled :]
+        shared = self._listener.read_buffer
+        head = self._head
+        if head:
+            shared[: len(head)] = head
+        # With the budget used up, what is read may have to be kept aside: then read little.
+        stop = READ_LITTLE_BYTES if self._memory.is_full else len(shared)
+        return shared[len(head) : stop]
+
+    def _grow(self, frame: bytearray) -> None:
+        """Make the buffer as large as what was granted. Not in `buffer_updated`: there it is in use."""
+        try:
+            frame.extend(bytes(self._granted_bytes - len(frame)))
+        except BufferError:  # an event loop that keeps the last view on it
+            self._frame = grown = bytearray(self._granted_bytes)
+            grown[: self._filled] = frame
+
+    def buffer_updated(self, count: int) -> None:
+        begun = self.last_active = self._clock.monotonic()
+        if self._frame is not None:
+            self._take_part(self._frame, count)
+        elif self._leftover or self._whole_frame is not None:  # it arrived although reading is paused
+            self._keep(self._leftover + bytes(self._listener.read_buffer[: len(self._head) + count]))
+        else:
+            end = count + len(self._head)
+            self._head = b""
+            stop_at = begun if self._listener.turns.is_due else begun + TURN_MS / 1000
+            self._serve(self._listener.read_buffer, end, stop_at)
+        if (held_s := self._clock.monotonic() - begun) > HELD_REPORTED_S:
+            self._listener.lateness.held(held_s)
+
+    def _serve(self, data: memoryview, end: int, stop_at: float) -> None:
+        """Serve what was read, and let small answers leave in one write."""
+        self._corked = []
+        self._corked_bytes = 0
+        self._split(data, end, stop_at)
+        corked, self._corked = self._corked, None
+        if corked and not self.is_closed:
+            self.transport.write(corked[0] if len(corked) == 1 else b"".join(corked))
+
+    def _split(self, data: memoryview, end: int, stop_at: float) -> None:
+        """Serve each whole frame of what was read, and keep the rest."""
+        size_max = self._listener.frame_bytes_max
+        monotonic = self._clock.monotonic
+        position = 0
+        while end - position >= 4:
+            size = _SIZE.unpack_from(data, position)[0]
+            if not 0 <= size <= size_max:
+                self._refuse_size(data, position, size_max)
+                return
+            start = position + 4
+            if start + size > end:
+                self._begin_large_frame(data[start:end], size)
+                return
+            if self._is_write_paused or self._holds or len(self._queue) >= UNANSWERED_MAX:
+                self._keep(bytes(data[position:end]))
+                return
+            position = start + size
+            self._listener.dispatch(self, data[start:position])
+            if self.is_closed:
+                return
+            if self._queue or self._is_write_paused or self._holds:
+                self._update_reading()
+            if position < end and (
+                monotonic() >= stop_at or (start == 4 and rarely("a read of requests is cut short"))
+            ):
+                self._keep(bytes(data[position:end]))
+                self._ask_for_turn()
+                return
+        if position < end:
+            self._head = bytes(data[position:end])
+
+    def _refuse_size(self, shared: memoryview, position: int, size_max: int) -> None:
+        try:
+            read_size(shared, position, size_max)
+        except MalformedMessage as error:
+            self.close(str(error))
+
+    def _keep(self, rest: bytes) -> None:
+        """Put aside what cannot be served now, with the frames in their order."""
+        self._memory.take_now(len(rest) - len(self._leftover))
+        self._leftover = rest
+        self._head = b""
+        self._update_reading()
+
+    def _begin_large_frame(self, first: memoryview, size: int) -> None:
+        self._frame_bytes = size
+        self._filled = len(first)
+        self._frame = bytearray(first)
+        self._granted_bytes = 0
+        self._ask_for_memory(min(size, max(2 * self._filled, BUFFER_BYTES_MIN)))
+
+    def _ask_for_memory(self, count: int) -> None:
+        """Let the frame that arrives have `count` bytes more; read on when it has."""
+        self._wanted_bytes = count
+        self._waits_for_memory = True
+        if self._memory.take(self, self._frame_bytes, count, self._on_memory):
+            self._waits_for_memory = False
+            self._granted_bytes += count
+        else:
+            self._update_reading()
+
+    def _on_memory(self) -> None:
+        self._waits_for_memory = False
+        self._granted_bytes += self._wanted_bytes
+        self._update_reading()
+
+    def _take_part(self, frame: bytearray, count: int) -> None:
+        """More of a frame that arrives in several reads."""
+        self._filled += count
+        if self._filled == self._frame_bytes:
+            self._frame = None
+            self._whole_frame = frame
+            self._go_on_if_ready()
+        elif self._filled == len(frame):
+            step = min(max(self._filled, BUFFER_BYTES_MIN), BUFFER_STEP_BYTES_MAX)
+            self._ask_for_memory(min(step, self._frame_bytes - self._filled))
+
+    def _is_stalled(self) -> bool:
+        return len(self._queue) >= UNANSWERED_MAX or self._is_write_paused or self._holds > 0
+
+    def _update_reading(self) -> None:
+        stalled = (
+            bool(self._leftover)
+            or self._whole_frame is not None
+            or self._waits_for_memory
+            or self._is_stalled()
+        )
+        if stalled == self._is_read_paused or self.is_closed:
+            return
+        self._is_read_paused = stalled
+        if stalled:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    # What was read and could not be served at once
+
+    def hold(self, kept_bytes: int = 0) -> None:
+        """Serve no other request until `release`: a handler has its request half done, and what comes behind
+        it must not overtake it. `kept_bytes`: what the handler keeps of the request."""
+        self._holds += 1
+        self._memory.take_now(kept_bytes)
+        self._charged_bytes += kept_bytes
+
+    def release(self) -> None:
+        self._holds -= 1
+        if not self._holds:
+            charged, self._charged_bytes = self._charged_bytes, 0
+            self._memory.give_back(charged)
+            self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        if self.is_closed:
+            return
+        if self._leftover or self._whole_frame is not None:
+            if not self._is_stalled():
+                self._ask_for_turn()
+        elif self._is_read_paused:
+            self._update_reading()
+
+    def _ask_for_turn(self) -> None:
+        if not self._is_turn_asked:
+            self._is_turn_asked = True
+            self._listener.turns.ask(self)
+
+    def go_on(self, end: float) -> None:
+        """Serve what was put aside, until the clock shows `end`; then read again."""
+        self._is_turn_asked = False
+        begun = self._clock.monotonic()
+        if not self.is_closed and not self._is_stalled():
+            self._go_on_if_ready()
+            if self._leftover and not self._is_stalled() and not self.is_closed:
+                rest, self._leftover = self._leftover, b""
+                self._memory.give_back(len(rest))
+                self._serve(memoryview(rest), len(rest), end)
+        if (held_s := self._clock.monotonic() - begun) > HELD_REPORTED_S:
+            self._listener.lateness.held(held_s)
+        self._update_reading()
+
+    def _go_on_if_ready(self) -> None:
+        """Serve a frame with a buffer of its own, unless too much is unanswered."""
+        frame = self._whole_frame
+        if frame is None:
+            return
+        if not self._is_stalled():
+            self._whole_frame = None
+            self._listener.dispatch(self, memoryview(frame))
+            if self._holds:
+                self._charged_bytes += len(frame)
+            else:
+                self._memory.give_back(len(frame))
+            self._memory.completed(self)
+        self._update_reading()
+
+    # Answers out
+
+    def answer_now(self, parts: list[Buffer | FileSlice]) -> None:
+        """Send an answer whose turn it is, since nothing unanswered is before it."""
+        if len(parts) == 1 and not self._parts and not self._is_write_paused:
+            whole = cast(Buffer, parts[0])  # a frame begins with its size: one part is never a file slice
+            if self._corked is not None:
+                self._corked.append(whole)
+                self._corked_bytes += len(whole)
+                if self._corked_bytes > WRITE_PAUSE_BYTES:
+                    self._uncork()
+            else:
+                self.transport.write(whole)
+            return
+        self._uncork()
+        self._parts.extend(parts)
+        if not self._is_write_paused:
+            self._pump()
+
+    def _uncork(self) -> None:
+        """Let the small answers of this read, which leave in one write, go before a larger one."""
+        if self._corked:
+            self.transport.write(b"".join(self._corked))
+            self._corked = []
+            self._corked_bytes = 0
+
+    @property
+    def owes_nothing(self) -> bool:
+        """Whether an answer given now would be the next to leave."""
+        return not self._queue
+
+    def answer_later(self, answer: Answer, encode: Encoded) -> None:
+        """Send the answer once it is settled and everything before it has left."""
+        self._queue.append((answer, encode))
+        if answer.is_settled:
+            self._flush()
+        else:
+            answer.on_settled = self._flush_soon
+
+    def _flush_soon(self) -> None:
+        """One step may settle many answers, as a high watermark that moves does: they leave in one write."""
+        if len(self._queue) == 1:
+            self._flush()
+        elif not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Send what is settled, in its order, as long as the peer takes it and the slice of time lasts."""
+        self._is_flush_due = False
+        queue = self._queue
+        is_corked_here = self._corked is None
+        if is_corked_here:
+            self._corked = []
+            self._corked_bytes = 0
+        stop_at = 0.0
+        while queue and queue[0][0].is_settled and not self.is_closed and not self._is_write_paused:
+            if stop_at == 0.0:
+                stop_at = self._clock.monotonic() + TURN_MS / 1000
+            elif self._clock.monotonic() >= stop_at:
+                self._is_flush_due = True
+                asyncio.get_running_loop().call_soon(self._flush)
+                break
+            answer, encode = queue.popleft()
+            if answer.response is None:
+                self._uncork()
+                self.close()
+                break
+            try:
+                parts = encode(answer.response)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the client must not wait
+                self.close_unwritable(error)
+                break
+            self.answer_now(parts)
+        if is_corked_here:
+            if not self.is_closed:
+                self._uncork()
+            self._corked = None
+        if self._is_read_paused:
+            self._go_on_soon()
+
+    def _pump(self) -> None:
+        """Give the socket what it takes: the middle of a large slice from its file, the rest in chunks."""
+        parts = self._parts
+        try:
+            while parts and not self._is_write_paused:
+                part = parts[0]
+                if type(part) is FileSlice and part.length >= SEND_FILE_BYTES_MIN:
+                    self._send_file(part)
+                self._write_chunk()
+        except ConnectionError:
+            self.close()
+        except OSError as error:
+            self.close(f"records for it could not be read: {error}")
+
+    def _send_file(self, part: FileSlice) -> None:
+        """Have the kernel send of a slice what the socket takes now.
+
+        A last chunk stays for the transport: it goes together with what follows, and where the socket is full
+        it waits for it.
+        """
+        if self._descriptor < 0 or self.is_closed or self.transport.get_write_buffer_size():
+            return
+        with suppress(BlockingIOError):
+            while (count := part.length - WRITE_CHUNK_BYTES // 2) > 0:
+                part.skip(part.file.send_to(self._descriptor, part.position, count))
+
+    def _write_chunk(self) -> None:
+        """Hand a chunk to the transport, which waits for the socket where it must."""
+        parts = self._parts
+        buffers: list[Buffer] = []
+        budget = WRITE_CHUNK_BYTES
+        while parts and budget > 0:
+            part = parts[0]
+            if type(part) is FileSlice:
+                buffers.append(part.read(budget))
+                if part.length == 0:
+                    parts.popleft()
+            else:
+                buffers.append(cast(Buffer, part))
+                parts.popleft()
+            budget -= len(buffers[-1])
+        self.transport.writelines(buffers)
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        if self._parts:
+            self._pump()
+        if self._is_write_paused:
+            return
+        if self._queue and self._queue[0][0].is_settled:
+            self._flush()
+        elif self._is_read_paused:
+            self._go_on_soon()

@@ -1,0 +1,395 @@
+"""From a frame to its handler and back: api key -> handler.
+
+The table is made of the `API` values that the handler modules declare; what ApiVersions advertises is
+derived from it, so an API that is advertised is an API that is handled. Decoders and encoders are looked
+up once for an API version and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct as Layout
+from types import CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any, cast
+
+from ottla.ports import Buffer
+from ottla.server.net.answers import Answer, answer_of
+from ottla.server.net.connection import Connection, FileSlice
+from ottla.server.net.forwarding import Forward, Forwarding, mentions_error
+from ottla.server.net.long_requests import LongRequests, Steps
+from ottla.server.net.step_runner import UNFINISHED
+from ottla.server.peers.controller_link import ControllerIsHere
+from ottla.wire import apis, codec
+from ottla.wire import frame as frames
+from ottla.wire.errors import (
+    ErrorCode,
+    InvalidRequest,
+    KafkaError,
+    MalformedMessage,
+    RequestTimedOut,
+    UnencodableMessage,
+    UnsupportedVersion,
+)
+from ottla.wire.message import Struct
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+logger = logging.getLogger("ottla.server.net.dispatch")
+
+HAND_ON_TRIES = 5
+SLICED_BYTES_MIN = 16 * 1024
+"""A frame of fewer bytes is read in few milliseconds, whatever it holds."""
+
+MESSAGE_LETTERS_MAX = 1000
+"""Of an error message whose response could not be written."""
+
+_PREFIX = Layout(">ii")
+_PREFIX_FLEXIBLE = Layout(">iix")
+
+Handle = Callable[..., Any]
+Express = Callable[["Broker", memoryview, int, int], "bytes | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API as its handler module declares it.
+
+    `handle(broker, request, context)` returns the response; an `Answer` or a coroutine for one that comes
+    later; a generator that returns one of these, and is run in slices; or None where the protocol wants no
+    response. `handle_at_controller`: on controller listeners it is another request under the same key.
+    `express(version)` gives a quick way from frame to frame, if that version has one; where it returns None,
+    nothing has happened and the request goes the usual way.
+    """
+
+    key: int
+    handle: Handle
+    express: Callable[[int], Express | None] | None = None
+    forwarding: Forwarding = Forwarding.NONE
+    handle_at_controller: Handle | None = None
+
+
+class RequestContext:
+    """Who asked, how: what a handler may need beside the request itself."""
+
+    __slots__ = ("client_id", "connection", "correlation_id", "listener", "principal", "version")
+
+    def __init__(
+        self, version: int, correlation_id: int, client_id: str | None, connection: Connection, listener: str
+    ):
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.connection = connection
+        self.listener = listener
+        self.principal = "User:ANONYMOUS"
+
+
+class _Route:
+    """All that is needed to serve one version of one API."""
+
+    __slots__ = (
+        "decode",
+        "encode",
+        "express",
+        "handle",
+        "has_flexible_header",
+        "prefix",
+        "request",
+        "response",
+        "version",
+    )
+
+    def __init__(self, handle: Handle, key: int, version: int, express: Express | None = None) -> None:
+        entry = apis.API_BY_KEY[key]
+        self.handle = handle
+        self.express = express
+        self.has_flexible_header = apis.request_header_version(key, version) >= 2
+        self.request, self.version = entry.request_class(), version
+        self.decode = codec.decoder(self.request, version)
+        self.response = entry.response_class()
+        self.prefix = _PREFIX_FLEXIBLE if apis.response_header_version(key, version) >= 1 else _PREFIX
+        self.encode = codec.parts_encoder(self.response, version)
+
+    def decode_in_steps(self, frame: memoryview, position: int) -> Steps[tuple[Any, int]]:
+        """Decode a large frame, in memory of about its size or not at all."""
+        return codec.sliced_decoder(self.request, self.version)(frame, position)
+
+    def frame(self, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
+        """The parts of the response's frame; one part where it has no records."""
+        try:
+            parts: list[Buffer | FileSlice] = self.encode(response)
+        except UnencodableMessage:
+            shorten_messages(response)
+            parts = self.encode(response)
+        return self._with_prefix(parts, correlation_id)
+
+    def frame_in_steps(self, response: Any, correlation_id: int) -> Steps[list[Buffer | FileSlice]]:
+        """The same, in steps: a large response has one part for each of them."""
+        encode = codec.sliced_encoder(self.response, self.version)
+        try:
+            parts: list[Buffer | FileSlice] = yield from encode(response)
+        except UnencodableMessage:
+            shorten_messages(response)
+            parts = yield from encode(response)
+        return self._with_prefix(parts, correlation_id)
+
+    def _with_prefix(self, parts: list[Buffer | FileSlice], correlation_id: int) -> list[Buffer | FileSlice]:
+        prefix = self.prefix
+        size = prefix.size - 4
+        if len(parts) == 1:
+            body: Any = parts[0]
+            return [prefix.pack(size + len(body), correlation_id) + body]
+        for part in parts:
+            size += len(part)
+        first: Any = parts[0]
+        parts[0] = prefix.pack(size, correlation_id) + first
+        return parts
+
+
+def shorten_messages(response: Struct) -> None:
+    """Cut error messages that quote a long text of the request, and so may be longer than any text can be."""
+    for name in type(response).__slots__:
+        value = getattr(response, name)
+        if name == "error_message" and value is not None and len(value) > MESSAGE_LETTERS_MAX:
+            setattr(response, name, value[:MESSAGE_LETTERS_MAX] + "...")
+        elif isinstance(value, list):
+            for part in value:
+                if isinstance(part, Struct):
+                    shorten_messages(part)
+
+
+class _Forwarded:
+    """A request that goes on to the controller as it came; decoded too, which shows that it can be read."""
+
+    __slots__ = ("frame", "request")
+
+    def __init__(self, frame: bytes, request: Any) -> None:
+        self.frame = frame
+        self.request = request
+
+
+class _ForwardingRoute(_Route):
+    """The route of an API that another node answers. Its response comes back as bytes and goes on as such."""
+
+    __slots__ = ()
+
+    def __init__(self, handle: Handle, key: int, version: int, forward: Forward) -> None:
+        super().__init__(handle, key, version)
+        decode = self.decode
+
+        def decode_and_keep(frame: memoryview, position: int) -> tuple[Any, int]:
+            request, end = decode(frame, position)
+            return _Forwarded(bytes(frame), request), end
+
+        async def handle_here(broker: Broker, forwarded: _Forwarded, context: RequestContext) -> Any:
+            outcome = handle(broker, forwarded.request, context)
+            if inspect.isgenerator(outcome):
+                outcome = await broker.step_runner.run(cast(Steps[Any], outcome))
+            return await outcome if inspect.iscoroutine(outcome) else outcome
+
+        async def hand_on(broker: Broker, forwarded: _Forwarded, context: RequestContext) -> Any:
+            for _ in range(HAND_ON_TRIES):
+                try:
+                    if broker.quorum.is_remote:
+                        return await forward(forwarded.frame, context.principal, context.connection.peer_host)
+                except ControllerIsHere:
+                    pass
+                except RequestTimedOut as error:
+                    logger.warning("%s was not forwarded: %s", apis.API_BY_KEY[key].name, error)
+                    break
+                except KafkaError as error:
+                    context.connection.close(f"its {apis.API_BY_KEY[key].name} was refused: {error}")
+                    return None
+                response = await handle_here(broker, forwarded, context)
+                if not broker.quorum.is_remote or not mentions_error(response, ErrorCode.NOT_CONTROLLER):
+                    return response  # else another node is the active controller by now
+            return await handle_here(broker, forwarded, context)  # which knows how this API says so
+
+        self.decode = decode_and_keep  # type: ignore[assignment]
+        self.handle = hand_on
+
+    def decode_in_steps(self, frame: memoryview, position: int) -> Steps[tuple[Any, int]]:
+        request, end = yield from super().decode_in_steps(frame, position)
+        return _Forwarded(bytes(frame), request), end
+
+    def frame_in_steps(self, response: Any, correlation_id: int) -> Steps[list[Buffer | FileSlice]]:
+        if isinstance(response, bytes):
+            return self.frame(response, correlation_id)
+        return (yield from super().frame_in_steps(response, correlation_id))
+
+    def frame(self, response: Any, correlation_id: int) -> list[Buffer | FileSlice]:
+        if isinstance(response, bytes):
+            return [len(response).to_bytes(4, "big") + response]
+        return super().frame(response, correlation_id)
+
+
+class Dispatcher:
+    """The APIs that one kind of listener ("broker" or "controller") serves.
+
+    `forward` hands on what only a controller elsewhere can answer; None where the controller is here.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        handlers: list[Api],
+        listener_name: str,
+        listener_kind: str,
+        *,
+        forward: Forward | None = None,
+    ) -> None:
+        self._broker = broker
+        self._lateness = broker.lateness
+        self._listener_name = listener_name
+        self._forward = forward
+        self._steps = broker.step_runner
+        self._long = LongRequests(broker)
+        self._routes: dict[int, _Route] = {}
+        self._handles: dict[int, Handle] = {}
+        self._expresses: dict[int, Callable[[int], Express | None]] = {}
+        self._forwarding: dict[int, Forwarding] = {}
+        for api in handlers:
+            if listener_kind in apis.API_BY_KEY[api.key].listeners:
+                self._handles[api.key] = api.handle
+                if api.express is not None:
+                    self._expresses[api.key] = api.express
+                if listener_kind == "controller" and api.handle_at_controller is not None:
+                    self._handles[api.key] = api.handle_at_controller
+                if api.forwarding is not Forwarding.NONE:
+                    self._forwarding[api.key] = api.forwarding
+
+    @property
+    def api_keys(self) -> list[int]:
+        return sorted(self._handles)
+
+    def dispatch(self, connection: Connection, frame: memoryview) -> None:
+        """Decode a request, have it handled, and see that the answer leaves in its turn."""
+        try:
+            key, version, correlation_id = frames.read_request_start(frame)
+            api = self._lateness.latest_api = key << 16 | version
+            route = self._routes.get(api)
+            if route is None:
+                route = self._make_route(connection, key, version, correlation_id)
+                if route is None:
+                    return
+            client_id, position = frames.read_client_id(frame, route.has_flexible_header)
+            if route.express is not None and connection.owes_nothing:
+                answer = route.express(self._broker, frame, position, correlation_id)
+                if answer is not None:
+                    connection.answer_now([answer])
+                    return
+            context = RequestContext(version, correlation_id, client_id, connection, self._listener_name)
+            if len(frame) < SLICED_BYTES_MIN:
+                request, _ = route.decode(frame, position)  # Kafka ignores bytes after the request too
+            else:
+                decoded = self._steps.first_slice(route.decode_in_steps(frame, position))
+                if decoded is UNFINISHED:
+                    self._long.read(route, context, frame, position)
+                    return
+                request, _ = decoded
+        except MalformedMessage as error:
+            connection.close(f"its request cannot be read: {error}")
+            return
+        except Exception as error:  # noqa: BLE001  the last line of defence
+            self._broker.failures.note("dispatch", "", error)
+            connection.close(f"its request failed in a way that nobody foresaw: {error}")
+            return
+        try:
+            outcome = route.handle(self._broker, request, context)
+        except Exception as error:  # noqa: BLE001  the last line of defence
+            self._long.close_failed(route, context, error)
+            return
+        if outcome is None:
+            return
+        kind = type(outcome)
+        if kind is GeneratorType or len(frame) >= SLICED_BYTES_MIN:
+            self._long.finish(route, context, request, outcome)
+            return
+        if kind is not Answer and kind is not CoroutineType and connection.owes_nothing:
+            try:
+                parts = route.frame(outcome, correlation_id)
+            except Exception as error:  # noqa: BLE001  whatever it is, the client must not wait
+                connection.close_unwritable(error)
+                return
+            connection.answer_now(parts)
+            return
+        self._answer_later(connection, route, outcome, correlation_id)
+
+    async def answer_embedded(self, frame: bytes, context: RequestContext, principal: str) -> bytes | None:
+        """The frame, without its size, of the answer to a request that another node handed on.
+
+        InvalidRequest: it is not one that is handed on. UnsupportedVersion: it cannot be read. None: the
+        answer would be that this node is not the controller.
+        """
+        try:
+            key, version, correlation_id, client_id, position = frames.read_request_header(frame)
+            if key not in self._forwarding:
+                raise InvalidRequest(f"{apis.API_BY_KEY[key].name} requests are not handed on.")
+            if version not in apis.API_BY_KEY[key].stable_versions:
+                raise UnsupportedVersion(f"{apis.API_BY_KEY[key].name} version {version} is not served.")
+            route = self._routes.get(key << 16 | version)
+            if route is None:
+                route = self._routes[key << 16 | version] = _Route(self._handles[key], key, version)
+            request, _ = await self._steps.run(route.decode_in_steps(memoryview(frame), position))
+        except MalformedMessage as error:
+            raise UnsupportedVersion(f"A request in an envelope cannot be read: {error}") from error
+        inner = RequestContext(version, correlation_id, client_id, context.connection, self._listener_name)
+        inner.principal = principal
+        outcome = route.handle(self._broker, request, inner)
+        if inspect.isgenerator(outcome):
+            outcome = await self._steps.run(cast(Steps[Any], outcome))
+        response = await outcome if inspect.iscoroutine(outcome) else outcome
+        if mentions_error(response, ErrorCode.NOT_CONTROLLER):
+            return None
+        parts = await self._steps.run(route.frame_in_steps(response, correlation_id))
+        return b"".join(bytes(part) for part in parts if not isinstance(part, FileSlice))[4:]
+
+    def _answer_later(self, connection: Connection, route: _Route, outcome: Any, correlation_id: int) -> None:
+        if type(outcome) is Answer:
+            answer = outcome
+        elif inspect.iscoroutine(outcome):
+            answer = answer_of(asyncio.ensure_future(outcome))
+        else:
+            answer = Answer()
+            answer.settle(outcome)
+        connection.answer_later(answer, lambda response: route.frame(response, correlation_id))
+
+    def _make_route(
+        self, connection: Connection, key: int, version: int, correlation_id: int
+    ) -> _Route | None:
+        """The route of an API version, made on first use; or None, and the connection has got its answer."""
+        handle = self._handles.get(key)
+        if handle is None:
+            name = apis.API_BY_KEY[key].name if key in apis.API_BY_KEY else "unknown"
+            connection.close(
+                f"it sent API key {key} ({name}), which listener {self._listener_name} does not serve"
+            )
+            return None
+        unstable = self._broker.config.bool_of("unstable.api.versions.enable")
+        versions = apis.API_BY_KEY[key].served_versions(unstable=unstable)
+        if version in versions:
+            if self._forward is not None and self._forwarding.get(key) is Forwarding.WHOLE:
+                route: _Route = _ForwardingRoute(handle, key, version, self._forward)
+            else:
+                express = self._expresses.get(key)
+                route = _Route(handle, key, version, express(version) if express is not None else None)
+            self._routes[key << 16 | version] = route
+            return route
+        if key == apis.API_VERSIONS:
+            # A too new ApiVersions request is answered in version 0, the one that every client reads.
+            from ottla.server.handlers.api_versions import unsupported_version_response
+
+            self._answer_later(
+                connection, _Route(handle, key, 0), unsupported_version_response(self._broker), correlation_id
+            )
+            return None
+        connection.close(
+            f"it sent {apis.API_BY_KEY[key].name} version {version}; "
+            f"versions {versions.start} to {versions.stop - 1} are served"
+        )
+        return None

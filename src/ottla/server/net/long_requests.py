@@ -1,0 +1,255 @@
+"""The way of a request that takes more than one slice of the event loop, from its frame to its answer.
+
+Rules: the requests behind it on its connection wait until it is handled, as they would in Kafka, and its
+answer leaves in its turn. What it was handed as a view on a shared buffer is copied before its first pause.
+When its connection is lost it ends where it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Generator, Hashable, Sequence, Sized
+from types import CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from ottla.server.net.answers import Answer, answer_of
+from ottla.server.net.step_runner import UNFINISHED, CollectionPause, freed, long_lists
+from ottla.wire.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
+
+if TYPE_CHECKING:
+    from ottla.ports import Buffer
+    from ottla.server.broker import Broker
+    from ottla.server.net.connection import Connection, FileSlice
+    from ottla.server.net.dispatch import RequestContext
+
+REPEATS_MAX = 8
+_COMPARED_IN_STEP = 4096
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
+Steps = Generator[None, None, T]
+Parts = list["Buffer | FileSlice"]
+
+logger = logging.getLogger("ottla.server.net.dispatch")
+
+
+class Route(Protocol):
+    """What a request in slices needs of its route."""
+
+    request: Any
+
+    @property
+    def handle(self) -> Any: ...
+
+    def decode_in_steps(self, frame: memoryview, position: int) -> Steps[tuple[Any, int]]: ...
+
+    def frame_in_steps(self, response: Any, correlation_id: int) -> Steps[Parts]: ...
+
+
+class _Hold:
+    """Keeps back what is behind a request on its connection, from `begin` to the first `end`."""
+
+    __slots__ = ("_connection", "_is_held")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._is_held = False
+
+    def begin(self, kept_bytes: int) -> None:
+        self._is_held = True
+        self._connection.hold(kept_bytes)
+
+    def end(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._connection.release()
+
+
+class _LongAnswer(Answer):
+    """The answer to a long request. Nothing collects garbage until it is settled."""
+
+    __slots__ = ("_pause",)
+
+    def __init__(self, pause: CollectionPause) -> None:
+        super().__init__()
+        self._pause = pause
+        pause.begin()
+
+    def _finish(self) -> bool:
+        is_first = super()._finish()
+        if is_first:
+            self._pause.end()
+        return is_first
+
+
+class LongRequests:
+    """See the module."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._runner = broker.step_runner
+
+    def read(self, route: Route, context: RequestContext, frame: memoryview, position: int) -> None:
+        """Read a frame that takes more than one slice, and handle what is in it."""
+        is_owned = len(frame) == len(cast(Sized, frame.obj))  # else it is a view on a shared buffer
+        whole = frame if is_owned else memoryview(bytes(frame))
+        hold = _Hold(context.connection)
+        steps = self._read_and_handle(route, context, hold, whole, position)
+        self._go_on(route, context, hold, steps, 0 if is_owned else len(whole))
+
+    def finish(self, route: Route, context: RequestContext, request: Any, outcome: Any) -> None:
+        """Answer a request whose handler is a generator, or which is large itself."""
+        hold = _Hold(context.connection)
+        steps = self._handled(route, context, hold, request, outcome)
+        del request, outcome
+        try:
+            done = self._runner.first_slice(steps)
+        except Exception as error:  # noqa: BLE001  the last line of defence
+            self.close_failed(route, context, error)
+            return
+        if done is UNFINISHED:
+            self._go_on(route, context, hold, steps, 0)
+        elif type(done) is list and context.connection.owes_nothing:
+            context.connection.answer_now(done)
+        elif done is not None:
+            # An `Answer` may wait for others for as long as they please; a coroutine works.
+            answer = Answer() if type(done) is Answer else _LongAnswer(self._runner.pause)
+            context.connection.answer_later(answer, _as_it_is)
+            self._settle(answer, route, context, done)
+
+    def close_failed(self, route: Route, context: RequestContext, error: Exception) -> None:
+        """No handler foresaw this error: the client reconnects and asks again."""
+        connection = context.connection
+        if isinstance(error, MalformedMessage):
+            connection.close(f"its request cannot be read: {error}")
+        elif isinstance(error, UnencodableMessage | UnsupportedVersion):
+            connection.close_unwritable(error)
+        else:
+            logger.error(
+                "A %s v%d request from %s:%d failed in a way that no handler foresaw",
+                route.request.NAME.removesuffix("Request"),
+                context.version,
+                connection.peer_host,
+                connection.peer_port,
+                exc_info=error,
+            )
+            connection.close()
+
+    def _read_and_handle(
+        self, route: Route, context: RequestContext, hold: _Hold, frame: memoryview, position: int
+    ) -> Steps[Any]:
+        try:
+            request, _ = yield from route.decode_in_steps(frame, position)
+        except MalformedMessage as error:
+            lists = long_lists(error.unfinished)
+            self.close_failed(route, context, MalformedMessage(str(error)))
+            hold.end()
+            error.__traceback__ = error.__cause__ = error.__context__ = error.unfinished = None
+            yield from freed(lists)
+            return None
+        steps = self._handled(route, context, hold, request, route.handle(self._broker, request, context))
+        del request
+        return (yield from steps)
+
+    def _handled(
+        self, route: Route, context: RequestContext, hold: _Hold, request: Any, outcome: Any
+    ) -> Steps[Any]:
+        """The parts of the answer, an `Answer` or coroutine that brings it, or None where there is none."""
+        if type(outcome) is GeneratorType:
+            outcome = yield from outcome
+        hold.end()
+        if outcome is None or type(outcome) in (Answer, CoroutineType):
+            return outcome
+        lists = long_lists(request)
+        del request
+        yield from freed(lists)
+        return (yield from self._written(route, context, outcome))
+
+    def _written(self, route: Route, context: RequestContext, response: Any) -> Steps[Parts]:
+        """The parts of an answer; its response may be a generator that makes it."""
+        if type(response) is GeneratorType:
+            response = yield from response
+        parts = yield from route.frame_in_steps(response, context.correlation_id)
+        lists = long_lists(response)
+        del response
+        yield from freed(lists)
+        return parts
+
+    def _go_on(
+        self, route: Route, context: RequestContext, hold: _Hold, steps: Steps[Any], kept_bytes: int
+    ) -> None:
+        """What one slice was not enough for."""
+        hold.begin(kept_bytes)
+        answer = _LongAnswer(self._runner.pause)
+
+        def fail(error: Exception) -> None:
+            hold.end()
+            self.close_failed(route, context, error)
+
+        def give_up() -> None:
+            run.cancel()
+            hold.end()
+
+        run = self._runner.start(steps, lambda outcome: self._settle(answer, route, context, outcome), fail)
+        answer.when_released(give_up)
+        context.connection.answer_later(answer, _as_it_is)
+
+    def _settle(self, answer: Answer, route: Route, context: RequestContext, outcome: Any) -> None:
+        """Give an answer what a request came to: parts, nothing, or a response that comes later."""
+        if outcome is None:
+            answer.settle([])  # it is in the queue already, and takes nobody's turn
+            return
+        if type(outcome) is list:
+            answer.settle(outcome)
+            return
+        later = outcome if type(outcome) is Answer else answer_of(asyncio.ensure_future(outcome))
+        answer.when_released(later.abandon)
+        if later.is_settled:
+            self._write(answer, route, context, later)
+        else:
+            later.on_settled = lambda: self._write(answer, route, context, later)
+
+    def _write(self, answer: Answer, route: Route, context: RequestContext, later: Answer) -> None:
+        """Write a response that is there now."""
+        if answer.is_settled:
+            return
+        response, later.response = later.response, None
+        if response is None:
+            answer.settle(None)
+            return
+        steps = self._written(route, context, response)
+        del response
+        try:
+            parts = self._runner.first_slice(steps)
+        except Exception as error:  # noqa: BLE001  the last line of defence
+            self.close_failed(route, context, error)
+            return
+        if parts is not UNFINISHED:
+            answer.settle(parts)
+            return
+        run = self._runner.start(steps, answer.settle, lambda error: self.close_failed(route, context, error))
+        answer.when_released(run.cancel)
+
+
+def distinct(items: Sequence[H]) -> Steps[dict[H, None]]:
+    """Each item once, in the order of their first mention."""
+    found: dict[H, None] = {}
+    for start in range(0, len(items), _COMPARED_IN_STEP):
+        found.update(dict.fromkeys(items[start : start + _COMPARED_IN_STEP]))
+        yield
+    return found
+
+
+def few_repeats(items: list[H]) -> Steps[list[H]]:
+    """The items as they are where few of them are repeated, and else each once.
+
+    Kafka answers an item as often as it is named. Where a row of the answer can be much larger than what asks
+    for it, a small request would so get an answer of any size.
+    """
+    once = yield from distinct(items)
+    return items if len(items) - len(once) <= REPEATS_MAX else list(once)
+
+
+def _as_it_is(response: Any) -> Any:
+    return response

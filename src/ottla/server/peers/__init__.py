@@ -1,0 +1,1 @@
+"""Connections from this node to other nodes of the cluster."""

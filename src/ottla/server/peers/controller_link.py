@@ -1,0 +1,216 @@
+"""The way from a node to the active controller on another one: one connection, asked again until answered.
+
+Where the controller is, the follower of the metadata log knows. Rule: a request is sent again when its
+connection broke or its receiver is not the controller any more, as Kafka's brokers do; so it may be carried
+out twice, and whatever is asked here must bear that. On a node that is a controller itself the active one may
+turn out to be here: `ControllerIsHere`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from ottla.outliving import looked_at
+from ottla.ports import Clock, Network
+from ottla.server.net.forwarding import mentions_error
+from ottla.server.peers.channel import Channel
+from ottla.wire import codec
+from ottla.wire.errors import ErrorCode, RequestTimedOut, for_code
+from ottla.wire.message import Message
+from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.wire.messages.protocol_data import DefaultPrincipalData
+
+Address = tuple[str, int]
+
+FORWARD_TIMEOUT_MS = 60_000
+LINK_RETRY_SECONDS = 0.05
+
+
+class ControllerIsHere(Exception):
+    """The active controller is on this node: ask it directly."""
+
+
+class _LeadsNoMore(Exception):
+    """Whoever was asked is not the controller any more."""
+
+
+class ControllerLink:
+    """Asks whoever is the active controller now."""
+
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        find_controller: Callable[[], Address | None],
+        *,
+        client_id: str,
+        retry_seconds: float,
+        socket_timeout_ms: int,
+        is_here: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`socket_timeout_ms`: a controller that is silent for so long is taken for gone."""
+        self._is_here = is_here
+        self._network = network
+        self._clock = clock
+        self._find_controller = find_controller
+        self._client_id = client_id
+        self._retry_seconds = retry_seconds
+        self._socket_timeout_s = socket_timeout_ms / 1000
+        self._channel: Channel | None = None
+        self._address: Address | None = None
+        self._opening: asyncio.Lock = asyncio.Lock()
+        self._talks: dict[asyncio.Future[Any], Address] = {}  # with whom
+
+    async def ask(self, request: Message, *, timeout_ms: int) -> Any:
+        """The controller's answer. RequestTimedOut: there was none in time; else the error that it gave."""
+        response = await self.exchange(request, timeout_ms=timeout_ms)
+        code = getattr(response, "error_code", 0)
+        if code:
+            raise for_code(code)(getattr(response, "error_message", None))
+        return response
+
+    async def exchange(self, request: Message, *, timeout_ms: int) -> Any:
+        """The controller's answer, errors and all, but never NOT_CONTROLLER."""
+        deadline = self._clock.monotonic() + timeout_ms / 1000
+        problem = "no active controller is known"
+        while True:
+            if self._is_here():
+                raise ControllerIsHere
+            remaining = deadline - self._clock.monotonic()
+            if remaining <= 0:
+                raise RequestTimedOut(
+                    f"The active controller did not answer {request.NAME} within {timeout_ms} ms: {problem}."
+                )
+            address = self._find_controller()
+            if address is not None:
+                where = f"{address[0]}:{address[1]}"
+                limit = min(remaining, self._socket_timeout_s)
+                try:
+                    talk = self._ask_while_it_leads(address, request)
+                    async with asyncio.timeout(limit):
+                        response = await talk
+                except _LeadsNoMore:
+                    continue
+                except TimeoutError:
+                    # The end of our own time says nothing of a node that has refused us for most of it.
+                    if where not in problem or limit * 1000 >= timeout_ms / 2:
+                        problem = f"{where} is silent"
+                    self._drop()
+                except OSError as error:
+                    problem = f"{where} cannot be reached: {str(error).rstrip('.')}"
+                    self._drop()
+                else:
+                    if not mentions_error(response, ErrorCode.NOT_CONTROLLER):
+                        return response
+                    problem = f"{where} is not the active controller"
+                    self._drop()
+            await asyncio.sleep(self._retry_seconds)
+
+    def on_leader(self) -> None:
+        """Another node is the controller now: what the old one was asked is asked again there."""
+        address, is_here = self._find_controller(), self._is_here()
+        for talk, asked in self._talks.items():
+            if is_here or address not in (None, asked):
+                talk.cancel()
+        if is_here or address not in (None, self._address):
+            self._drop()
+
+    def close(self) -> None:
+        self._drop()
+
+    async def _ask_while_it_leads(self, address: Address, request: Message) -> Any:
+        """Ask, and do not wait any more once another node is the controller: this one may be silent."""
+        # It may fail in the moment in which whoever waits for it gives up, and then nobody sees why.
+        talk = looked_at(asyncio.ensure_future(self._ask_once(address, request)))
+        self._talks[talk] = address
+        try:
+            await asyncio.wait([talk])
+        finally:
+            del self._talks[talk]
+            if not talk.done():
+                talk.cancel()
+        if talk.cancelled():
+            raise _LeadsNoMore
+        return talk.result()
+
+    async def _ask_once(self, address: Address, request: Message) -> Any:
+        async with self._opening:
+            channel = self._channel
+            if channel is None or channel.is_closed or address != self._address:
+                self._drop()
+                channel = await Channel.open(self._network, *address, client_id=self._client_id)
+                self._channel, self._address = channel, address
+        return await channel.ask(request)
+
+    def _drop(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+class RemoteController:
+    """The active controller as other nodes reach it: for a node's own requests, and for those of clients."""
+
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        find_controller: Callable[[], Address | None],
+        *,
+        node_id: int,
+        socket_timeout_ms: int,
+        is_here: Callable[[], bool] = lambda: False,
+    ) -> None:
+        def link(purpose: str) -> ControllerLink:
+            return ControllerLink(
+                network,
+                clock,
+                find_controller,
+                client_id=f"broker-{node_id}-{purpose}",
+                retry_seconds=LINK_RETRY_SECONDS,
+                socket_timeout_ms=socket_timeout_ms,
+                is_here=is_here,
+            )
+
+        self._requests = link("requests")
+        self._forwarding = link("forwarding")
+
+    def close(self) -> None:
+        self._requests.close()
+        self._forwarding.close()
+
+    def on_leader(self) -> None:
+        self._requests.on_leader()
+        self._forwarding.on_leader()
+
+    async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
+        return await self._requests.ask(request, timeout_ms=timeout_ms or FORWARD_TIMEOUT_MS)
+
+    async def forward(self, frame: bytes, principal: str, client_host: str) -> bytes:
+        """Have the controller answer a client's request; the frame of its response, without its size."""
+        request = EnvelopeRequest(
+            request_data=frame,
+            request_principal=_principal_bytes(principal),
+            client_host_address=_host_bytes(client_host),
+        )
+        response: EnvelopeResponse = await self._forwarding.exchange(request, timeout_ms=FORWARD_TIMEOUT_MS)
+        if response.error_code:
+            raise for_code(response.error_code)("The controller could not read a forwarded request.")
+        return response.response_data or b""
+
+
+def _principal_bytes(principal: str) -> bytes:
+    """A principal as brokers hand it on: a version, then the message."""
+    kind, _, name = principal.partition(":")
+    return (0).to_bytes(2, "big") + codec.encode(DefaultPrincipalData(type=kind, name=name), 0)
+
+
+def _host_bytes(host: str) -> bytes:
+    import ipaddress  # where nothing is handed on it is not needed
+
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).packed
+    except ValueError:
+        return bytes(4)

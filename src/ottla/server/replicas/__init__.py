@@ -1,0 +1,1 @@
+"""The partitions that this node hosts: led, followed, and kept in line with the metadata."""

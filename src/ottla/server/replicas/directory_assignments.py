@@ -1,0 +1,94 @@
+"""Tells the controller in which log directory a replica lies, where it does not know that yet.
+
+It must know, so that it can name another leader when a directory fails. Rule: a placement is told until the
+controller has taken it, or refused it for good; the newest one of a partition replaces those before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ottla.server.broker import Broker
+from ottla.wire.errors import KafkaError, for_code
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+
+ASSIGNMENTS_MAX = 2000
+RETRY_SECONDS = 0.5
+ASK_TIMEOUT_MS = 30_000
+
+logger = logging.getLogger("ottla.server.replicas.directory_assignments")
+
+Replica = tuple[bytes, int]  # topic id, partition
+
+
+class Placements:
+    """What is yet to be told, and the loop that tells it."""
+
+    def __init__(self, broker: Broker, broker_epoch: Callable[[], int]) -> None:
+        self._broker = broker
+        self._broker_epoch = broker_epoch
+        self._untold: dict[Replica, bytes] = {}
+        self._news = asyncio.Event()
+
+    def note(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
+        """The replica lies in this directory now."""
+        self._untold[topic_id, index] = directory_id
+        self._news.set()
+
+    async def run(self) -> None:
+        """Tell what is noted, until cancelled."""
+        while True:
+            await self._news.wait()
+            if self._broker_epoch() < 0:
+                await asyncio.sleep(RETRY_SECONDS)  # not registered yet: the controller would not listen
+                continue
+            batch = dict(list(self._untold.items())[:ASSIGNMENTS_MAX])
+            try:
+                response = await self._broker.quorum.ask(self._request(batch), timeout_ms=ASK_TIMEOUT_MS)
+                if response.error_code:
+                    raise for_code(response.error_code)("it was refused")
+            except KafkaError as error:
+                logger.warning("The controller did not take the places of %d replicas: %s", len(batch), error)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            self._take(batch, response)
+
+    def _request(self, batch: dict[Replica, bytes]) -> AssignReplicasToDirsRequest:
+        by_directory: dict[bytes, dict[bytes, list[int]]] = {}
+        for (topic_id, index), directory_id in batch.items():
+            by_directory.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
+        of = AssignReplicasToDirsRequest
+        return of(
+            broker_id=self._broker.node_id,
+            broker_epoch=self._broker_epoch(),
+            directories=[
+                of.DirectoryData(
+                    id=directory_id,
+                    topics=[
+                        of.TopicData(
+                            topic_id=topic_id,
+                            partitions=[of.PartitionData(partition_index=index) for index in indexes],
+                        )
+                        for topic_id, indexes in topics.items()
+                    ],
+                )
+                for directory_id, topics in by_directory.items()
+            ],
+        )
+
+    def _take(self, batch: dict[Replica, bytes], response: AssignReplicasToDirsResponse) -> None:
+        for directory in response.directories:
+            for topic in directory.topics:
+                for one in topic.partitions:
+                    if one.error_code and for_code(one.error_code).retriable:
+                        batch.pop((topic.topic_id, one.partition_index), None)
+        for replica, directory_id in batch.items():
+            if self._untold.get(replica) == directory_id:
+                del self._untold[replica]
+        if not self._untold:
+            self._news.clear()

@@ -1,0 +1,180 @@
+"""Incremental fetch sessions (KIP-227): what a client asked for is remembered, so that it need not repeat it.
+
+A session holds the partitions in the order in which they are served next: one that returned data goes to
+the end, so that no partition starves behind a busy one. Rule: a session is only changed by a request that
+names its id and its next epoch; anything else is refused and leaves it as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ottla.ports import Clock, Random
+from ottla.rare import rarely
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.fetch import FetchRequest
+
+if TYPE_CHECKING:
+    from ottla.server.replicas.partition import Partition
+
+EPOCH_FINAL = -1
+EPOCH_INITIAL = 0
+_EPOCH_MAX = 0x7FFFFFFF
+_EVICTION_MS = 120_000
+
+PartitionKey = tuple[bytes | str, int]
+
+
+class FetchedPartition:
+    """One partition that a client follows, and what it was last told about it."""
+
+    __slots__ = (
+        "fetch_offset",
+        "hosted",
+        "index",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "told_high_watermark",
+        "told_log_start_offset",
+        "topic",
+    )
+
+    def __init__(self, topic: bytes | str, asked: FetchRequest.FetchPartition) -> None:
+        self.topic = topic  # an id where the request names topics by id, else a name
+        self.index = asked.partition
+        self.told_high_watermark = -1
+        self.told_log_start_offset = -1
+        self.hosted: Partition | None = None  # found for a follower since it last said something new
+        self.update(asked)
+
+    def update(self, asked: FetchRequest.FetchPartition) -> None:
+        self.fetch_offset = asked.fetch_offset
+        self.max_bytes = asked.partition_max_bytes
+        self.leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.log_start_offset = asked.log_start_offset  # of a follower
+        self.hosted = None
+
+
+class FetchSession:
+    """The partitions of one client's fetches. Session id 0 stands for a fetch without a session."""
+
+    __slots__ = (
+        "by_id",
+        "created_ms",
+        "epoch",
+        "id",
+        "is_follower",
+        "is_incremental",
+        "partitions",
+        "used_ms",
+    )
+
+    def __init__(self, session_id: int, by_id: bool, now_ms: int, *, is_follower: bool = False) -> None:
+        self.id = session_id
+        self.by_id = by_id
+        self.epoch = 1
+        self.is_incremental = False
+        self.is_follower = is_follower
+        self.created_ms = self.used_ms = now_ms
+        self.partitions: dict[PartitionKey, FetchedPartition] = {}
+
+    def take(self, topics: Iterable[FetchRequest.FetchTopic]) -> None:
+        """Add or update the partitions that a request names."""
+        partitions = self.partitions
+        for topic in topics:
+            name: bytes | str = topic.topic_id if self.by_id else topic.topic
+            for asked in topic.partitions:
+                known = partitions.get((name, asked.partition))
+                if known is None:
+                    partitions[name, asked.partition] = FetchedPartition(name, asked)
+                else:
+                    known.update(asked)
+                    if self.is_follower:
+                        # It may be elsewhere because it could not use the last answer: it is told again.
+                        known.told_high_watermark = -1
+
+    def forget(self, topics: Iterable[FetchRequest.ForgottenTopic]) -> None:
+        for topic in topics:
+            name: bytes | str = topic.topic_id if self.by_id else topic.topic
+            for index in topic.partitions:
+                self.partitions.pop((name, index), None)
+
+    def serve_last(self, partition: FetchedPartition) -> None:
+        """Let the other partitions come first next time."""
+        key = (partition.topic, partition.index)
+        if len(self.partitions) > 1 and self.partitions.pop(key, None) is not None:
+            self.partitions[key] = partition
+
+
+class FetchSessions:
+    """All sessions of a node: at most `max.incremental.fetch.session.cache.slots`."""
+
+    def __init__(self, clock: Clock, random: Random, slots: int) -> None:
+        self._clock = clock
+        self._random = random
+        self._slots = slots
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def resolve(self, request: FetchRequest, version: int) -> FetchSession | ErrorCode:
+        """The session that a request continues or begins, updated by the request."""
+        by_id = version >= 13
+        epoch = request.session_epoch
+        if epoch in (EPOCH_INITIAL, EPOCH_FINAL):
+            self._sessions.pop(request.session_id, None)
+            is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
+            session = FetchSession(0, by_id, self._clock.now_ms(), is_follower=is_follower)
+            session.take(request.topics)
+            if epoch == EPOCH_INITIAL:
+                self._remember(session)
+            return session
+        return self._continue(request, by_id)
+
+    def _continue(self, request: FetchRequest, by_id: bool) -> FetchSession | ErrorCode:
+        known = self._sessions.get(request.session_id)
+        if known is None or rarely("a fetch session is forgotten"):
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if known.epoch != request.session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if known.by_id != by_id:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        known.take(request.topics)
+        known.forget(request.forgotten_topics_data)
+        known.is_incremental = True
+        if not known.partitions:
+            del self._sessions[known.id]
+            known.id = 0
+            return known
+        known.epoch = 1 if known.epoch == _EPOCH_MAX else known.epoch + 1
+        known.used_ms = self._clock.now_ms()
+        # Most recently used last: the first one is the one to evict.
+        self._sessions[known.id] = self._sessions.pop(known.id)
+        return known
+
+    def _remember(self, session: FetchSession) -> None:
+        """Give a new session an id, if there is room or another must go for it."""
+        if not session.partitions or self._slots <= 0:
+            return
+        if len(self._sessions) >= self._slots:
+            victim = self._victim(session)
+            if victim is None:
+                return
+            del self._sessions[victim.id]
+        while session.id == 0 or session.id in self._sessions:
+            session.id = self._random.below(_EPOCH_MAX) + 1
+        self._sessions[session.id] = session
+
+    def _victim(self, session: FetchSession) -> FetchSession | None:
+        """Who must go for a new session: one that nobody uses, or for a follower any consumer's."""
+        oldest = next(iter(self._sessions.values()))
+        if session.created_ms - oldest.used_ms >= _EVICTION_MS:
+            return oldest
+        if not session.is_follower:
+            return None
+        return next((one for one in self._sessions.values() if not one.is_follower), None)

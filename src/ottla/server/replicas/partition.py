@@ -1,0 +1,323 @@
+"""The replicas that this node hosts: who leads them, and what may be written and read.
+
+A `Partition` joins a log with what the cluster's metadata says about it. Rule: a leader's high watermark
+moves only here, and only over records that every in-sync replica has and that were flushed if the topic asks
+for a flush; whoever waits for it is told in the same step. Who is in sync is decided in
+`ottla.replication.leader`; a partition with one replica does without.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.controller.names import is_internal
+from ottla.log.config import FLUSH_MESSAGES_NEVER
+from ottla.log.log import Appended, CheckedBatch, Log
+from ottla.log.producers import VerificationGuard
+from ottla.records.validate import Origin
+from ottla.replication.leader import Agreed, Leadership, Proposal
+from ottla.server.net.answers import WatchList
+from ottla.wire import uuid
+from ottla.wire.errors import (
+    ErrorCode,
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorageError,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    UnknownLeaderEpoch,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from ottla.log.directories import LogDirectories
+
+logger = logging.getLogger("ottla.server.replicas.partition")
+
+
+class Partition:
+    """One replica on this node."""
+
+    __slots__ = (
+        "appends",
+        "growth",
+        "index",
+        "is_internal",
+        "is_leader",
+        "isr",
+        "leader_epoch",
+        "leader_id",
+        "leadership",
+        "log",
+        "min_insync_replicas",
+        "partition_epoch",
+        "replicas",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log | None) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log  # None: its log directory is offline
+        self.is_internal = is_internal(topic)  # clients do not write to it
+        self.is_leader = False
+        self.leader_id = -1
+        self.leader_epoch = -1
+        self.partition_epoch = -1
+        self.replicas: list[int] = []
+        self.isr: list[int] = []
+        self.min_insync_replicas = 1  # at most the number of replicas
+        self.leadership: Leadership | None = None  # where this node leads and others follow
+        self.growth = WatchList()  # told when the high watermark or the last stable offset moves
+        self.appends = WatchList()  # told when the leader's log grows: what followers wait for
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic}-{self.index})"
+
+    def leader_log(self, expected_epoch: int = -1) -> Log:
+        """The log, if this node leads the partition and the caller's epoch is not another one."""
+        log = self.log
+        if log is None:
+            raise KafkaStorageError(
+                f"The log directory of {self.topic}-{self.index} is offline; see the log of this node."
+            )
+        if expected_epoch >= 0 and expected_epoch != self.leader_epoch:
+            self.check_epoch(expected_epoch)
+        if not self.is_leader:
+            raise NotLeaderOrFollower(f"Node {self.leader_id} leads {self.topic}-{self.index}, not this one.")
+        return log
+
+    def replica_log(self, expected_epoch: int = -1) -> Log:
+        """The log, for a reader that does not mind that another node leads."""
+        log = self.log
+        if log is None:
+            return self.leader_log()  # which says why not
+        if expected_epoch >= 0 and expected_epoch != self.leader_epoch:
+            self.check_epoch(expected_epoch)
+        return log
+
+    def check_epoch(self, expected_epoch: int) -> None:
+        """Refuse a caller that knows another leader epoch."""
+        if expected_epoch < 0 or expected_epoch == self.leader_epoch:
+            return
+        if expected_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch(
+                f"Leader epoch {expected_epoch} of {self.topic}-{self.index} is over; "
+                f"it is {self.leader_epoch} now."
+            )
+        raise UnknownLeaderEpoch(
+            f"Leader epoch {expected_epoch} of {self.topic}-{self.index} is not known here yet; "
+            f"this node knows {self.leader_epoch}."
+        )
+
+    def append(
+        self,
+        records: memoryview,
+        *,
+        acks: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+        guard: VerificationGuard | None = None,
+        checked: CheckedBatch | None = None,
+    ) -> Appended:
+        """Append as the leader. The caller flushes where `log.is_flush_due`, then calls `advance`."""
+        log = self.leader_log()
+        if acks == -1 and len(self.isr) < self.min_insync_replicas:
+            raise NotEnoughReplicas(
+                f"{self.topic}-{self.index} has {len(self.isr)} in-sync replicas "
+                f"and needs {self.min_insync_replicas}."
+            )
+        appended = log.append(
+            records,
+            leader_epoch=self.leader_epoch,
+            origin=origin,
+            now_ms=now_ms,
+            transaction_version=transaction_version,
+            guard=guard,
+            checked=checked,
+        )
+        if not log.is_flush_due:
+            self.advance(log.log_end_offset)
+        if self.appends.watchers:
+            self.appends.notify()
+        return appended
+
+    def acknowledges_at_once(self, acks: int) -> bool:
+        """Whether a client's append with these acks (1 or -1) needs neither another replica nor a flush."""
+        log = self.log
+        return (
+            (acks == 1 or acks == -1)
+            and len(self.isr) == 1
+            and not self.is_internal
+            and (self.leadership is None or acks == 1)
+            and log is not None
+            and log.config.flush_messages == FLUSH_MESSAGES_NEVER
+        )
+
+    def advance(self, end_offset: int) -> None:
+        """What is below `end_offset` stays in the leader's log: move the high watermark if that is enough."""
+        log = self.log
+        if log is None or not self.is_leader:
+            return
+        if self.leadership is not None:
+            watermark = self.leadership.high_watermark(end_offset)
+            if watermark is None:
+                return
+            end_offset = watermark
+        elif len(self.isr) > 1:
+            return
+        if end_offset > log.high_watermark:
+            log.advance_high_watermark(end_offset)
+            if self.growth.watchers:
+                self.growth.notify()
+
+    def advance_as_kept(self) -> None:
+        """Move the high watermark after something else changed than the log: who is in sync, or how far."""
+        log = self.log
+        if log is not None:
+            self.advance(log.recovery_point if log.is_flush_due else log.log_end_offset)
+
+    def outcome(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
+        """What to tell a producer whose batch, with acks=all, ends before `end_offset`; None: wait.
+
+        `leader_epoch` is the one in which this node appended the batch. If that epoch ends before the batch
+        does, this node lost the leadership, truncated the batch and leads again: others' records are there.
+        """
+        log = self.log
+        if log is None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if not self.is_leader or (
+            self.leader_epoch != leader_epoch and log.end_offset_for_epoch(leader_epoch)[1] < end_offset
+        ):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if log.high_watermark < end_offset:
+            return None
+        leadership = self.leadership
+        if leadership is not None and len(leadership.maximal_isr) < self.min_insync_replicas:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    # Its followers, where this node leads
+
+    def follower_fetched(
+        self, replica_id: int, broker_epoch: int, offset: int, log_start_offset: int, *, names_epoch: bool
+    ) -> Proposal | None:
+        """A follower has everything below `offset`; a change of the in-sync replicas that follows from it."""
+        log, leadership = self.log, self.leadership
+        if log is None or leadership is None:
+            # No other replica is assigned, as far as this leader knows.
+            kind = UnknownLeaderEpoch if names_epoch else NotLeaderOrFollower
+            raise kind(f"Node {replica_id} is not among the replicas of {self.topic}-{self.index}.")
+        progress = leadership.follower(replica_id, names_epoch=names_epoch)
+        log_start_before = progress.log_start_offset
+        has_moved = leadership.fetched(
+            progress,
+            replica_id,
+            offset=offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=log.log_end_offset,
+            broker_epoch=broker_epoch,
+        )
+        proposal = leadership.expansion(replica_id, log.high_watermark)
+        if has_moved:
+            self.advance_as_kept()
+        if log_start_offset != log_start_before:
+            self.watermark_moved()  # who deletes records waits for the low one
+        return proposal
+
+    def is_proposing(self, proposal: Proposal) -> bool:
+        return self.leadership is not None and self.leadership.pending is proposal
+
+    def isr_agreed(self, proposal: Proposal, answer: Agreed) -> None:
+        """The controller has taken a change of the in-sync replicas."""
+        leadership = self.leadership
+        if leadership is None or not leadership.agreed(proposal, answer):
+            return
+        self.isr = list(answer.isr)
+        self.partition_epoch = answer.partition_epoch
+        logger.info(
+            "%s-%d: in sync are %s, partition epoch %d",
+            self.topic,
+            self.index,
+            ", ".join(map(str, answer.isr)),
+            answer.partition_epoch,
+        )
+        self.advance_as_kept()
+
+    def isr_refused(self, proposal: Proposal, code: ErrorCode) -> bool:
+        return self.leadership is not None and self.leadership.refused(proposal, code)
+
+    # Whoever waits
+
+    def watermark_moved(self) -> None:
+        if self.growth.watchers:
+            self.growth.notify()
+
+    def notify_all(self) -> None:
+        """Who leads, or whether the log can be read, has changed: all who wait get to know."""
+        self.growth.notify()
+        self.appends.notify()
+
+
+class Partitions:
+    """All partitions that this node hosts, by topic name and by topic id."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, dict[int, Partition]] = {}
+        self.by_id: dict[bytes, dict[int, Partition]] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in list(self.by_name.values()):
+            yield from list(partitions.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_name.values()))
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        partitions = self.by_name.get(topic)
+        return partitions.get(index) if partitions else None
+
+    def add(self, partition: Partition) -> None:
+        partitions = self.by_name.setdefault(partition.topic, {})
+        partitions[partition.index] = partition
+        self.by_id[partition.topic_id] = partitions
+
+    def remove(self, partition: Partition) -> None:
+        partitions = self.by_name.get(partition.topic)
+        if partitions is None or partitions.pop(partition.index, None) is None:
+            return
+        if not partitions:
+            del self.by_name[partition.topic]
+            del self.by_id[partition.topic_id]
+
+
+async def flush_partition(directories: LogDirectories, partition: Partition) -> bool:
+    """Flush a log to where it ends now, then let the high watermark move. False: the flush failed."""
+    log = partition.log
+    if log is None:
+        return False
+    end_offset = log.log_end_offset
+    try:
+        await directories.flush(log)
+    except KafkaError as error:  # the directory is offline now, and the writer gets no false promise
+        is_served = directories.logs.get((log.topic, log.partition)) is log
+        level = logging.ERROR if is_served else logging.DEBUG  # else its topic was deleted meanwhile
+        logger.log(level, "Could not flush %s: %s", log.directory, error)
+        return False
+    partition.advance(end_offset)
+    return True
+
+
+def why_not_hosted(topic: str | bytes, index: int, *, is_known: bool) -> KafkaError:
+    """The error for a partition that this node does not host."""
+    if is_known:
+        return NotLeaderOrFollower(f"This node hosts no replica of partition {index} of the topic.")
+    if isinstance(topic, bytes):
+        return UnknownTopicId(f"No topic has the id {uuid.to_text(topic)}.")
+    return UnknownTopicOrPartition(f"There is no partition {index} of a topic {topic}.")

@@ -1,0 +1,393 @@
+"""Brings this node's partitions in line with the cluster's metadata.
+
+Called with each committed change, in order. Rule: the image decides. A partition that lists this node as
+a replica is hosted, any other is not; leadership, epochs and settings are taken over as the image has them.
+
+A change of many partitions is taken over in slices, so that heartbeats and requests go on meanwhile: what is
+left waits in a backlog, and is brought in line with the image as it is when its turn comes. `applied_offset`
+says how far that is. What coordinators live on never waits, nor does the end of a partition: it is not hosted
+any more at once, and only its files leave by and by, or when a partition of the same name comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING
+
+from ottla.config import ResourceType, topic_value
+from ottla.controller.delta import ImageDelta
+from ottla.controller.image import ClusterImage
+from ottla.controller.registrations import PartitionRegistration, Topic
+from ottla.failures import Failures
+from ottla.log.log import Log
+from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC, Broker
+from ottla.server.replicas.directory_assignments import Placements
+from ottla.server.replicas.partition import Partition
+from ottla.server.replicas.replication import Replication
+from ottla.wire import uuid
+from ottla.wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ottla.coordinator.slices import Job
+
+AT_ONCE_MAX = 100
+"""How many partitions are brought in line without a pause: what clients ask for right after is there then."""
+
+_COORDINATED = (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
+_Key = tuple[bytes, int]
+
+logger = logging.getLogger("ottla.server.replicas.reconciler")
+
+
+class Replicas:
+    """Applies metadata to the partitions and logs of one node."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        placements: Placements,
+        replication: Replication,
+        *,
+        failures: Failures,
+    ) -> None:
+        self._broker = broker
+        self._placements = placements
+        self._replication = replication
+        self._failures = failures
+        self._failed: dict[
+            _Key, bool
+        ] = {}  # as the backlog: could not be brought in line, and is tried again
+        self._deletions: dict[asyncio.Task[None], None] = {}
+        self._backlog: dict[
+            tuple[bytes, int], bool
+        ] = {}  # (topic id, partition): whether its log is to be new
+        self._applied_offset = -1
+        self._job: Job | None = None
+        self._leaving: dict[tuple[str, int], None] = {}  # not hosted any more, files not renamed yet
+        self._leaving_job: Job | None = None
+        self._when_drained: list[asyncio.Future[None]] = []
+
+    @property
+    def applied_offset(self) -> int:
+        """Up to where in the metadata log this node's partitions are as it says."""
+        return self._applied_offset if self._backlog else self._broker.image.offset
+
+    def apply_all(self, image: ClusterImage) -> None:
+        """Host everything that the image places here: at start."""
+        self._bring_in_line(
+            image, {(topic.id, index): False for topic in image.topics.values() for index in topic.partitions}
+        )
+
+    async def drained(self) -> None:
+        """Back once nothing waits in the backlog."""
+        if self._backlog:
+            waiting = asyncio.get_running_loop().create_future()
+            self._when_drained.append(waiting)
+            await waiting
+
+    def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """Take over what a run of committed records changed."""
+        for topic in delta.topics_deleted.values():
+            self._stop_hosting(self._hosted(topic))
+        node_id = self._broker.node_id
+        self._bring_in_line(
+            image,
+            {
+                (topic_id, index): previous is None or node_id not in previous.replicas
+                for topic_id, before in delta.partitions_changed.items()
+                for index, previous in before.items()
+            },
+        )
+        for resource, name in sorted(delta.configs_changed):
+            if resource == ResourceType.TOPIC:
+                self._apply_topic_config_contained(name)
+        self._replication.settle()
+        if not self._backlog:
+            self._applied_offset = image.offset
+
+    def _bring_in_line(self, image: ClusterImage, changed: dict[_Key, bool]) -> None:
+        """Take over changed partitions now, or as the last of the backlog if they are many."""
+        later = self._backlog
+        is_large = len(changed) > AT_ONCE_MAX
+        followed: dict[_Key, bool] = {}
+        for key, is_new in changed.items():
+            topic = image.topics.get(key[0])
+            registration = None if topic is None else topic.partitions.get(key[1])
+            if topic is None or registration is None:
+                continue
+            if topic.name in _COORDINATED or not (is_large or key in later):
+                self._apply_contained(topic, key[1], registration, is_new=is_new)
+            elif key in later or registration.leader == self._broker.node_id:
+                later[key] = is_new or later.get(key, False)
+            else:
+                followed[key] = is_new
+        later.update(followed)  # a follower that comes before its leader is sent away for a while
+        if later and self._job is None:
+            self._job = self._broker.slices.start(self._drain(), self._on_drained, self._on_drain_failed)
+
+    def _drain(self) -> Generator[None, None, None]:
+        backlog, image = self._backlog, self._broker.image
+        while backlog:
+            key = next(iter(backlog))
+            is_new = backlog.pop(key)
+            topic = image.topics.get(key[0])
+            registration = None if topic is None else topic.partitions.get(key[1])
+            if topic is not None and registration is not None:
+                self._apply_contained(topic, key[1], registration, is_new=is_new)
+            yield
+
+    def _apply_contained(
+        self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
+    ) -> None:
+        """Bring one partition in line; what fails is tried again later, and keeps no other from its turn."""
+        key = (topic.id, index)
+        is_retried = key in self._failed
+        is_new = is_new or self._failed.get(key, False)
+        try:
+            self._apply_partition(topic, index, registration, is_new=is_new, is_retried=is_retried)
+        except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+            self._failures.note("metadata", f"{topic.name}-{index}", error)
+            self._failed[key] = is_new
+        else:
+            self._failed.pop(key, None)
+
+    def apply_failed(self) -> None:
+        """Try again what could not be brought in line."""
+        if self._failed:
+            topics = self._broker.image.topics
+            self._failed = {key: is_new for key, is_new in self._failed.items() if key[0] in topics}
+            self._bring_in_line(self._broker.image, dict(self._failed))
+
+    def _on_drained(self, _outcome: None) -> None:
+        self._job = None
+        self._replication.settle()
+        self._applied_offset = self._broker.image.offset
+        for waiting in self._when_drained:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._when_drained.clear()
+
+    def _on_drain_failed(self, error: Exception) -> None:
+        """The job itself failed: what is left in the backlog is begun again with the next change."""
+        self._failures.note("metadata", "", error)
+        self._job = None
+        self._failed.update(self._backlog)
+        self._backlog.clear()
+        self._on_drained(None)
+
+    def _on_leaving_failed(self, error: Exception) -> None:
+        """A log could not be taken out; the others can."""
+        self._failures.note("removal of logs", "", error)
+        self._leaving_job = None
+        if self._leaving:
+            self._leave_slowly()
+
+    def close(self) -> None:
+        """Take over nothing more; what is to leave does so now."""
+        for job in (self._job, self._leaving_job):
+            if job is not None:
+                job.cancel()
+        self._take_out(list(self._leaving))
+        self._leaving.clear()
+
+    def apply_broker_config(self) -> None:
+        """The node's own settings changed, which are the defaults of every topic's."""
+        self._replication.take_config()
+        for name in list(self._broker.partitions.by_name):
+            self._apply_topic_config_contained(name)
+        for partition in self._broker.partitions:
+            if partition.log is not None:
+                self.take_verification(partition.log)
+
+    def take_verification(self, log: Log) -> None:
+        """Whether a transaction's first write needs its coordinator's word."""
+        verify = self._broker.config.bool_of("transaction.partition.verification.enable")
+        log.producers.verify = verify
+
+    def why_stray(self, log: Log) -> str | None:
+        """Why a log found on disk does not belong here; None where it does."""
+        image = self._broker.image
+        if log.topic_id is None or log.topic_id == uuid.ZERO:
+            topic = image.topics_by_name.get(log.topic)
+        else:
+            topic = image.topics.get(log.topic_id)
+        if topic is None:
+            return "the cluster has no such topic"
+        registration = topic.partitions.get(log.partition)
+        if registration is None or self._broker.node_id not in registration.replicas:
+            return "this node is not among its replicas"
+        return None
+
+    async def settle(self) -> None:
+        """Wait for deletions that are under way."""
+        if self._deletions:
+            await asyncio.gather(*self._deletions)
+
+    def _hosted(self, topic: Topic) -> list[Partition]:
+        return list(self._broker.partitions.by_id.get(topic.id, {}).values())
+
+    def _apply_partition(
+        self,
+        topic: Topic,
+        index: int,
+        registration: PartitionRegistration,
+        *,
+        is_new: bool,
+        is_retried: bool = False,
+    ) -> None:
+        node_id = self._broker.node_id
+        hosted = self._broker.partitions.by_id.get(topic.id, {}).get(index)
+        if node_id not in registration.replicas:
+            if hosted is not None:
+                self._stop_hosting([hosted])
+            return
+        if hosted is None:
+            hosted = self._host(topic, index, registration, is_new=is_new)
+        if registration.partition_epoch < hosted.partition_epoch:
+            return  # the controller's answer to a change of in-sync replicas was here before
+        hosted.replicas = list(registration.replicas)
+        hosted.isr = list(registration.isr)
+        hosted.partition_epoch = registration.partition_epoch
+        hosted.leader_id = registration.leader
+        hosted.min_insync_replicas = self._min_insync_replicas(topic.name, len(hosted.replicas))
+        # The try before may have noted the epoch and not followed its leader.
+        is_new_epoch = is_retried or registration.leader_epoch > hosted.leader_epoch
+        hosted.leader_epoch = registration.leader_epoch
+        hosted.is_leader = registration.leader == node_id
+        if hosted.is_leader:
+            if is_new_epoch:
+                self._begin_epoch(hosted)
+            self._replication.lead(hosted, registration)
+        elif is_new_epoch:
+            self._replication.follow(hosted)
+        if is_new_epoch:
+            hosted.notify_all()
+        self._note_placement(hosted, registration)
+
+    def _begin_epoch(self, partition: Partition) -> None:
+        """Write down where the epoch begins, before anything is written in it."""
+        log = partition.log
+        if log is None or log.cuts_pending:  # `log_was_cut` comes back to it
+            return
+        try:
+            log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)
+        except OSError as error:  # the next append tries again, and tells the producer
+            logger.error("%s", self._broker.directories.storage_error(log, error))
+
+    def log_was_cut(self, partition: Partition) -> None:
+        """Its log takes records again. Of an epoch that began meanwhile it knows nothing yet."""
+        if partition.is_leader:
+            self._begin_epoch(partition)
+
+    def _note_placement(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """Tell the controller where the log is, if it thinks otherwise."""
+        if partition.log is None or not registration.directories:
+            return
+        actual = self._broker.directories.directory_id_of(partition.log)
+        if registration.directory_of(self._broker.node_id) != actual:
+            self._placements.note(partition.topic_id, partition.index, actual)
+
+    def _host(
+        self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
+    ) -> Partition:
+        broker = self._broker
+        if (topic.name, index) in self._leaving:  # of a topic that had the name before
+            del self._leaving[topic.name, index]
+            self._take_out([(topic.name, index)])
+        wanted = registration.directory_of(broker.node_id) if registration.directories else None
+        log: Log | None
+        try:
+            log = broker.directories.create(topic.name, index, topic.id, directory_id=wanted, is_new=is_new)
+        except KafkaError as error:
+            logger.error("%s-%d cannot be served: %s", topic.name, index, error)
+            log = None
+        if log is not None:
+            self.take_verification(log)
+        partition = Partition(topic.name, topic.id, index, log)
+        broker.partitions.add(partition)
+        self._replication.take_topic_config(topic.name)
+        return partition
+
+    def _min_insync_replicas(self, topic: str, replicas: int) -> int:
+        """How many must be in sync; no more than there are."""
+        broker = self._broker
+        value = topic_value(broker.config, broker.image.topic_config(topic), "min.insync.replicas")
+        assert isinstance(value, int)
+        return min(value, replicas)
+
+    def _apply_topic_config_contained(self, name: str) -> None:
+        try:
+            self._apply_topic_config(name)
+        except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+            self._failures.note("settings", name, error)
+
+    def _apply_topic_config(self, name: str) -> None:
+        hosted = self._broker.partitions.by_name.get(name)
+        if not hosted:
+            return
+        self._broker.directories.reconfigure(name)
+        self._replication.take_topic_config(name)
+        for partition in hosted.values():
+            needed = self._min_insync_replicas(name, len(partition.replicas))
+            partition.min_insync_replicas = needed
+            if partition.leadership is not None:
+                partition.leadership.min_insync_replicas = needed
+                partition.advance_as_kept()
+
+    def _stop_hosting(self, partitions: Iterable[Partition]) -> None:
+        gone: list[tuple[str, int]] = []
+        for partition in partitions:
+            self._broker.partitions.remove(partition)
+            gone.append((partition.topic, partition.index))
+            partition.is_leader = False
+            partition.leader_id = -1
+            try:
+                self._replication.leave(partition)
+                partition.notify_all()  # whoever waits on it gets its error now
+            except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+                self._failures.note("end of hosting", f"{partition.topic}-{partition.index}", error)
+        if len(gone) <= AT_ONCE_MAX:
+            try:
+                self._take_out(gone)
+            except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+                self._failures.note("removal of logs", "", error)
+            return
+        self._leaving.update(dict.fromkeys(gone))
+        if self._leaving_job is None:
+            self._leave_slowly()
+
+    def _leave_slowly(self) -> None:
+        self._leaving_job = self._broker.slices.start(
+            self._take_out_slowly(), self._on_taken_out, self._on_leaving_failed
+        )
+
+    def _take_out(self, gone: list[tuple[str, int]]) -> None:
+        """Rename the files of partitions, which are deleted later."""
+        if gone:
+            self._settle_soon(self._broker.directories.detach(gone))
+
+    def _take_out_slowly(self) -> Generator[None, None, set[str]]:
+        touched: set[str] = set()
+        while self._leaving:
+            key = next(iter(self._leaving))
+            del self._leaving[key]
+            touched |= self._broker.directories.detach([key])
+            yield
+        return touched
+
+    def _on_taken_out(self, touched: set[str]) -> None:
+        self._leaving_job = None
+        self._settle_soon(touched)
+
+    async def _settle(self, touched: set[str]) -> None:
+        try:
+            await self._broker.directories.settle(touched)
+        except Exception as error:  # noqa: BLE001 - see `ottla.failures`
+            self._failures.note("removal of logs", "", error)
+
+    def _settle_soon(self, touched: set[str]) -> None:
+        task = asyncio.ensure_future(self._settle(touched))
+        self._deletions[task] = None
+        task.add_done_callback(self._deletions.pop)

@@ -1,0 +1,285 @@
+"""How this node's replicas and those of other nodes keep up with each other.
+
+It knows who leads what here and who is followed where, and runs what must run for that: the loops that fetch,
+the loop that asks the controller for changes of in-sync replicas, and the throttles. Rule: a partition is led
+or followed, never both; `Replicas` says which, as metadata has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.config import topic_value
+from ottla.rare import rarely
+from ottla.replication.isr_changes import IsrChanges
+from ottla.replication.leader import Leadership, Standing
+from ottla.replication.selector import LEADER, RACK_AWARE, nearest_replica
+from ottla.replication.throttle import Throttle, throttled_partitions
+from ottla.server.handlers.common import alive_endpoint
+
+if TYPE_CHECKING:
+    from ottla.controller.registrations import PartitionRegistration
+    from ottla.replication.fetcher import Fetcher, Fetchers
+    from ottla.server.broker import Broker
+    from ottla.server.peers.broker_links import BrokerLinks
+    from ottla.server.replicas.partition import Partition
+    from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+ALTER_TIMEOUT_MS = 30_000
+LATE_SECONDS = 0.5
+"""How long a simulation delays an answer of the controller."""
+
+logger = logging.getLogger("ottla.server.replicas.replication")
+
+
+class Replication:
+    """The replication of one node; also what its leaders know of the world (`Surroundings`)."""
+
+    def __init__(self, broker: Broker, broker_epoch: Callable[[], int]) -> None:
+        config = broker.config
+        samples = config.int_of("replication.quota.window.num")
+        width_ms = config.int_of("replication.quota.window.size.seconds") * 1000
+        self._broker = broker
+        self._broker_epoch = broker_epoch
+        self.node_id = broker.node_id
+        self.lag_max_ms = config.int_of("replica.lag.time.max.ms")
+        self.leader_throttle = Throttle(samples=samples, width_ms=width_ms)
+        self.follower_throttle = Throttle(samples=samples, width_ms=width_ms)
+        self.isr_changes = IsrChanges(broker.node_id, broker_epoch, self._ask_controller)
+        self._shrunk_ms: int | None = None  # when followers that lag were looked for
+        self._has_skipped_shrink = False  # the last look came late, and judged nobody
+        self._fetchers: Fetchers | None = None
+        self._links: dict[int, BrokerLinks] = {}
+        self._selects_by_rack = self._selector() == RACK_AWARE
+        self.take_config()
+
+    # Surroundings
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._broker_epoch()
+
+    @property
+    def brokers(self) -> Mapping[int, Standing]:
+        return self._broker.image.brokers
+
+    def now_ms(self) -> int:
+        return int(self._broker.clock.monotonic() * 1000)
+
+    # Settings
+
+    def _selector(self) -> str:
+        name = str(self._broker.config["replica.selector.class"] or LEADER)
+        if name not in (LEADER, RACK_AWARE):
+            logger.warning("replica.selector.class %s is not known here; leaders are read from", name)
+        return name
+
+    def take_config(self) -> None:
+        """The node's own settings changed."""
+        config = self._broker.config
+        self.leader_throttle.set_limit(config.int_of("leader.replication.throttled.rate"))
+        self.follower_throttle.set_limit(config.int_of("follower.replication.throttled.rate"))
+
+    def take_topic_config(self, topic: str) -> None:
+        """The settings of a topic changed, or it was just placed here."""
+        broker = self._broker
+        own = broker.image.topic_config(topic)
+        for throttle, name in (
+            (self.leader_throttle, "leader.replication.throttled.replicas"),
+            (self.follower_throttle, "follower.replication.throttled.replicas"),
+        ):
+            if name not in own:
+                throttle.set_topic(topic, frozenset())
+                continue
+            listed: Any = topic_value(broker.config, own, name)
+            throttle.set_topic(topic, throttled_partitions(listed, broker.node_id))
+
+    # Roles
+
+    def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """This node leads: know the followers, where there are any. What is in its log counts as kept."""
+        self._stop_following(partition)
+        log = partition.log
+        if log is None:
+            partition.leadership = None
+            return
+        if len(registration.replicas) == 1:
+            partition.leadership = None
+        else:
+            if partition.leadership is None:
+                partition.leadership = Leadership(self)
+            partition.leadership.min_insync_replicas = partition.min_insync_replicas
+            partition.leadership.take(
+                replicas=registration.replicas,
+                isr=registration.isr,
+                leader_epoch=registration.leader_epoch,
+                partition_epoch=registration.partition_epoch,
+                end_offset=log.log_end_offset,
+            )
+        if log.is_flush_due:
+            from ottla.server.coordinators.groups import flush_soon
+
+            flush_soon(self._broker, partition)
+        partition.advance(log.log_end_offset)
+
+    def follow(self, partition: Partition) -> None:
+        """Another node leads, in a new leader epoch: fetch from it."""
+        partition.leadership = None
+        if self._broker.network is None:
+            return
+        if self._fetchers is None:
+            from ottla.replication.fetcher import Fetchers
+
+            self._fetchers = Fetchers(self._make_fetcher, self._fetchers_per_leader)
+        self._fetchers.follow(partition)
+
+    def leave(self, partition: Partition) -> None:
+        """The partition is not hosted here any more, or its log is gone."""
+        partition.leadership = None
+        self._stop_following(partition)
+
+    def _stop_following(self, partition: Partition) -> None:
+        if self._fetchers is not None:
+            self._fetchers.forget((partition.topic_id, partition.index))
+
+    def settle(self) -> None:
+        """A run of metadata is applied: end what has nothing left to do."""
+        if self._fetchers is not None:
+            self._fetchers.end_idle()
+
+    # Followers of this node
+
+    def fetched(
+        self,
+        partition: Partition,
+        replica_id: int,
+        broker_epoch: int,
+        offset: int,
+        log_start_offset: int,
+        *,
+        names_epoch: bool,
+    ) -> None:
+        """A follower fetches: it has everything below `offset`."""
+        proposal = partition.follower_fetched(
+            replica_id, broker_epoch, offset, log_start_offset, names_epoch=names_epoch
+        )
+        if proposal is not None:
+            logger.info(
+                "%s-%d: %d has caught up at offset %d and is to join the in-sync replicas",
+                partition.topic,
+                partition.index,
+                replica_id,
+                offset,
+            )
+            self.isr_changes.submit((partition.topic_id, partition.index), partition, proposal)
+
+    def shrink(self) -> None:
+        """Have the followers removed from the in-sync replicas that lag.
+
+        It runs every half `replica.lag.time.max.ms`. Where it comes late, this process stalled, and fetches
+        of followers may lie unread in sockets: they are judged the next time, also if that is late again.
+        """
+        now_ms, last_ms, has_skipped = self.now_ms(), self._shrunk_ms, self._has_skipped_shrink
+        self._shrunk_ms = now_ms
+        is_late = last_ms is not None and now_ms - last_ms > self.lag_max_ms // 2 + max(
+            self.lag_max_ms // 8, 50
+        )
+        self._has_skipped_shrink = is_late and not has_skipped
+        if last_ms is not None and self._has_skipped_shrink:
+            logger.warning(
+                "Lagging followers are looked for %d ms after the last time; they get more time.",
+                now_ms - last_ms,
+            )
+            return
+        for partition in self._broker.partitions:
+            leadership, log = partition.leadership, partition.log
+            if leadership is None or log is None or not partition.is_leader:
+                continue
+            proposal = leadership.shrinkage(log.log_end_offset)
+            if proposal is not None:
+                logger.info(
+                    "%s-%d: %s lag behind offset %d and are to leave the in-sync replicas",
+                    partition.topic,
+                    partition.index,
+                    ", ".join(map(str, sorted(proposal.removed))),
+                    log.log_end_offset,
+                )
+                self.isr_changes.submit((partition.topic_id, partition.index), partition, proposal)
+
+    def is_held_back(self, partition: Partition, replica_id: int) -> bool:
+        """Whether a follower gets no records now, by the leader's throttle."""
+        throttle = self.leader_throttle
+        return throttle.has_topics and throttle.holds_back(
+            partition.topic, partition.index, in_sync=replica_id in partition.isr, now_ms=self.now_ms()
+        )
+
+    def sent(self, topic: str, index: int, size: int) -> None:
+        """Records went out to a follower."""
+        if self.leader_throttle.has_topics and self.leader_throttle.is_throttled(topic, index):
+            self.leader_throttle.record(size, self.now_ms())
+
+    # Consumers
+
+    def preferred_replica(self, partition: Partition, rack: str, offset: int, listener: str) -> int | None:
+        """Where a consumer of this rack should read; None: here."""
+        leadership = partition.leadership
+        if leadership is None or not self._selects_by_rack or not rack:
+            return None
+        broker = self._broker
+        racks = {
+            replica: broker.image.brokers[replica].rack
+            for replica in partition.replicas
+            if alive_endpoint(broker, replica, listener) is not None
+        }
+        return nearest_replica(rack, broker.node_id, leadership.readable(offset), racks)
+
+    # Other nodes
+
+    async def _ask_controller(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        response: AlterPartitionResponse = await self._broker.quorum.ask(request, timeout_ms=ALTER_TIMEOUT_MS)
+        if rarely("an answer about in-sync replicas arrives late"):  # after metadata that is older or newer
+            await asyncio.sleep(LATE_SECONDS)
+        return response
+
+    def _fetchers_per_leader(self) -> int:
+        return self._broker.config.int_of("num.replica.fetchers")
+
+    def _make_fetcher(self, leader_id: int, number: int) -> Fetcher:
+        from ottla.replication.fetcher import Fetcher, FetchSettings
+        from ottla.server.peers.broker_links import BrokerLinks
+
+        broker = self._broker
+        config = broker.config
+        assert broker.network is not None
+        links = self._links.get(number)
+        if links is None:
+            client_id = f"broker-{broker.node_id}-fetcher-{number}"
+            links = self._links[number] = BrokerLinks(
+                broker, broker.network, client_id=client_id, timeout_setting="replica.socket.timeout.ms"
+            )
+        return Fetcher(
+            leader_id,
+            broker.node_id,
+            self._broker_epoch,
+            clock=broker.clock,
+            storage=broker.directories,
+            ask=links.ask,
+            settings=FetchSettings(
+                wait_max_ms=config.int_of("replica.fetch.wait.max.ms"),
+                min_bytes=config.int_of("replica.fetch.min.bytes"),
+                response_bytes_max=config.int_of("replica.fetch.response.max.bytes"),
+                partition_bytes_max=config.int_of("replica.fetch.max.bytes"),
+                backoff_ms=config.int_of("replica.fetch.backoff.ms"),
+            ),
+            throttle=self.follower_throttle,
+        )
+
+    async def close(self) -> None:
+        """Follow nobody any more."""
+        if self._fetchers is not None:
+            await self._fetchers.close()
+        for links in self._links.values():
+            links.close()

@@ -1,0 +1,169 @@
+"""The way to a controller that moves, vanishes and comes back: asked again until it answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, cast
+
+import pytest
+from tests.unit.reports import reported
+
+from ottla.host import HostClock
+from ottla.server.peers.controller_link import Address, ControllerLink
+from ottla.wire.errors import ErrorCode, RequestTimedOut, StaleBrokerEpoch
+from ottla.wire.message import Message
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+OLD, NEW = ("old", 1), ("new", 2)
+
+
+class ScriptedLink(ControllerLink):
+    """Each attempt is answered by the next of the script: a response, or an error to raise."""
+
+    def __init__(self, *script: Message | OSError | asyncio.Future[Any]) -> None:
+        super().__init__(
+            cast(Any, None),
+            HostClock(),
+            lambda: self.controller,
+            client_id="test",
+            retry_seconds=0.001,
+            socket_timeout_ms=10_000,
+        )
+        self.controller: Address | None = OLD
+        self.script = list(script)
+        self.asked: list[Address] = []
+
+    async def _ask_once(self, address: Address, request: Message) -> Any:
+        self.asked.append(address)
+        step = self.script.pop(0)
+        if isinstance(step, OSError):
+            raise step
+        if isinstance(step, asyncio.Future):
+            return await step
+        if step == MOVED:
+            self.controller = NEW
+        return step
+
+
+MOVED = BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER)
+BEAT = BrokerHeartbeatRequest(broker_id=1)
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(work, 20))
+
+
+def test_a_controller_that_is_none_any_more_leads_to_the_next() -> None:
+    answer = BrokerHeartbeatResponse(is_caught_up=True)
+
+    async def work() -> None:
+        link = ScriptedLink(MOVED, answer)
+        assert await link.ask(BEAT, timeout_ms=5000) == answer
+        assert link.asked == [OLD, NEW]
+
+    run(work())
+
+
+def test_the_refusal_of_one_topic_counts_too() -> None:
+    result = CreateTopicsResponse.CreatableTopicResult(name="a", error_code=ErrorCode.NOT_CONTROLLER)
+    done = CreateTopicsResponse()
+
+    async def work() -> None:
+        link = ScriptedLink(CreateTopicsResponse(topics=[result]), done)
+        assert await link.ask(CreateTopicsRequest(), timeout_ms=5000) == done
+
+    run(work())
+
+
+def test_a_broken_connection_is_tried_again() -> None:
+    answer = BrokerHeartbeatResponse()
+
+    async def work() -> None:
+        link = ScriptedLink(ConnectionRefusedError("refused"), ConnectionResetError("reset"), answer)
+        assert await link.ask(BEAT, timeout_ms=5000) == answer
+
+    run(work())
+
+
+def test_an_error_of_the_controller_is_raised() -> None:
+    async def work() -> None:
+        link = ScriptedLink(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        with pytest.raises(StaleBrokerEpoch):
+            await link.ask(BEAT, timeout_ms=5000)
+
+    run(work())
+
+
+def test_when_the_time_is_over_the_error_says_what_was_wrong() -> None:
+    async def work() -> None:
+        link = ScriptedLink()
+        link.controller = None
+        with pytest.raises(RequestTimedOut, match="no active controller is known"):
+            await link.ask(BEAT, timeout_ms=20)
+        link = ScriptedLink(asyncio.get_running_loop().create_future())
+        with pytest.raises(RequestTimedOut, match="old:1 is silent"):
+            await link.ask(BEAT, timeout_ms=20)
+
+    run(work())
+
+
+def test_a_controller_that_refused_all_the_time_is_not_called_silent_at_the_end() -> None:
+    """The last of many tries is cut short by the end of the time, and not by the controller."""
+
+    class Clock(HostClock):
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    class LateLink(ScriptedLink):
+        async def _ask_once(self, address: Address, request: Message) -> Any:
+            clock.now += 0.99  # of the second that there is
+            return await super()._ask_once(address, request)
+
+    clock = Clock()
+
+    async def work() -> None:
+        link = LateLink(ConnectionRefusedError("refused."), asyncio.get_running_loop().create_future())
+        link._clock = clock
+        with pytest.raises(RequestTimedOut, match=r"old:1 cannot be reached: refused\.$"):
+            await link.ask(BEAT, timeout_ms=1000)
+        assert len(link.asked) == 2
+
+    run(work())
+
+
+def test_a_failure_in_the_moment_in_which_the_asker_gives_up_is_not_reported_as_unforeseen() -> None:
+    async def work() -> None:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        link = ScriptedLink(answer)
+        asking = asyncio.ensure_future(link.ask(BEAT, timeout_ms=5000))
+        while not link.asked:
+            await asyncio.sleep(0)
+        answer.set_exception(ConnectionResetError("reset"))
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        del asking, answer
+        await asyncio.sleep(0)
+
+    assert reported(work()) == []
+
+
+def test_an_answer_that_comes_with_a_cancellation_does_not_undo_it() -> None:
+    """asyncio.wait_for of Python 3.11 does that: a loop that is told to stop would go on for ever."""
+
+    async def work() -> None:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        link = ScriptedLink(answer)
+        asking = asyncio.ensure_future(link.ask(BEAT, timeout_ms=5000))
+        while not link.asked:
+            await asyncio.sleep(0)
+        answer.set_result(BrokerHeartbeatResponse())
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    run(work())

@@ -18,11 +18,11 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from ottla.log.checkpoints import Partition
 from ottla.log.config import LogConfig
-from ottla.log.directories import DirectoriesConfig, LogDirectories
+from ottla.log.directories.checkpoints import Partition
+from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories
+from ottla.log.directories.properties import MetaProperties, write_meta
 from ottla.log.log import Log
-from ottla.log.properties import MetaProperties, write_meta
 from ottla.records.batch import iterate_headers
 from ottla.records.record import Record, build_batch
 from ottla.testing.world.disk import Model, SimulatedDisk, Storage

@@ -29,12 +29,12 @@ from ottla.controller.registrations import PartitionRegistration
 from ottla.coordinator.groups.classic_group import ClassicGroup
 from ottla.coordinator.groups.consumer_group import ConsumerGroup
 from ottla.coordinator.groups.offset_store import OffsetStore
-from ottla.log.cleaning import TransactionTracker
+from ottla.log.compaction.rules import TransactionTracker
+from ottla.log.directories.moves import Moves
+from ottla.log.directories.names import name_of
 from ottla.log.files import LogFiles
 from ottla.log.log import Log
-from ottla.log.moving import Moves
-from ottla.log.names import name_of
-from ottla.log.producers import ProducerStates
+from ottla.log.producer_state import ProducerStates
 from ottla.raft import leading
 from ottla.raft.silence import Patience
 from ottla.records import compaction

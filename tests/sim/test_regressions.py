@@ -9,9 +9,9 @@ import weakref
 
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition
-from ottla.log.directories import LogDirectories
-from ottla.log.loading import survey
-from ottla.log.properties import CLEAN_SHUTDOWN
+from ottla.log.directories.log_directories import LogDirectories
+from ottla.log.directories.log_loader import survey
+from ottla.log.directories.properties import CLEAN_SHUTDOWN
 from ottla.server.broker import Broker
 from ottla.server.coordinators.groups import flush_soon
 from ottla.server.handlers.auto_create import create_in_background

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from tests.unit.damage import damaged, within_memory
 
 from ottla.controller.bootstrap import bootstrap_checkpoint, default_bootstrap_records, read_bootstrap
-from ottla.log import checkpoints
-from ottla.log.epochs import EpochCache
-from ottla.log.producers import ProducerEntry, RememberedBatch, decode_snapshot, encode_snapshot
-from ottla.log.properties import (
+from ottla.log.directories import checkpoints
+from ottla.log.directories.properties import (
     DirectoryError,
     MetaProperties,
     format_clean_shutdown,
@@ -25,6 +23,8 @@ from ottla.log.properties import (
     parse_meta,
     parse_partition_metadata,
 )
+from ottla.log.leader_epochs import EpochCache
+from ottla.log.producer_state import ProducerEntry, RememberedBatch, decode_snapshot, encode_snapshot
 from ottla.log.transactions import AbortedTransaction, aborted_problem, decode_aborted, encode_aborted
 from ottla.properties import decode
 from ottla.raft import election, snapshots

@@ -92,7 +92,7 @@ ALLOWED = {
     ("records/__init__.py", "os"): "chooses the kernel when it is imported",
     ("server/node.py", "signal"): "the program of a node",
     ("server/node.py", "uvloop"): "the program of a node",
-    ("log/properties.py", "fromtimestamp"): "with a time zone and a time from the clock",
+    ("log/directories/properties.py", "fromtimestamp"): "with a time zone and a time from the clock",
 }
 """What may stay, and why."""
 

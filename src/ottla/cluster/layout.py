@@ -229,7 +229,7 @@ def read_layout(directory: Path) -> Layout:
 def format_layout(layout: Layout) -> str:
     """Format the nodes that are new, for the cluster that the others are of; its id."""
     from ottla.host import HostClock, HostDisk, HostRandom
-    from ottla.log.properties import DirectoryError, read_meta
+    from ottla.log.directories.properties import DirectoryError, read_meta
     from ottla.server.formatter import FormatError, Request, format_directories
     from ottla.wire import uuid
 

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from ottla.log.config import LogConfig
-from ottla.log.epochs import CHECKPOINT_NAME, EpochCache
-from ottla.log.flushing import Flush, NotOpened
+from ottla.log.flush import Flush, NotOpened
+from ottla.log.leader_epochs import CHECKPOINT_NAME, EpochCache
 from ottla.log.open_files import OpenFiles
-from ottla.log.producers import ProducerStates
+from ottla.log.producer_snapshots import SNAPSHOT_SUFFIX, Snapshots
+from ottla.log.producer_state import ProducerStates
 from ottla.log.recovery import Loaded
 from ottla.log.segment import CLEANED, COMPACTED_MARK, DELETED, SWAP, Segment
 from ottla.log.segments import Segments
-from ottla.log.snapshots import SNAPSHOT_SUFFIX, Snapshots
 from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire.errors import KafkaStorageError
 

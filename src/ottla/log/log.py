@@ -17,10 +17,10 @@ from ottla.log.config import LogConfig
 from ottla.log.files import draw_jitter_ms
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.open_files import OpenFiles
-from ottla.log.producers import ProducerStates, VerificationGuard
+from ottla.log.producer_state import ProducerStates, VerificationGuard
 from ottla.log.recovery import Loader, Progress, marker_of
 from ottla.log.segment import Segment
-from ottla.log.time_search import BatchSearch, TimestampOffset
+from ottla.log.timestamp_search import BatchSearch, TimestampOffset
 from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker
 from ottla.log.upkeep import LogUpkeep
 from ottla.ports import Buffer, Clock, Disk, File, Random

@@ -11,11 +11,11 @@ import logging
 from bisect import insort
 from collections.abc import Collection
 
-from ottla.log.producers import ProducerStates, decode_snapshot, encode_snapshot
+from ottla.log.producer_state import ProducerStates, decode_snapshot, encode_snapshot
 from ottla.log.segment import DELETED, file_name
 from ottla.ports import Disk
 
-logger = logging.getLogger("ottla.log.snapshots")
+logger = logging.getLogger("ottla.log.producer_snapshots")
 
 SNAPSHOT_SUFFIX = ".snapshot"
 

@@ -36,7 +36,7 @@ from ottla.wire.errors import (
     TransactionCoordinatorFenced,
 )
 
-logger = logging.getLogger("ottla.log.producers")
+logger = logging.getLogger("ottla.log.producer_state")
 
 BATCHES_KEPT = 5
 _LATE_TRANSACTION_MS = 5 * 60 * 1000

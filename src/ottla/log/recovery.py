@@ -15,9 +15,10 @@ from typing import NamedTuple, TypeAlias
 
 from ottla.log.aborted_check import contradiction
 from ottla.log.config import LogConfig
-from ottla.log.epochs import CHECKPOINT_NAME, EpochCache
 from ottla.log.index import RELATIVE_OFFSET_MAX
-from ottla.log.producers import ProducerStates
+from ottla.log.leader_epochs import CHECKPOINT_NAME, EpochCache
+from ottla.log.producer_snapshots import SNAPSHOT_SUFFIX, Snapshots
+from ottla.log.producer_state import ProducerStates
 from ottla.log.segment import (
     ABORTED_INDEX_SUFFIX,
     CLEANED,
@@ -32,7 +33,6 @@ from ottla.log.segment import (
     file_name,
 )
 from ottla.log.segments import Segments
-from ottla.log.snapshots import SNAPSHOT_SUFFIX, Snapshots
 from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker, aborted_problem
 from ottla.ports import Buffer, Clock, Disk
 from ottla.records.batch import (

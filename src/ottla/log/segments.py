@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.log.segment import Segment
-from ottla.log.time_search import BatchSearch, TimestampOffset
+from ottla.log.timestamp_search import BatchSearch, TimestampOffset
 from ottla.log.transactions import AbortedTransaction
 from ottla.records.batch import NO_TIMESTAMP
 

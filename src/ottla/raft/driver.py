@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.log.config import LogConfig
-from ottla.log.flushing import NotOpened
+from ottla.log.flush import NotOpened
 from ottla.log.log import Log
 from ottla.log.segment import LogDamaged
 from ottla.ports import DISK_FULL, OUT_OF_RESOURCES, PASSING, Buffer, Clock, Disk, Random

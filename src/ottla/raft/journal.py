@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from ottla.log.config import LogConfig
+from ottla.log.directories.properties import PARTITION_METADATA, format_partition_metadata
 from ottla.log.log import Log
-from ottla.log.properties import PARTITION_METADATA, format_partition_metadata
 from ottla.ports import Buffer, Clock, Disk
 from ottla.raft import control
 from ottla.raft.snapshots import Snapshot, SnapshotDamaged, SnapshotId

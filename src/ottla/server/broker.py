@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
     from ottla.coordinator.slices import Slices
-    from ottla.log.directories import LogDirectories
+    from ottla.log.directories.log_directories import LogDirectories
     from ottla.ports import Clock, Disk, Network, Random
     from ottla.server.coordinators.groups import Groups
     from ottla.server.coordinators.producer_ids import ProducerIds

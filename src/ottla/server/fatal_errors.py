@@ -19,7 +19,7 @@ from __future__ import annotations
 from enum import Enum
 
 from ottla.config import ConfigError
-from ottla.log.properties import DirectoryError
+from ottla.log.directories.properties import DirectoryError
 from ottla.log.segment import LogDamaged
 from ottla.raft.driver import MissingSnapshot, UnsupportedQuorum
 from ottla.raft.election import ElectionFileDamaged

@@ -20,7 +20,13 @@ from ottla.controller.bootstrap import (
 )
 from ottla.controller.feature_levels import metadata_version, resolve_features
 from ottla.controller.image import KRAFT_VERSION, METADATA_VERSION
-from ottla.log.properties import MetaProperties, new_directory_id, read_meta, verify_meta, write_meta
+from ottla.log.directories.properties import (
+    MetaProperties,
+    new_directory_id,
+    read_meta,
+    verify_meta,
+    write_meta,
+)
 from ottla.ports import Clock, Disk, Random
 from ottla.raft.voters import VoterSet, parse_initial_controllers
 from ottla.wire import uuid

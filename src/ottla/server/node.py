@@ -20,12 +20,12 @@ from ottla.config import BrokerConfig, ConfigError, Endpoint, ResourceType, topi
 from ottla.controller.delta import ImageDelta
 from ottla.controller.image import ClusterImage
 from ottla.failures import Failures
-from ottla.log.cleaner import CleanerConfig
+from ottla.log.compaction.cleaner import CleanerConfig
 from ottla.log.config import LogConfig
-from ottla.log.directories import DirectoriesConfig, LogDirectories
+from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories
+from ottla.log.directories.log_directory import LogDirectory
+from ottla.log.directories.properties import DirectoryError
 from ottla.log.log import Log
-from ottla.log.opening import LogDirectory
-from ottla.log.properties import DirectoryError
 from ottla.ports import PASSING, Clock, Disk, Network, Random
 from ottla.server.broker import Broker
 from ottla.server.coordinators.producer_ids import ProducerIds

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ottla.host import HostDisk, map_for_reading
 from ottla.log.index import OffsetIndex, TimeIndex
-from ottla.log.producers import decode_snapshot
+from ottla.log.producer_state import decode_snapshot
 from ottla.log.transactions import decode_aborted
 from ottla.ports import Buffer
 from ottla.records.batch import BatchHeader, iterate_headers

@@ -114,7 +114,7 @@ def _random_uuid(options: argparse.Namespace) -> int:
 
 def _format(options: argparse.Namespace) -> int:
     from ottla.host import HostClock, HostDisk, HostRandom
-    from ottla.log.properties import DirectoryError
+    from ottla.log.directories.properties import DirectoryError
     from ottla.server.formatter import FormatError, Request, format_directories
     from ottla.tools.feature_text import feature_level
 
@@ -140,7 +140,7 @@ def _format(options: argparse.Namespace) -> int:
 
 def _info(options: argparse.Namespace) -> int:
     from ottla.host import HostDisk
-    from ottla.log.properties import META_PROPERTIES, DirectoryError, MetaProperties, read_meta
+    from ottla.log.directories.properties import META_PROPERTIES, DirectoryError, MetaProperties, read_meta
     from ottla.wire import uuid
 
     disk = HostDisk()

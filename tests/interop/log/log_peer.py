@@ -11,7 +11,7 @@ from typing import Any
 from ottla.host import HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
-from ottla.log.producers import decode_snapshot
+from ottla.log.producer_state import decode_snapshot
 from ottla.records.batch import iterate_headers
 from ottla.records.validate import Origin
 from ottla.wire.errors import KafkaError

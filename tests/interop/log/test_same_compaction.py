@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ottla.host import HostDisk, HostRandom
-from ottla.log.cleaner import Cleaner, CleanerConfig
+from ottla.log.compaction.cleaner import Cleaner, CleanerConfig
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.records.batch import Codec

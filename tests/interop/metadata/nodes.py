@@ -22,7 +22,7 @@ from ottla.controller.brokers import broker_heartbeat, register_broker
 from ottla.controller.feature_levels import SUPPORTED_FEATURES, resolve_features
 from ottla.controller.result import Result
 from ottla.host import HostClock, HostDisk, HostRandom
-from ottla.log.properties import MetaProperties, read_meta, write_meta
+from ottla.log.directories.properties import MetaProperties, read_meta, write_meta
 from ottla.raft.driver import DIRECTORY_NAME
 from ottla.raft.snapshots import BOOTSTRAP_ID
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet

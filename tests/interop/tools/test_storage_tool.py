@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ottla.controller.bootstrap import read_bootstrap
-from ottla.log.properties import parse_meta
+from ottla.log.directories.properties import parse_meta
 from ottla.tools.storage import main
 from tests.interop import peers
 from tests.interop.tools.oracle import ask

@@ -10,11 +10,10 @@ from typing import Any
 from tests.unit.log.support import START_MS, FakeClock, FaultyDisk
 
 from ottla.host import HostRandom
-from ottla.log import checkpoints
 from ottla.log.config import LogConfig
-from ottla.log.directories import DirectoriesConfig, LogDirectories, LogDirectory
+from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories, LogDirectory, checkpoints
+from ottla.log.directories.properties import MetaProperties, write_meta
 from ottla.log.log import Log
-from ottla.log.properties import MetaProperties, write_meta
 
 TOPIC_ID = bytes(range(16))
 OTHER_ID = bytes(range(1, 17))

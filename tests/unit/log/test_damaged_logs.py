@@ -17,11 +17,16 @@ from tests.unit.damage import damaged, within_memory
 from tests.unit.log.support import START_MS, FakeClock, append, batch, end_transaction, produced, read_all
 
 from ottla.host import HostRandom
-from ottla.log import checkpoints
 from ottla.log.config import LogConfig
-from ottla.log.directories import DirectoriesConfig, LogDirectories
+from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories, checkpoints
+from ottla.log.directories.properties import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    DirectoryError,
+    MetaProperties,
+    write_meta,
+)
 from ottla.log.log import Log
-from ottla.log.properties import CLEAN_SHUTDOWN, META_PROPERTIES, DirectoryError, MetaProperties, write_meta
 from ottla.log.segment import LogDamaged
 from ottla.testing.world.disk import SimulatedDisk
 from ottla.wire.errors import CorruptMessage, InvalidRecord, KafkaError

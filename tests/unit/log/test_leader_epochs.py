@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.log.epochs import EpochCache, EpochEntry
+from ottla.log.leader_epochs import EpochCache, EpochEntry
 
 ENTRIES = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50)), max_size=12)
 

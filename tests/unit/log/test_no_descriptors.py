@@ -13,7 +13,7 @@ import pytest
 from tests.unit.log.node_support import COMPACT, OTHER_ID, TOPIC_ID, Node, run
 from tests.unit.log.support import append, batch, read_all
 
-from ottla.log.directories import LogDirectories
+from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.log import Log
 from ottla.wire.errors import KafkaStorageError
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.reports import reported
 
 from ottla.host import HostDisk
-from ottla.log.offloading import outlast
+from ottla.log.offload import outlast
 
 
 class Thread:

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.unit.log.support import START_MS
 
 from ottla.host import HostDisk
-from ottla.log.producers import ProducerEntry, ProducerStates
-from ottla.log.snapshots import Snapshots
+from ottla.log.producer_snapshots import Snapshots
+from ottla.log.producer_state import ProducerEntry, ProducerStates
 
 
 def states_at(offset: int, *producer_ids: int) -> ProducerStates:

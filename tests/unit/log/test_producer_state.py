@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.log.support import START_MS, marker, produced
 
-from ottla.log.producers import (
+from ottla.log.producer_state import (
     ProducerEntry,
     ProducerStates,
     RememberedBatch,

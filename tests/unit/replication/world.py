@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from ottla.log.epochs import EpochCache
+from ottla.log.leader_epochs import EpochCache
 from ottla.replication.follower import (
     Append,
     Asked,

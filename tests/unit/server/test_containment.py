@@ -17,7 +17,7 @@ from tests.unit.server.metadata.test_quorum import run as run_bounded
 
 from ottla.config import development_config
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
-from ottla.log.directories import LogDirectories
+from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.log import Log
 from ottla.server.fatal_errors import Ending
 from ottla.server.metadata.quorum import Quorum

@@ -16,7 +16,7 @@ from tests.unit.server.asking import Asking, fetch_request, produce_request
 
 from ottla.config import development_config
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, give_back_memory
-from ottla.log.properties import DirectoryError
+from ottla.log.directories.properties import DirectoryError
 from ottla.server.fatal_errors import Ending
 from ottla.server.metadata.broker_registration import Registration
 from ottla.server.node import MEMORY_KEPT_BYTES, Node

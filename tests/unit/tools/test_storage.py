@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.controller.bootstrap import read_bootstrap
-from ottla.log.properties import parse_meta
+from ottla.log.directories.properties import parse_meta
 from ottla.tools.storage import main
 from ottla.wire import uuid
 from ottla.wire.messages.metadata_records import FeatureLevelRecord, UserScramCredentialRecord

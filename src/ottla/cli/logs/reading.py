@@ -14,10 +14,10 @@ from typing import Any
 
 from ottla.cli.records.values import TEXT, BadValue, Kind, to_base64
 from ottla.host import HostDisk, map_for_reading
-from ottla.log import checkpoints, properties
-from ottla.log.epochs import CHECKPOINT_NAME, EpochCache
+from ottla.log.directories import checkpoints, properties
 from ottla.log.index import OffsetIndex, TimeIndex
-from ottla.log.producers import decode_snapshot
+from ottla.log.leader_epochs import CHECKPOINT_NAME, EpochCache
+from ottla.log.producer_state import decode_snapshot
 from ottla.log.transactions import ENTRY_BYTES, aborted_problem, decode_aborted
 from ottla.ports import Buffer
 from ottla.raft import election

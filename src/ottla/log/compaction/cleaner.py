@@ -2,7 +2,7 @@
 
 A cleaning goes through the dirty part once to learn the last offset of each key, then copies what stays of
 every segment up to there into `.cleaned` files and puts these in place of the old ones. The work is done in
-slices off the event loop (`compacting.py`); only the exchange of segments happens on the loop. The rule:
+slices off the event loop (`rewriter.py`); only the exchange of segments happens on the loop. The rule:
 before an exchange the old segments must still be the log's own and as long as they were. Otherwise (the log
 was truncated, deleted or moved) the work is thrown away.
 
@@ -18,19 +18,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ottla.log import checkpoints
-from ottla.log.checkpoints import CheckpointError, CheckpointFile, Partition
-from ottla.log.cleaning import Dirt, TransactionTracker, group_segments, last_records, measure
-from ottla.log.compacting import CleaningReport, Compaction, Steps, advance
+from ottla.log.compaction.rewriter import CleaningReport, Compaction, Steps, advance
+from ottla.log.compaction.rules import Dirt, TransactionTracker, group_segments, last_records, measure
+from ottla.log.directories import checkpoints
+from ottla.log.directories.checkpoints import CheckpointError, CheckpointFile, Partition
 from ottla.log.log import Log
-from ottla.log.offloading import outlast
+from ottla.log.offload import outlast
 from ottla.log.segment import LogDamaged, Segment
 from ottla.ports import Clock, Disk, Random
 from ottla.rare import rarely
 from ottla.records.compaction import SECRET_BYTES, SLOT_BYTES, KeyMap
 from ottla.wire.errors import KafkaError, KafkaStorageError
 
-logger = logging.getLogger("ottla.log.cleaner")
+logger = logging.getLogger("ottla.log.compaction.cleaner")
 
 _T = TypeVar("_T")
 _CHUNK_BYTES_MIN = 4096

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from ottla.log.cleaning import LastRecords, TransactionTracker, judge
+from ottla.log.compaction.rules import LastRecords, TransactionTracker, judge
 from ottla.log.config import LogConfig
 from ottla.log.segment import CLEANED, Segment
 from ottla.log.transactions import AbortedTransaction

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import NoReturn, TypeAlias
 
-from ottla.log.offloading import outlast
+from ottla.log.offload import outlast
 from ottla.ports import Disk
 
 Partition: TypeAlias = tuple[str, int]

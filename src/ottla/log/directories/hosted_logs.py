@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.failures import Failures
-from ottla.log.checkpoints import Partition
-from ottla.log.cleaner import Cleaner, CleanerConfig, directory_of
+from ottla.log.compaction.cleaner import Cleaner, CleanerConfig, directory_of
 from ottla.log.config import LogConfig
+from ottla.log.directories.checkpoints import Partition
+from ottla.log.directories.log_directory import LogDirectory
+from ottla.log.directories.log_table import LogTable
+from ottla.log.directories.names import Kind, name_of
 from ottla.log.log import Log
-from ottla.log.names import Kind, name_of
 from ottla.log.open_files import OpenFiles
-from ottla.log.opening import LogDirectory
 from ottla.log.segment import LogDamaged
-from ottla.log.tables import LogTable
 from ottla.ports import DISK_FULL, OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire.errors import KafkaError, KafkaStorageError
 
-logger = logging.getLogger("ottla.log.directories")
+logger = logging.getLogger("ottla.log.directories.log_directories")
 
 _OPEN_FILES_MIN = 16
 

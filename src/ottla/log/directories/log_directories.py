@@ -1,8 +1,8 @@
 """The `log.dirs` of a node: all its logs, from the first look at the disk to the last flush.
 
 Logs are loaded at the start, created in the directory that has the fewest, and leave through `-delete`
-directories. What a disk error does is in `hosting.py`, what is done from time to time in `duties.py`, moves
-between directories in `moving.py`, truncations in `cuts.py`.
+directories. What a disk error does is in `hosted_logs.py`, what is done from time to time in `maintenance.py`, moves
+between directories in `moves.py`, truncations in `truncations.py`.
 
 The rule: the clean-shutdown marker of a directory is taken away before anything in it is loaded, and comes
 back only when everything in it was flushed and closed without an error.
@@ -16,19 +16,16 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import NamedTuple
 
-from ottla.log import checkpoints
-from ottla.log.checkpoints import Partition
-from ottla.log.cleaner import directory_of
-from ottla.log.cuts import Cut, Cuts
-from ottla.log.duties import Duties, sync_created
-from ottla.log.hosting import Damaged, DirectoriesConfig, Doomed
-from ottla.log.loading import Found, Loading, configs_of, survey
-from ottla.log.log import Log
-from ottla.log.moving import Moves
-from ottla.log.names import Kind, name_of
-from ottla.log.offloading import outlast
-from ottla.log.opening import LogDirectory, open_directories, previous_broker_epoch
-from ottla.log.properties import (
+from ottla.log.compaction.cleaner import directory_of
+from ottla.log.directories import checkpoints
+from ottla.log.directories.checkpoints import Partition
+from ottla.log.directories.hosted_logs import Damaged, DirectoriesConfig, Doomed
+from ottla.log.directories.log_directory import LogDirectory, open_directories, previous_broker_epoch
+from ottla.log.directories.log_loader import Found, Loading, configs_of, survey
+from ottla.log.directories.maintenance import Duties, sync_created
+from ottla.log.directories.moves import Moves
+from ottla.log.directories.names import Kind, name_of
+from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
     NO_BROKER_EPOCH,
     PARTITION_METADATA,
@@ -36,6 +33,9 @@ from ottla.log.properties import (
     format_clean_shutdown,
     format_partition_metadata,
 )
+from ottla.log.directories.truncations import Cut, Cuts
+from ottla.log.log import Log
+from ottla.log.offload import outlast
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode, InconsistentTopicId, KafkaStorageError
 
@@ -47,7 +47,7 @@ __all__ = [
     "ReplicaReport",
 ]
 
-logger = logging.getLogger("ottla.log.directories")
+logger = logging.getLogger("ottla.log.directories.log_directories")
 
 _UNCHOSEN = (None, uuid.DIRECTORY_MIGRATING, uuid.DIRECTORY_UNASSIGNED, uuid.DIRECTORY_LOST)
 _CHECKPOINTS = (checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS, checkpoints.HIGH_WATERMARKS)

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ottla.log.checkpoints import CheckpointFile
-from ottla.log.names import METADATA_LOG
-from ottla.log.properties import (
+from ottla.log.directories.checkpoints import CheckpointFile
+from ottla.log.directories.names import METADATA_LOG
+from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     NO_BROKER_EPOCH,
@@ -28,7 +28,7 @@ from ottla.log.properties import (
 from ottla.ports import Clock, Disk, Random
 from ottla.wire import uuid
 
-logger = logging.getLogger("ottla.log.directories")
+logger = logging.getLogger("ottla.log.directories.log_directories")
 
 LOCK = ".lock"
 

@@ -13,18 +13,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ottla import properties
-from ottla.log import checkpoints
-from ottla.log.checkpoints import CheckpointError, Partition
 from ottla.log.config import LogConfig
+from ottla.log.directories import checkpoints
+from ottla.log.directories.checkpoints import CheckpointError, Partition
+from ottla.log.directories.names import METADATA_LOG, Kind, parse_name
+from ottla.log.directories.properties import (
+    CLEAN_SHUTDOWN,
+    PARTITION_METADATA,
+    DirectoryError,
+    parse_partition_metadata,
+)
 from ottla.log.log import Log
-from ottla.log.names import METADATA_LOG, Kind, parse_name
 from ottla.log.open_files import OpenFiles
-from ottla.log.properties import CLEAN_SHUTDOWN, PARTITION_METADATA, DirectoryError, parse_partition_metadata
 from ottla.log.segment import COMPACTED_MARK, LogDamaged
 from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire import uuid
 
-logger = logging.getLogger("ottla.log.loading")
+logger = logging.getLogger("ottla.log.directories.log_loader")
 
 _REPORT_SECONDS = 5.0
 _OTHERS = (METADATA_LOG, "remote-log-index-cache")

@@ -11,18 +11,18 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from ottla.log import checkpoints
-from ottla.log.checkpoints import CheckpointFile, Partition
-from ottla.log.flushing import NotOpened, sync_directory, sync_file
-from ottla.log.hosting import Hosting
+from ottla.log.directories import checkpoints
+from ottla.log.directories.checkpoints import CheckpointFile, Partition
+from ottla.log.directories.hosted_logs import Hosting
+from ottla.log.directories.log_directory import LogDirectory
+from ottla.log.directories.properties import PARTITION_METADATA
+from ottla.log.flush import NotOpened, sync_directory, sync_file
 from ottla.log.log import Log
-from ottla.log.offloading import outlast
-from ottla.log.opening import LogDirectory
-from ottla.log.properties import PARTITION_METADATA
+from ottla.log.offload import outlast
 from ottla.ports import Disk
 from ottla.wire.errors import KafkaStorageError
 
-logger = logging.getLogger("ottla.log.directories")
+logger = logging.getLogger("ottla.log.directories.log_directories")
 
 _ROOM_BYTES = 1024 * 1024
 """A disk that was full and has this much free again is no longer called full."""

@@ -13,12 +13,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.log import checkpoints
-from ottla.log.checkpoints import Partition
-from ottla.log.cleaner import directory_of
+from ottla.log.compaction.cleaner import directory_of
+from ottla.log.directories import checkpoints
+from ottla.log.directories.checkpoints import Partition
+from ottla.log.directories.names import Kind, name_of
 from ottla.log.log import Log
-from ottla.log.names import Kind, name_of
-from ottla.log.offloading import outlast
+from ottla.log.offload import outlast
 from ottla.log.segment import LogDamaged
 from ottla.records.batch import read_header
 from ottla.wire import uuid
@@ -30,10 +30,10 @@ from ottla.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from ottla.log.directories import LogDirectories
-    from ottla.log.opening import LogDirectory
+    from ottla.log.directories.log_directories import LogDirectories
+    from ottla.log.directories.log_directory import LogDirectory
 
-logger = logging.getLogger("ottla.log.moving")
+logger = logging.getLogger("ottla.log.directories.moves")
 
 _SLICE_BYTES = 1024 * 1024
 _SLICE_BYTES_MIN = 4096

@@ -12,16 +12,16 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.log import checkpoints
-from ottla.log.checkpoints import Partition
-from ottla.log.flushing import NotOpened, told_apart
+from ottla.log.directories import checkpoints
+from ottla.log.directories.checkpoints import Partition
+from ottla.log.flush import NotOpened, told_apart
 from ottla.log.log import Log
-from ottla.log.offloading import outlast
+from ottla.log.offload import outlast
 from ottla.outliving import looked_at
 from ottla.wire.errors import KafkaStorageError
 
 if TYPE_CHECKING:
-    from ottla.log.directories import LogDirectories
+    from ottla.log.directories.log_directories import LogDirectories
 
 _NO_DESCRIPTORS_SECONDS = 0.5
 

@@ -17,7 +17,7 @@ from ottla.coordinator.result import Reply, Result
 from ottla.coordinator.runtime import shown
 from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.coordinator.transactions.states import TopicPartition, by_topic
-from ottla.log.producers import VerificationGuard
+from ottla.log.producer_state import VerificationGuard
 from ottla.server.broker import TRANSACTIONS_TOPIC
 from ottla.server.handlers.common import hosted_partition
 from ottla.server.net.answers import Answer

@@ -17,7 +17,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.log.log import Log
-from ottla.log.time_search import BatchSearch, TimestampOffset
+from ottla.log.timestamp_search import BatchSearch, TimestampOffset
 from ottla.records.validate import BYTES_AT_ONCE, TakesLong
 from ottla.server.handlers.common import hosted_partition
 from ottla.server.handlers.unexpected_errors import error_of

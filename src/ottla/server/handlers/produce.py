@@ -50,7 +50,7 @@ from ottla.wire.errors import (
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
-    from ottla.log.producers import VerificationGuard
+    from ottla.log.producer_state import VerificationGuard
     from ottla.server.broker import Broker
     from ottla.server.coordinators.transaction_verification import Guards, Refusals
     from ottla.server.net.connection import Connection

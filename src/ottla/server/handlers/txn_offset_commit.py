@@ -26,7 +26,7 @@ from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOff
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Reply, Result
-    from ottla.log.producers import VerificationGuard
+    from ottla.log.producer_state import VerificationGuard
     from ottla.server.broker import Broker
     from ottla.server.net.answers import Answer
     from ottla.wire.errors import KafkaError

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ottla.log.offloading import outlast
+from ottla.log.offload import outlast
 from ottla.ports import Disk
 
 _T = TypeVar("_T")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.controller.names import is_internal
 from ottla.log.config import FLUSH_MESSAGES_NEVER
 from ottla.log.log import Appended, CheckedBatch, Log
-from ottla.log.producers import VerificationGuard
+from ottla.log.producer_state import VerificationGuard
 from ottla.records.validate import Origin
 from ottla.replication.leader import Agreed, Leadership, Proposal
 from ottla.server.net.answers import WatchList
@@ -33,7 +33,7 @@ from ottla.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from ottla.log.directories import LogDirectories
+    from ottla.log.directories.log_directories import LogDirectories
 
 logger = logging.getLogger("ottla.server.replicas.partition")
 

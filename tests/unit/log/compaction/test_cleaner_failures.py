@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.log.compaction.test_cleaner import COMPACT, PARTITION, Rig
 from tests.unit.log.support import START_MS, Bench, append, read_all
-from tests.unit.log.test_cleaner import COMPACT, PARTITION, Rig
 
-from ottla.log import cleaner as cleaner_module
-from ottla.log.cleaner import Cleaner, CleanerConfig
-from ottla.log.compacting import Compaction
+from ottla.log.compaction import cleaner as cleaner_module
+from ottla.log.compaction.cleaner import Cleaner, CleanerConfig
+from ottla.log.compaction.rewriter import Compaction
 from ottla.log.log import Log
 from ottla.log.segment import Segment
 from ottla.records import kernel

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.log.support import START_MS, Bench, append, batch, end_transaction, marker, produced
 
-from ottla.log.cleaning import TransactionTracker, group_segments, judge, measure
+from ottla.log.compaction.rules import TransactionTracker, group_segments, judge, measure
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.log.transactions import AbortedTransaction

@@ -18,8 +18,8 @@ from tests.unit.log.node_support import (
 from tests.unit.log.support import append, batch, read_all
 from tests.unit.reports import reported
 
-from ottla.log import checkpoints
-from ottla.log.properties import (
+from ottla.log.directories import checkpoints
+from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
 )
 from ottla.wire.errors import (

@@ -20,9 +20,9 @@ from tests.unit.log.node_support import (
 )
 from tests.unit.log.support import append, batch, read_all
 
-from ottla.log import checkpoints
 from ottla.log.config import LogConfig
-from ottla.log.properties import (
+from ottla.log.directories import checkpoints
+from ottla.log.directories.properties import (
     PARTITION_METADATA,
 )
 from ottla.wire import uuid

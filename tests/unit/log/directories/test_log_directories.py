@@ -20,8 +20,8 @@ from tests.unit.log.node_support import (
 )
 from tests.unit.log.support import START_MS, append, batch
 
-from ottla.log import checkpoints
-from ottla.log.properties import (
+from ottla.log.directories import checkpoints
+from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     PARTITION_METADATA,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.unit.log.node_support import TOPIC_ID, Node, run
 
-from ottla.log.directories import LogDirectories
+from ottla.log.directories.log_directories import LogDirectories
 
 
 def counted(directories: LogDirectories) -> list[int]:

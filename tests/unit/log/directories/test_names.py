@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.log.names import Kind, name_of, parse_name
+from ottla.log.directories.names import Kind, name_of, parse_name
 
 UNIQUE = "0123456789abcdef0123456789abcdef"
 TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=249)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.host import HostDisk, HostRandom
-from ottla.log.properties import (
+from ottla.log.directories.properties import (
     META_PROPERTIES,
     DirectoryError,
     MetaProperties,

@@ -15,7 +15,7 @@ from tests.unit.server.handlers.support import RunningNode, connection_of
 
 from ottla.host import HostClock
 from ottla.log.config import LogConfig
-from ottla.log.directories import LogDirectories
+from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.log import CheckedBatch, Log
 from ottla.records.batch import BatchHeader, Codec, iterate_headers
 from ottla.records.compression import compress

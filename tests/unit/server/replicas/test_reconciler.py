@@ -15,7 +15,7 @@ from ottla.config import development_config
 from ottla.controller.topics import create_topics, delete_topics
 from ottla.coordinator.slices import Job
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
-from ottla.log.directories import LogDirectories
+from ottla.log.directories.log_directories import LogDirectories
 from ottla.server.node import Node
 from ottla.server.replicas.partition import Partition
 from ottla.server.replicas.reconciler import AT_ONCE_MAX

@@ -12,26 +12,26 @@ from ottla.version import __version__
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
-    from ottla.client.consumer import Consumer
+    from ottla.client.consumer.consumer import Consumer
     from ottla.client.core.accumulator import Delivery, DeliveryReport
-    from ottla.client.producer import Producer, Transaction
-    from ottla.client.producer_base import ProducerRecord
+    from ottla.client.producer.base import ProducerRecord
+    from ottla.client.producer.producer import Producer, Transaction
     from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicPartition
     from ottla.records.consumed import ConsumerRecord
 
 _HOMES = {
     "Admin": "ottla.client.admin",
-    "Consumer": "ottla.client.consumer",
+    "Consumer": "ottla.client.consumer.consumer",
     "ConsumerRecord": "ottla.records.consumed",
     "Delivery": "ottla.client.core.accumulator",
     "DeliveryReport": "ottla.client.core.accumulator",
     "GroupMetadata": "ottla.client.values",
     "OffsetAndMetadata": "ottla.client.values",
-    "Producer": "ottla.client.producer",
-    "ProducerRecord": "ottla.client.producer_base",
+    "Producer": "ottla.client.producer.producer",
+    "ProducerRecord": "ottla.client.producer.base",
     "Status": "ottla.client.values",
     "TopicPartition": "ottla.client.values",
-    "Transaction": "ottla.client.producer",
+    "Transaction": "ottla.client.producer.producer",
 }
 
 __all__ = [

@@ -14,13 +14,13 @@ from itertools import count
 from typing import Any
 from unittest.mock import patch
 
-from ottla.client.async_consumer import AsyncConsumer
-from ottla.client.async_producer import AsyncProducer
+from ottla.client.consumer.async_consumer import AsyncConsumer
+from ottla.client.consumer.group_member import GroupMember
 from ottla.client.core.assignors.ranges import Range
-from ottla.client.core.buffering import Buffer
+from ottla.client.core.fetch_buffer import Buffer
 from ottla.client.core.idempotence import PartitionSequences
 from ottla.client.errors import TimedOut
-from ottla.client.group_member import GroupMember
+from ottla.client.producer.async_producer import AsyncProducer
 from ottla.client.values import GroupMetadata
 from ottla.controller import brokers
 from ottla.controller import image as image_module

@@ -22,8 +22,8 @@ SHELLS = (
     "spark",
     "testing",
     "tools",
-    "client/background.py",  # the thread of the blocking clients
-    "client/exit_hooks.py",  # the end of the interpreter
+    "client/net/background.py",  # the thread of the blocking clients
+    "client/producer/exit_hooks.py",  # the end of the interpreter
     "client/security",  # reads certificates and tokens; there is no TLS in the simulated world
     "client/config/generate.py",
     "config/generate.py",
@@ -82,11 +82,11 @@ FORBIDDEN_METHODS = frozenset(
 
 ALLOWED = {
     ("client/config/base.py", "hash"): "of a value, to be a key: it orders nothing",
-    ("client/consumer.py", "threading"): "the blocking consumer",
+    ("client/consumer/consumer.py", "threading"): "the blocking consumer",
     ("client/core/accumulator.py", "hash"): "of a value, to be a key: it orders nothing",
-    ("client/link.py", "ssl"): "names TLS's errors",
-    ("client/producer.py", "threading"): "the blocking producer",
-    ("client/producer_base.py", "threading"): "the lock of what the blocking producer's threads share",
+    ("client/net/connection.py", "ssl"): "names TLS's errors",
+    ("client/producer/producer.py", "threading"): "the blocking producer",
+    ("client/producer/base.py", "threading"): "the lock of what the blocking producer's threads share",
     ("ports.py", "ssl"): "names a type",
     ("raft/voters.py", "hash"): "of a value, to be a key: it orders nothing",
     ("records/__init__.py", "os"): "chooses the kernel when it is imported",

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.errors import Problem
 
 if TYPE_CHECKING:
-    from ottla.client.consumer import Consumer
-    from ottla.client.producer import Producer
+    from ottla.client.consumer.consumer import Consumer
+    from ottla.client.producer.producer import Producer
 
 PARTS = ("produce", "consume", "latency")
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -115,7 +115,7 @@ class Contestant:
         )
 
     def _produce(self, measured: Measured, seconds: float) -> None:
-        from ottla.client.producer import Producer
+        from ottla.client.producer.producer import Producer
 
         failures: list[Exception] = []
         with Producer(self._producing) as producer:
@@ -157,7 +157,7 @@ class Contestant:
 
     def _consume(self, measured: Measured, seconds: float) -> None:
         """Read on from where the last round ended; begin again at the end, if there is time."""
-        from ottla.client.consumer import Consumer
+        from ottla.client.consumer.consumer import Consumer
 
         consumer: Consumer[Any, Any] = Consumer(self._consuming)
         with consumer:
@@ -188,8 +188,8 @@ class Contestant:
 
     def _latency(self, measured: Measured, seconds: float) -> None:
         """Send one record, wait until it is read, and send the next."""
-        from ottla.client.consumer import Consumer
-        from ottla.client.producer import Producer
+        from ottla.client.consumer.consumer import Consumer
+        from ottla.client.producer.producer import Producer
 
         consumer: Consumer[Any, Any] = Consumer(self._consuming)
         with consumer, Producer({**self._producing, "linger.ms": "0"}) as producer:

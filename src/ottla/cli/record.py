@@ -25,7 +25,7 @@ from ottla.cli.session import Flags, Session, session_of
 if TYPE_CHECKING:
     from ottla.cli.records.consuming import Record, Wanted
     from ottla.cli.records.producing import Common
-    from ottla.client.consumer import Consumer
+    from ottla.client.consumer.consumer import Consumer
 
 app = typer.Typer(help="Write records to a topic and read them.", no_args_is_help=True)
 
@@ -324,7 +324,7 @@ def _filter(grep: str | None, key: str | None, kinds: tuple[Kind, Kind]) -> Call
 
 
 def _consumer(session: Session, wanted: Wanted, isolation: str) -> Consumer[bytes | None, bytes | None]:
-    from ottla.client.consumer import Consumer
+    from ottla.client.consumer.consumer import Consumer
 
     levels = {"committed": "read_committed", "uncommitted": "read_uncommitted"}
     level = levels.get(isolation.removeprefix("read_"))
@@ -438,7 +438,7 @@ def produce(
     session.check_reachable()
     outcome = Outcome()
     began = time.monotonic()
-    from ottla.client.producer import Producer
+    from ottla.client.producer.producer import Producer
 
     with Stop() as stop:
         records = islice(input_records(values, lines, file, how, stop), count)

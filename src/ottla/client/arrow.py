@@ -23,7 +23,7 @@ except ImportError as missing:
 from ottla.records.arrow import Collector, rows_of
 
 if TYPE_CHECKING:
-    from ottla.client.consumer_base import ConsumerBase
+    from ottla.client.consumer.base import ConsumerBase
     from ottla.client.core.accumulator import Accumulator, Batch, PartitionQueue, TopicQueues
     from ottla.records.rows import Rows
 

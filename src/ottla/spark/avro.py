@@ -130,7 +130,7 @@ def avro_converter(
     """Decodes a column of values row by row: Avro has no other way in Python."""
     import pyarrow as pa
 
-    from ottla.client.avro import Avro
+    from ottla.client.serialization.avro import Avro
 
     schema = wanted_schema(decoding, settings, which)
     registry = settings.registry

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ottla.client.consumer import Consumer
-from ottla.client.ranges import Lost, Range, read_ranges
+from ottla.client.consumer.consumer import Consumer
+from ottla.client.consumer.ranges import Lost, Range, read_ranges
 from ottla.spark.planning import Span
 from ottla.spark.resolving import report_loss
 from ottla.spark.settings import ReadSettings

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla import host
-from ottla.client.background import Background
-from ottla.client.cluster import Cluster
 from ottla.client.config import ConsumerSettings
+from ottla.client.consumer.group_member import GroupMember
+from ottla.client.consumer.offset_lookup import OffsetLookup
 from ottla.client.core.metadata import ClusterView, TopicView
 from ottla.client.core.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.client.errors import ClientError
-from ottla.client.group_member import GroupMember
-from ottla.client.offset_lookup import OffsetLookup
+from ottla.client.net.background import Background
+from ottla.client.net.cluster import Cluster
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.spark.settings import ReadSettings, Selection
 from ottla.wire.errors import ErrorCode, KafkaError, UnknownTopicOrPartition, for_code

@@ -24,7 +24,7 @@ from ottla.tools.running import Failure, run
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
-    from ottla.client.consumer import Consumer
+    from ottla.client.consumer.consumer import Consumer
 
 _WARNING = "Option --{older} is deprecated and will be removed in a future version. Use --{newer} instead."
 _REFUSAL = "Options --{older} and --{newer} cannot be specified together."
@@ -91,7 +91,7 @@ def _work(options: Options) -> int:
     start = _start(options)
     formatter = _formatter(options)
     settings = consumer_settings(given, overrides)
-    from ottla.client.consumer import Consumer
+    from ottla.client.consumer.consumer import Consumer
 
     consumer: Consumer[bytes | None, bytes | None] = Consumer(settings)
     printing = _Printing(consumer, formatter, skips=options.has("skip-message-on-error"))

@@ -23,7 +23,7 @@ from ottla.wire.errors import KafkaError
 if TYPE_CHECKING:
     from ottla.client.config import ProducerSettings
     from ottla.client.core.accumulator import DeliveryReport
-    from ottla.client.producer import Producer
+    from ottla.client.producer.producer import Producer
 
 _READERS = ("org.apache.kafka.tools.LineMessageReader", "kafka.tools.ConsoleProducer$LineMessageReader")
 _SERVER = re.compile(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
@@ -101,7 +101,7 @@ def _add_tuning(parser: OptionParser) -> None:
 def _work(options: Options) -> int:
     options.check_required("topic")
     settings, reader = _configured(options)
-    from ottla.client.producer import Producer
+    from ottla.client.producer.producer import Producer
 
     producer = Producer(settings)
     try:

@@ -19,7 +19,7 @@ from ottla.tools.running import Failure, run
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
-    from ottla.client.consumer import Consumer
+    from ottla.client.consumer.consumer import Consumer
 
 _MEGABYTE = 1024 * 1024
 _POLL_SECONDS = 0.1
@@ -93,7 +93,7 @@ def _work(options: Options) -> int:
     config = "consumer.config" if options.has("consumer.config") else "command-config"
     given = read_properties(options.value(config)) | key_values(options.values("command-property"))
     settings = consumer_settings(given, _overrides(options, given))
-    from ottla.client.consumer import Consumer
+    from ottla.client.consumer.consumer import Consumer
 
     with Consumer(settings) as consumer:
         reading = _Reading(consumer, options)

@@ -18,8 +18,8 @@ from ottla.tools.measuring import now_ms
 from ottla.tools.running import Failure, finish, run
 
 if TYPE_CHECKING:
-    from ottla.client.consumer import Consumer
-    from ottla.client.producer import Producer
+    from ottla.client.consumer.consumer import Consumer
+    from ottla.client.producer.producer import Producer
 
 _POLL_SECONDS = 60.0
 _NAMED = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size")
@@ -112,8 +112,8 @@ def _work(options: Options) -> int:
             "acks": options.value("producer-acks"),
         },
     )
-    from ottla.client.consumer import Consumer
-    from ottla.client.producer import Producer
+    from ottla.client.consumer.consumer import Consumer
+    from ottla.client.producer.producer import Producer
 
     with Consumer(reading) as consumer, Producer(sending) as producer:
         _prepare(consumer, topic, options)

@@ -21,7 +21,7 @@ from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.config import ProducerSettings
-    from ottla.client.producer import Producer
+    from ottla.client.producer.producer import Producer
 
 _MEGABYTE = 1024 * 1024
 _SAMPLES_MAX = 500_000
@@ -161,7 +161,7 @@ def _payloads(options: argparse.Namespace) -> Callable[[int], bytes]:
 def _measure(options: argparse.Namespace) -> int:
     payload = _payloads(options)
     settings = _settings(options)
-    from ottla.client.producer import Producer
+    from ottla.client.producer.producer import Producer
 
     with Producer(settings) as producer:
         if options.warmup_records > 0:

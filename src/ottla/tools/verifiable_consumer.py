@@ -91,7 +91,7 @@ class _Reading:
     """Records and rebalances of one member."""
 
     def __init__(self, options: Any, settings: Any) -> None:
-        from ottla.client.consumer import Consumer
+        from ottla.client.consumer.consumer import Consumer
 
         self._options = options
         self._count = 0

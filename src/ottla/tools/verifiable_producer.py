@@ -74,7 +74,7 @@ class _Sending:
         self._sent = self._acked = 0
 
     def run(self, settings: Any) -> None:
-        from ottla.client.producer import Producer
+        from ottla.client.producer.producer import Producer
 
         start_ms = now_ms()
         producer = Producer(settings)

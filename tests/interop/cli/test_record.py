@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.client.consumer import Consumer
-from ottla.client.producer import Producer
+from ottla.client.consumer.consumer import Consumer
+from ottla.client.producer.producer import Producer
 from tests.interop import peers
 from tests.interop.cli.conftest import NewTopicNamed, Run
 

@@ -125,7 +125,7 @@ def test_a_transaction_survives_a_cut_at_each_of_its_steps(
     topic, group = make_topic(cluster, f"steps-{stage}", 2), unique("group")
     keys = [METADATA, INIT_PRODUCER_ID, FIND_COORDINATOR, PRODUCE, TXN_OFFSET_COMMIT, END_TXN]
     if protocol == 1:
-        monkeypatch.setattr("ottla.client.transacting.FEATURE", "a feature that no cluster has")
+        monkeypatch.setattr("ottla.client.producer.transactions.FEATURE", "a feature that no cluster has")
         keys += [ADD_PARTITIONS, ADD_OFFSETS]
     with Proxies(cluster.bootstrap, count_cuts(*((key, stage) for key in keys))) as proxies:
         with ottla.Producer(

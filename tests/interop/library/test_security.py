@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.client.cluster import Cluster
 from ottla.client.config import AdminSettings
 from ottla.client.errors import AuthenticationFailed, ClientError, Disconnected, TlsFailed
-from ottla.client.link import Conversation, Link, Manner
+from ottla.client.net.cluster import Cluster
+from ottla.client.net.connection import Conversation, Link, Manner
 from ottla.client.security import Plain
 from ottla.host import HostClock, HostNetwork, HostRandom
 from ottla.wire.messages.metadata import MetadataRequest

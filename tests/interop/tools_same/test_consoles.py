@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ottla.client.admin import Admin, NewTopic
-from ottla.client.consumer import Consumer
-from ottla.client.producer import Producer
+from ottla.client.consumer.consumer import Consumer
+from ottla.client.producer.producer import Producer
 from ottla.client.values import TopicPartition
 from ottla.tools import console_consumer, console_producer
 from tests.interop import peers

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from ottla.client.admin import Admin, NewTopic
-from ottla.client.consumer import Consumer
-from ottla.client.producer import Producer
+from ottla.client.consumer.consumer import Consumer
+from ottla.client.producer.producer import Producer
 from ottla.client.values import TopicPartition
 from ottla.tools import console_consumer
 from tests.interop import peers

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ottla.client.cluster import Cluster
 from ottla.client.config import AdminSettings, CommonSettings
+from ottla.client.net.cluster import Cluster
 from ottla.host import HostClock, HostNetwork, HostRandom
 from ottla.wire.apis import API_BY_KEY
 from ottla.wire.frame import read_request, response_frame

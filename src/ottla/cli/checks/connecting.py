@@ -25,7 +25,7 @@ from ottla.client.errors import (
     ProtocolMismatch,
     TlsFailed,
 )
-from ottla.client.link import Link
+from ottla.client.net.connection import Link
 from ottla.client.security import manner_for
 from ottla.host import HostClock, HostNetwork, HostRandom
 from ottla.wire.apis import API_BY_KEY

@@ -19,7 +19,7 @@ from ottla.client.values import TopicPartition
 from ottla.records.consumed import ConsumerRecord
 
 if TYPE_CHECKING:
-    from ottla.client.consumer import Consumer
+    from ottla.client.consumer.consumer import Consumer
 
 Record: TypeAlias = ConsumerRecord[bytes | None, bytes | None]
 Write: TypeAlias = Callable[[bytes], object]

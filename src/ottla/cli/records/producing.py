@@ -21,7 +21,7 @@ from ottla.cli.records.values import BadValue, Kind
 
 if TYPE_CHECKING:
     from ottla.client.core.accumulator import DeliveryReport
-    from ottla.client.producer import Producer
+    from ottla.client.producer.producer import Producer
 
 LINE_BYTES_MAX = 256 * 1024 * 1024
 _PATIENCE_SECONDS = 0.5

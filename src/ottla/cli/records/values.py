@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from ottla.client.avro import Avro
+    from ottla.client.serialization.avro import Avro
 
 Json: TypeAlias = Any
 """What JSON can hold."""
@@ -164,7 +164,7 @@ def _refuse_constant(name: str) -> None:
 
 def _number(name: str) -> Kind:
     from ottla.client.errors import SerializationError
-    from ottla.client.serializers import deserializer_of, serializer_of
+    from ottla.client.serialization.serializers import deserializer_of, serializer_of
 
     serialize, deserialize = serializer_of(name), deserializer_of(name)
     assert serialize is not None
@@ -207,7 +207,7 @@ def avro_of(schema_file: str | None, registry: str | None) -> Avro | None:
     """Avro by a schema in a file, by a registry, or by both; None where neither is given."""
     if schema_file is None and registry is None:
         return None
-    from ottla.client.avro import Avro
+    from ottla.client.serialization.avro import Avro
 
     if schema_file is not None:
         with open(schema_file, encoding="utf-8") as file:
@@ -238,7 +238,7 @@ class _Registry:
 
 def _by_writers(registry: _Registry) -> Avro:
     """An Avro that reads each value with the schema that it was written with."""
-    from ottla.client.avro import Avro
+    from ottla.client.serialization.avro import Avro
 
     class ByWriter(Avro):
         def __init__(self) -> None:

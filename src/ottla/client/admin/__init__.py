@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     )
     from ottla.client.admin.engine import Engine
     from ottla.client.admin.values import *  # noqa: F403
-    from ottla.client.background import Background
     from ottla.client.config import AdminSettings
+    from ottla.client.net.background import Background
     from ottla.ports import Clock, Network, Random
 else:
     acls = Later("ottla.client.admin.acls")
@@ -220,7 +220,7 @@ class Admin(Operations):
         random: Random | None = None,
         **keywords: object,
     ) -> None:
-        from ottla.client.background import Background
+        from ottla.client.net.background import Background
 
         self._twin = AsyncAdmin(settings, clock=clock, network=network, random=random, **keywords)
         self._background: Background = Background("admin client")
@@ -257,7 +257,7 @@ def _engine(
 ) -> Engine:
     from ottla import host
     from ottla.client.admin.engine import Engine
-    from ottla.client.cluster import Cluster
+    from ottla.client.net.cluster import Cluster
 
     clock, random = clock or host.HostClock(), random or host.HostRandom()
     cluster = Cluster(settings, clock=clock, network=network or host.HostNetwork(), random=random)

@@ -32,8 +32,8 @@ from ottla.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
     from ottla.client.config import AdminSettings
+    from ottla.client.net.cluster import Cluster
     from ottla.ports import Clock, Random
     from ottla.wire.message import Message
 

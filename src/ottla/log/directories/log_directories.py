@@ -1,8 +1,8 @@
 """The `log.dirs` of a node: all its logs, from the first look at the disk to the last flush.
 
 Logs are loaded at the start, created in the directory that has the fewest, and leave through `-delete`
-directories. What a disk error does is in `hosted_logs.py`, what is done from time to time in `maintenance.py`, moves
-between directories in `moves.py`, truncations in `truncations.py`.
+directories. What a disk error does is in `hosted_logs.py`, periodic work in `maintenance.py`, moves between
+directories in `moves.py`, truncations in `truncations.py`.
 
 The rule: the clean-shutdown marker of a directory is taken away before anything in it is loaded, and comes
 back only when everything in it was flushed and closed without an error.

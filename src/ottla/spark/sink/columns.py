@@ -120,7 +120,7 @@ def value_maker(columns: Columns, options: SinkOptions) -> Callable[[pa.RecordBa
 
 
 def _avro_writer(options: SinkOptions) -> Callable[[dict[str, Any]], bytes]:
-    from ottla.client.avro import Avro
+    from ottla.client.serialization.avro import Avro
 
     avro = Avro(options.value_schema or "", schema_id=options.value_schema_id)
     return lambda row: avro.serialize(options.topic or "the sink", row)

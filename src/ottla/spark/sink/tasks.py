@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ottla.client.core.transactions import Handle
 from ottla.client.errors import AbortableError
-from ottla.client.producer import Producer
+from ottla.client.producer.producer import Producer
 from ottla.host import HostClock
 from ottla.spark.sink.building import Built, RowBuilder, slot_of
 from ottla.spark.sink.columns import Columns

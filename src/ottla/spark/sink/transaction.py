@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ottla.client.admin import Admin
 from ottla.client.core.transactions import Handle
 from ottla.client.errors import AbortableError, ClientError, FatalError, TimedOut
-from ottla.client.producer import Producer
+from ottla.client.producer.producer import Producer
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.spark.sink.errors import (
     Fenced,

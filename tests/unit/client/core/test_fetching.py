@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.core.buffering import Buffer, Piece
+from ottla.client.core.fetch_buffer import Buffer, Piece
+from ottla.client.core.fetch_plan import PIECES_MAX, Fetching
 from ottla.client.core.fetch_session import FetchLimits, FetchSession, Wanted
-from ottla.client.core.fetching import PIECES_MAX, Fetching
 from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
 from ottla.client.core.positions import Phase, Positions, Reset, ViewLeaders
 from ottla.client.values import OffsetAndMetadata, TopicPartition

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.client.core.buffering import Buffer, Piece, whole_batches
+from ottla.client.core.fetch_buffer import Buffer, Piece, whole_batches
+from ottla.client.core.fetch_plan import PIECES_MAX, Fetching
 from ottla.client.core.fetch_session import FetchLimits
-from ottla.client.core.fetching import PIECES_MAX, Fetching
 from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
 from ottla.client.core.positions import Phase, Positions, Reset, ViewLeaders
 from ottla.client.errors import LogTruncated, NoOffset

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from ottla.client.admin import Admin, IsolationLevel, NewTopic, OffsetSpec
-from ottla.client.consumer import Consumer
+from ottla.client.consumer.consumer import Consumer
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.spark.pipeline.model import Restart
 from ottla.spark.pipeline.progress import offsets_of

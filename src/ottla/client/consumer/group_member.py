@@ -1,0 +1,460 @@
+"""A consumer's dealings with its group's coordinator: it drives a membership, and keeps the offsets.
+
+The state machines of `core/membership` decide; this carries out what they say. What the user must hear is put
+on `calls` and waits there for the user's next poll. Rule: commits go to the coordinator one after the other,
+in the order in which they were asked for, so an older one never overwrites a newer one. One that still
+waits when its partitions are given back is never sent, since their next owner may have committed more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ottla.client.core.membership import Call, Change, Effect, Fail, Learn, Membership, Send
+from ottla.client.errors import ClientError, CommitFailed, Disconnected, TimedOut
+from ottla.client.net.cluster import GROUP, Cluster
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.wire.errors import ErrorCode, KafkaError, RebalanceInProgress, UnsupportedVersion, for_code
+from ottla.wire.messages.offset_commit import OffsetCommitRequest
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest
+
+log = logging.getLogger(__name__)
+
+_LANE = "coordinator"  # heartbeats, commits
+_JOIN_LANE = "group"  # what a coordinator holds until a rebalance is over
+_NAMES_VERSION_MAX = 9  # of OffsetCommit and OffsetFetch: from 10 on topics go by their ids
+_GROUPS_VERSION_MIN = 8  # of OffsetFetch: several groups a request
+
+_LEARN_STREAK_SECONDS = 2.0
+
+_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_FENCED = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
+)
+_LATER = _MOVED | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+}
+
+
+class GroupMember:
+    """One consumer in its group. `membership` is None while partitions are assigned by hand."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group_id: str,
+        instance_id: str | None,
+        *,
+        is_stable_required: bool,
+        alert: Callable[[], None],
+        counters: Counter[str],
+    ) -> None:
+        self._cluster = cluster
+        self.group_id = group_id
+        self.instance_id = instance_id
+        self.membership: Membership | None = None
+        self.calls: deque[Call] = deque()
+        self._begun: Call | None = None  # the last one that the user was told, if not to the end
+        self.errors: deque[Exception] = deque()
+        self.ended_by: Exception | None = None  # why the membership is over, if it failed
+        self.expires_at: Callable[[], float] = lambda: float("inf")
+        self._expired_at = -1.0
+        self._alert = alert
+        self._counters = counters
+        self._is_stable_required = is_stable_required
+        self._kick = asyncio.Event()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._runner: asyncio.Task[None] | None = None
+        self._commits = asyncio.Lock()
+        self.revocations = 0  # how often partitions were given back, or lost
+        self._given_back: dict[TopicPartition, int] = {}  # the count at the last time for each
+        self._left_at = 0  # the count when the last membership ended, with all its partitions
+        self._learned_at = -_LEARN_STREAK_SECONDS
+        self._learn_streak = 0
+        self._identity = (-1, "")  # of memberships that have ended
+        self._unannounced: Callable[[frozenset[TopicPartition]], None] = lambda partitions: None
+
+    @property
+    def now_ms(self) -> int:
+        return int(self._cluster.clock.monotonic() * 1000)
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """Who the consumer is for a transaction: see `Membership.identity`."""
+        self._keep_identity()
+        return GroupMetadata(self.group_id, *self._identity, self.instance_id)
+
+    def _keep_identity(self) -> None:
+        if self.membership is not None and self.membership.identity[0] >= 0:
+            self._identity = self.membership.identity
+
+    def forget_identity(self) -> None:
+        """Partitions are assigned by hand from now on: its offsets are those of no member."""
+        self._identity = (-1, "")
+
+    # Driving the membership.
+
+    def join(self, membership: Membership, announce: Callable[[frozenset[TopicPartition]], None]) -> None:
+        """Be a member. `announce` hears of new partitions before the user does."""
+        if self._runner is not None:
+            self._runner.cancel()  # of a membership that has come to an end
+        self._keep_identity()
+        self.ended_by = None
+        self.membership = membership
+        self._unannounced = announce
+        self._runner = self._spawn(self._run(membership))
+
+    def kick(self) -> None:
+        self._kick.set()
+
+    async def _run(self, membership: Membership) -> None:
+        while True:
+            self._kick.clear()
+            now_ms = self.now_ms
+            expires_at = self.expires_at()
+            if expires_at * 1000 <= now_ms and expires_at != self._expired_at:
+                self._expired_at = expires_at  # once for each time that the user is late
+                log.warning(
+                    "No poll for max.poll.interval.ms: the consumer leaves its group until the next one. "
+                    "Poll more often, take fewer records a poll, or raise max.poll.interval.ms."
+                )
+                self._counters["poll_interval_exceeded"] += 1
+                membership.expire(now_ms)
+                self._alert()  # the next poll brings it back
+            for effect in membership.effects(now_ms):
+                self._carry_out(membership, effect)
+            at_ms = membership.wake_at_ms()
+            wake_ms = min(
+                float("inf") if at_ms is None else at_ms,
+                float("inf") if expires_at == self._expired_at else expires_at * 1000,
+            )
+            wait = None if wake_ms == float("inf") else max(wake_ms - self.now_ms, 1) / 1000
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._kick.wait()
+
+    def _carry_out(self, membership: Membership, effect: Effect) -> None:
+        match effect:
+            case Send():
+                self._spawn(self._send(membership, effect))
+            case Call():
+                if effect.change is Change.ASSIGNED:
+                    self._unannounced(effect.partitions)
+                self.calls.append(effect)
+                self._counters["rebalance_calls"] += 1
+                self._alert()
+            case Learn():
+                self._spawn(self._learn(membership, effect))
+            case Fail():
+                self.ended_by = effect.error if membership.is_over else None
+                self.fail(effect.error)
+
+    def fail(self, error: Exception) -> None:
+        """Have the next poll raise it; the same one is not said twice."""
+        if all(str(known) != str(error) for known in self.errors):
+            self.errors.append(error)
+        self._alert()
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """An error that nobody foresaw must not end in silence: the user sees it."""
+        self._tasks.pop(task, None)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            log.error("The consumer's dealings with its group failed.", exc_info=error)
+            self.fail(error)
+
+    async def _send(self, membership: Membership, send: Send) -> None:
+        try:
+            answer = await self._ask(send)
+        except Disconnected as error:
+            log.debug("%s was not answered: %s", send.kind, error)
+            membership.unanswered(send, self.now_ms)
+        except (ClientError, KafkaError) as error:
+            membership.unanswered(send, self.now_ms)
+            self.fail(_plain(error, send))
+        else:
+            self._counters[f"{send.kind}_requests"] += 1
+            membership.answered(send, answer, self.now_ms)
+        self.kick()
+
+    async def _ask(self, send: Send) -> Any:
+        node = await self._cluster.coordinator(GROUP, self.group_id)
+        lane = _JOIN_LANE if send.kind in ("join", "sync") else _LANE
+        try:
+            answer = await self._cluster.ask(node, send.request, timeout_ms=send.timeout_ms, lane=lane)
+        except Disconnected:
+            self._cluster.forget_coordinator(GROUP, self.group_id)
+            raise
+        if answer.error_code in _MOVED:
+            self._cluster.forget_coordinator(GROUP, self.group_id)
+        return answer
+
+    async def _learn(self, membership: Membership, learn: Learn) -> None:
+        """Bring metadata. Who asks again right after an answer waits longer each time."""
+        now = self._cluster.clock.monotonic()
+        self._learn_streak = self._learn_streak + 1 if now - self._learned_at < _LEARN_STREAK_SECONDS else 0
+        if self._learn_streak:
+            await asyncio.sleep(self._cluster.backoff.delay_ms(self._learn_streak - 1) / 1000)
+        try:
+            if learn.topics:
+                self._cluster.follow(learn.topics)
+            await self._cluster.refresh()
+        except (ClientError, KafkaError) as error:
+            self.fail(error)
+        self._learned_at = self._cluster.clock.monotonic()
+        membership.learned(self._cluster.view, self.now_ms)
+        self.kick()
+
+    def came_back(self) -> Call | None:
+        """The user polls. What was to be given back and was lost meanwhile is told as lost, all at once; what
+        was to be assigned and was lost before the user heard of it is not told, and returned."""
+        membership = self.membership
+        if membership is None:
+            return None
+        membership.polled()
+        withdrawn: Call | None = None
+        if membership.is_outside and self.calls:
+            call = self.calls[0]
+            if call.change is Change.REVOKED or (call.change is Change.ASSIGNED and call is not self._begun):
+                membership.untold(self.calls.popleft())
+                withdrawn = call if call.change is Change.ASSIGNED else None
+        for effect in membership.effects(self.now_ms):
+            self._carry_out(membership, effect)
+        self.kick()
+        return withdrawn
+
+    def calling(self, call: Call) -> None:
+        """The user is told of a change now."""
+        self._begun = call
+        if self.membership is not None:
+            self.membership.calling(call)
+
+    def called(self, call: Call) -> None:
+        """The user has been told of a change."""
+        if call.change is not Change.ASSIGNED:
+            self.revocations += 1
+            self._given_back.update(dict.fromkeys(call.partitions, self.revocations))
+        if self.membership is not None:
+            self.membership.called(call)
+        self.kick()
+
+    def farewell(self, *, remain: bool | None = None) -> tuple[Call | None, Send | None]:
+        """The membership ends: what the user must hear first, and what the coordinator is to be told."""
+        self.calls.clear()
+        return (None, None) if self.membership is None else self.membership.leave(remain=remain)
+
+    async def leave(self, send: Send | None) -> None:
+        """Drive the membership no more, and tell the coordinator: without an answer the session will end."""
+        self._runner = None
+        self._keep_identity()
+        self.ended_by = None
+        if self.membership is not None:
+            self.revocations += 1
+            self._left_at = self.revocations
+        self.membership = None
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if send is not None:
+            with contextlib.suppress(ClientError, KafkaError):
+                await self._ask(send)
+
+    # Offsets.
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        *,
+        seconds: float,
+        retries: bool = True,
+        revocations: int | None = None,
+    ) -> None:
+        """Store offsets within `seconds`, which include the wait for commits before this one.
+
+        `revocations`: the count at the time when the user asked for it, if that was before.
+        """
+        if not offsets:
+            return
+        if revocations is None:
+            revocations = self.revocations
+        try:
+            async with asyncio.timeout(seconds), self._commits:
+                await self._commit(offsets, revocations, retries=retries)
+        except TimeoutError as error:
+            raise TimedOut(f"Offsets could not be committed within {seconds:g} s.") from error
+        self._counters["commits"] += 1
+
+    async def _commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], revocations: int, *, retries: bool
+    ) -> None:
+        attempt = 0
+        while True:
+            error: Exception
+            try:
+                left = await self._commit_once(offsets, revocations)
+            except Disconnected as lost:
+                self._cluster.forget_coordinator(GROUP, self.group_id)
+                error = lost
+            else:
+                if left is None:
+                    return
+                error = left
+            if not retries:
+                raise error
+            await asyncio.sleep(self._cluster.backoff.delay_ms(attempt) / 1000)
+            attempt += 1
+
+    async def _commit_once(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], revocations: int
+    ) -> KafkaError | None:
+        """None, or an error after which it may be tried again; others are raised."""
+        node = await self._cluster.coordinator(GROUP, self.group_id)
+        given_back = [
+            partition
+            for partition in offsets
+            if max(self._given_back.get(partition, 0), self._left_at) > revocations
+        ]
+        if given_back:
+            raise CommitFailed(f"{given_back[0]} was given back before its offset could be committed.")
+        member = self.membership
+        if member is not None and member.is_outside:
+            raise CommitFailed("The consumer is not in its group now: poll, so that it joins, and go on.")
+        topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
+        for partition, offset in offsets.items():
+            topic = topics.setdefault(
+                partition.topic, OffsetCommitRequest.OffsetCommitRequestTopic(name=partition.topic)
+            )
+            topic.partitions.append(
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    partition_index=partition.partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        request = OffsetCommitRequest(
+            group_id=self.group_id,
+            generation_id_or_member_epoch=-1 if member is None else member.generation,
+            member_id="" if member is None else member.member_id,
+            group_instance_id=self.instance_id,
+            topics=list(topics.values()),
+        )
+        answer = await self._cluster.ask(node, request, lane=_LANE, version_max=_NAMES_VERSION_MAX)
+        again: KafkaError | None = None
+        for told in answer.topics:
+            for one in told.partitions:
+                if one.error_code:
+                    again = self._refused(one.error_code, TopicPartition(told.name, one.partition_index))
+        return again
+
+    def _refused(self, code: int, partition: TopicPartition) -> KafkaError:
+        error = for_code(code)(f"The offset of {partition} was not committed: {ErrorCode(code).name}.")
+        if code in _MOVED:
+            self._cluster.forget_coordinator(GROUP, self.group_id)
+        if code in _FENCED:
+            raise CommitFailed(
+                "The group has rebalanced and this member is not of its generation: poll, and go on from "
+                "the committed offsets. If it happens often, poll more often or raise max.poll.interval.ms."
+            ) from error
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            raise RebalanceInProgress("The group rebalances: poll, then commit.")
+        if code not in _LATER:
+            raise error
+        return error
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], seconds: float
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None where nothing was."""
+        wanted = list(partitions)
+        if not wanted:
+            return {}
+        attempt = 0
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    try:
+                        found = await self._committed_once(wanted)
+                    except Disconnected:
+                        self._cluster.forget_coordinator(GROUP, self.group_id)
+                        found = None
+                    if found is not None:
+                        return found
+                    await asyncio.sleep(self._cluster.backoff.delay_ms(attempt) / 1000)
+                    attempt += 1
+        except TimeoutError as error:
+            raise TimedOut(f"Committed offsets did not come within {seconds:g} s.") from error
+
+    async def _committed_once(
+        self, wanted: list[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None] | None:
+        node = await self._cluster.coordinator(GROUP, self.group_id)
+        await self._cluster.connect(node, _LANE)
+        versions = self._cluster.versions(node, OffsetFetchRequest.API_KEY or 0, _LANE)
+        by_topic: dict[str, list[int]] = {}
+        for partition in wanted:
+            by_topic.setdefault(partition.topic, []).append(partition.partition)
+        request = OffsetFetchRequest(require_stable=self._is_stable_required)
+        is_old = versions is not None and versions[-1] < _GROUPS_VERSION_MIN
+        if is_old:
+            request.require_stable = self._is_stable_required and versions is not None and 7 in versions
+            request.group_id = self.group_id
+            request.topics = [
+                OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+                for name, indexes in by_topic.items()
+            ]
+        else:
+            asked = OffsetFetchRequest.OffsetFetchRequestGroup(
+                group_id=self.group_id,
+                topics=[
+                    OffsetFetchRequest.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+                    for name, indexes in by_topic.items()
+                ],
+            )
+            request.groups = [asked]
+        answer = await self._cluster.ask(node, request, lane=_LANE, version_max=_NAMES_VERSION_MAX)
+        told = answer if is_old else answer.groups[0]
+        if told.error_code:
+            if told.error_code in _MOVED:
+                self._cluster.forget_coordinator(GROUP, self.group_id)
+            if told.error_code in _LATER:
+                return None
+            raise for_code(told.error_code)(f"Offsets of group {self.group_id} cannot be read.")
+        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
+        for topic in told.topics:
+            for one in topic.partitions:
+                if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
+                if one.error_code in _LATER:
+                    return None
+                if one.error_code:
+                    raise for_code(one.error_code)(f"Offsets of {topic.name} cannot be read.")
+                if one.committed_offset >= 0:
+                    epoch = one.committed_leader_epoch if one.committed_leader_epoch >= 0 else None
+                    found[TopicPartition(topic.name, one.partition_index)] = OffsetAndMetadata(
+                        one.committed_offset, epoch, one.metadata or ""
+                    )
+        return found
+
+
+def _plain(error: Exception, send: Send) -> Exception:
+    if isinstance(error, UnsupportedVersion) and send.request.NAME.startswith("ConsumerGroup"):
+        return UnsupportedVersion(
+            "The brokers do not know the consumer group protocol: set group.protocol=classic."
+        )
+    return error

@@ -1,0 +1,106 @@
+"""Commits of a consumer's offsets: those that its user waits for, and those in the background.
+
+Rule: each has an end of its own, and at most one automatic commit is under way, so that none of them piles up
+behind a coordinator that does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeAlias
+
+from ottla.client.config import ConsumerSettings
+from ottla.client.consumer.group_member import GroupMember
+from ottla.client.errors import ClientError, ConfigError
+from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.wire.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
+Committed: TypeAlias = Callable[[Offsets], None]
+Told: TypeAlias = Callable[[Offsets, Exception | None], Any]
+
+
+class OffsetCommits:
+    """Called on the loop. `spawn` runs a coroutine until the consumer closes."""
+
+    def __init__(
+        self,
+        group: GroupMember | None,
+        settings: ConsumerSettings,
+        counters: Counter[str],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._group = group
+        self._settings = settings
+        self._counters = counters
+        self._spawn = spawn
+        self._is_automatic_under_way = False
+
+    def _require_group(self) -> GroupMember:
+        if self._group is None:
+            raise ConfigError("To commit, a consumer needs group.id.")
+        return self._group
+
+    async def commit(self, offsets: Offsets, *, seconds: float) -> None:
+        """Commit, trying again as long as `seconds` allow."""
+        group = self._require_group()
+        revocations = group.revocations
+        await asyncio.sleep(0)  # commits that were asked for before, in the background, go first
+        await group.commit(offsets, revocations=revocations, seconds=seconds)
+
+    def commit_soon(self, offsets: Offsets, committed: Committed, told: Told | None = None) -> None:
+        """Commit in the background, once; who wants to know is told on the loop."""
+        self._spawn(self._commit_once(self._require_group().revocations, offsets, committed, told))
+
+    def commit_last(self, offsets: Offsets, committed: Committed, done: Callable[[], None]) -> None:
+        """Commit in the background before partitions are given back, trying again as long as it may take."""
+        self._spawn(self._commit_last(offsets, committed, done))
+
+    async def _commit_last(self, offsets: Offsets, committed: Committed, done: Callable[[], None]) -> None:
+        try:
+            await self.commit(offsets, seconds=self._settings.default_api_timeout_ms / 1000)
+        except (ClientError, KafkaError) as error:
+            log.warning("Offsets could not be committed: %s", error)
+        else:
+            committed(offsets)
+        finally:
+            done()
+
+    def commit_automatically(self, offsets: Offsets, committed: Committed) -> None:
+        """As `commit_soon`, unless the last one is still under way: the next one has newer offsets."""
+        if not self._is_automatic_under_way:
+            self._is_automatic_under_way = True
+            self._spawn(self._commit_automatically(self._require_group().revocations, offsets, committed))
+
+    async def _commit_automatically(self, revocations: int, offsets: Offsets, committed: Committed) -> None:
+        try:
+            await self._commit_once(revocations, offsets, committed, None)
+        finally:
+            self._is_automatic_under_way = False
+
+    async def _commit_once(
+        self, revocations: int, offsets: Offsets, committed: Committed, told: Told | None
+    ) -> None:
+        failure: Exception | None = None
+        seconds = self._settings.default_api_timeout_ms / 1000
+        try:
+            await self._require_group().commit(
+                offsets, revocations=revocations, seconds=seconds, retries=False
+            )
+        except (ClientError, KafkaError) as error:
+            failure = error
+            self._counters["failed_commits"] += 1
+            if told is None:
+                log.warning("Offsets could not be committed: %s", error)
+        else:
+            committed(offsets)
+        if told is not None:
+            try:
+                told(offsets, failure)
+            except BaseException:  # SystemExit too: it would end the loop, and the heartbeats with it
+                log.exception("The callback of a commit failed.")

@@ -1,0 +1,100 @@
+"""What a program that ends without closing its producers still does: it delivers, and warns of what is lost.
+
+The interpreter ends in steps, and each allows less than the one before:
+
+1. `threading._shutdown` calls its hooks, then joins threads that are no daemons. Producers flush here: names
+   can still be looked up, which asyncio does in threads. A forked child of `multiprocessing` ends after this
+   step, without the next. The producer stays open, since other threads may still send.
+2. `atexit` calls its functions. Here a producer is closed, and what it could not deliver is logged.
+3. Daemon threads stop, and with them the producers' loops. `background.py` has ended them by then.
+
+Both steps are bounded by `delivery.timeout.ms`, by `SECONDS_MAX`, and by Ctrl-C. A signal that kills the
+process and `os._exit` skip all of it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures.thread  # noqa: F401 - its own hook must be registered, and so run, before ours
+import contextlib
+import logging
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.client.net import background  # it stops the loops after ours has run, as it registers first
+
+if TYPE_CHECKING:
+    from ottla.client.producer.engine import Engine
+
+log = logging.getLogger(__name__)
+
+SECONDS_MAX = 120.0
+"""So long does an exit wait for brokers at most, however long `delivery.timeout.ms` is."""
+ABORT_SECONDS_MAX = 5.0
+"""So long does it wait for the abort of a transaction, which the coordinator ends by itself otherwise."""
+
+
+class Exiting(Protocol):
+    """A producer that is told when the program ends."""
+
+    def flush_at_exit(self) -> None: ...
+
+    def close_at_exit(self) -> None: ...
+
+
+_open: weakref.WeakSet[Exiting] = weakref.WeakSet()
+_watched: weakref.WeakSet[Engine] = weakref.WeakSet()
+_is_interrupted = False
+
+
+def register(producer: Exiting) -> None:
+    """Have a producer told when the program ends, unless it is closed before."""
+    _open.add(producer)
+
+
+def forget(producer: Exiting) -> None:
+    """The producer is closed."""
+    _open.discard(producer)
+
+
+def seconds_left(delivery_timeout_ms: int) -> float:
+    """How long an exit may wait for deliveries: not at all after Ctrl-C."""
+    return 0.0 if _is_interrupted else min(delivery_timeout_ms / 1000, SECONDS_MAX)
+
+
+def watch(engine: Engine) -> None:
+    """Log what is lost with an engine on the user's own loop, which cannot deliver once that has ended."""
+    engine.is_watched = True
+    _watched.add(engine)
+
+
+def _each(tell: Callable[[Exiting], None]) -> None:
+    global _is_interrupted
+    for producer in background.members(_open):
+        try:
+            tell(producer)
+        except KeyboardInterrupt:
+            _is_interrupted = True
+        except Exception:
+            log.exception("A producer that was not closed could not be ended.")
+
+
+def _flush_all() -> None:
+    _each(lambda producer: producer.flush_at_exit())
+
+
+def _close_all() -> None:
+    _each(lambda producer: producer.close_at_exit())
+    if _is_interrupted:
+        _each(lambda producer: producer.close_at_exit())
+    for engine in background.members(_watched):
+        engine.warn_of_loss()
+
+
+_register_hook = getattr(threading, "_register_atexit", None)
+if _register_hook is not None:
+    with contextlib.suppress(RuntimeError):  # the first import is at exit
+        _register_hook(_flush_all)
+atexit.register(_close_all)

@@ -1,0 +1,154 @@
+"""A consumer's dealings with its group, with a coordinator that answers when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from ottla.client.consumer.group_member import GroupMember
+from ottla.client.core.membership import Call, Change
+from ottla.client.errors import CommitFailed, RequestTimedOut
+from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.host import HostClock
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Backoff:
+    def delay_ms(self, attempt: int) -> int:
+        return 0
+
+
+class Coordinator:
+    """Stands for the cluster. It answers the first request when the test says so, and others at once."""
+
+    def __init__(self) -> None:
+        self.clock = HostClock()
+        self.backoff = Backoff()
+        self.first_answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.sent: list[tuple[int, int]] = []  # partition and generation of each commit
+        self.is_asked = asyncio.Event()
+
+    async def coordinator(self, kind: int, key: str) -> int:
+        return 1
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        pass
+
+    async def ask(self, node: int, request: OffsetCommitRequest, **options: Any) -> OffsetCommitResponse:
+        partition = request.topics[0].partitions[0].partition_index
+        self.sent.append((partition, request.generation_id_or_member_epoch))
+        self.is_asked.set()
+        if len(self.sent) == 1:
+            await self.first_answer
+        return OffsetCommitResponse()
+
+
+class Member:
+    """Stands for a membership in its 5th generation."""
+
+    generation, member_id, identity = 5, "m", (5, "m")
+    is_outside = False
+
+    def __init__(self) -> None:
+        self.taken_back: list[Call] = []
+
+    def called(self, call: Call) -> None:
+        self.generation += 1
+
+    def calling(self, call: Call) -> None:
+        pass
+
+    def polled(self) -> None:
+        pass
+
+    def untold(self, call: Call) -> None:
+        self.taken_back.append(call)
+
+    def effects(self, now_ms: int) -> list[Any]:
+        return []
+
+
+def group_member() -> tuple[GroupMember, Coordinator]:
+    cluster: Any = Coordinator()
+    group = GroupMember(
+        cluster, "g", None, is_stable_required=False, alert=lambda: None, counters=Counter[str]()
+    )
+    member: Any = Member()
+    group.membership = member
+    return group, cluster
+
+
+def committing(group: GroupMember, partition: TopicPartition, offset: int) -> asyncio.Task[None]:
+    offsets = {partition: OffsetAndMetadata(offset)}
+    return asyncio.create_task(
+        group.commit(offsets, revocations=group.revocations, seconds=60, retries=False)
+    )
+
+
+@pytest.mark.parametrize("change", [Change.REVOKED, Change.LOST])
+def test_a_commit_that_waits_is_not_sent_after_its_partition_was_given_back(change: Change) -> None:
+    async def play() -> None:
+        group, coordinator = group_member()
+        first, second, third = committing(group, T0, 10), committing(group, T0, 20), committing(group, T1, 5)
+        await coordinator.is_asked.wait()
+        group.called(Call(change, frozenset({T0})))
+        fourth = committing(group, T0, 40)  # as one who has read what another member left
+        coordinator.first_answer.set_exception(RequestTimedOut("the answer was lost"))
+        with pytest.raises(RequestTimedOut):
+            await first
+        with pytest.raises(CommitFailed, match="given back"):
+            await second
+        await asyncio.gather(third, fourth)
+        assert coordinator.sent == [(0, 5), (1, 6), (0, 6)]
+
+    asyncio.run(play())
+
+
+def test_a_commit_that_waits_is_not_sent_after_the_member_has_left() -> None:
+    async def play() -> None:
+        group, coordinator = group_member()
+        first, second = committing(group, T0, 10), committing(group, T0, 20)
+        await coordinator.is_asked.wait()
+        await group.leave(None)
+        coordinator.first_answer.set_result(None)
+        await first
+        with pytest.raises(CommitFailed, match="given back"):
+            await second
+        await committing(group, T0, 30)  # by hand, as of no member
+        assert coordinator.sent == [(0, 5), (0, -1)]
+
+    asyncio.run(play())
+
+
+def test_an_error_that_repeats_waits_for_the_user_once() -> None:
+    async def play() -> None:
+        group, _ = group_member()
+        for text in ("no", "no", "other", "no"):
+            group.fail(RequestTimedOut(text))
+        assert [str(error) for error in group.errors] == ["no", "other"]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_an_assignment_that_was_lost_before_the_user_heard_of_it_is_not_told(is_begun: bool) -> None:
+    async def play() -> None:
+        group, _ = group_member()
+        member: Any = group.membership
+        call = Call(Change.ASSIGNED, frozenset({T0}))
+        group.calls.append(call)
+        if is_begun:
+            group.calling(call)  # a poll was interrupted while the listener ran: it is to hear the end of it
+        assert group.came_back() is None
+        member.is_outside = True
+        expected = None if is_begun else call
+        assert group.came_back() is expected
+        assert list(group.calls) == ([call] if is_begun else [])
+        assert member.taken_back == ([] if is_begun else [call])
+
+    asyncio.run(play())

@@ -26,9 +26,9 @@ from ottla.controller import brokers
 from ottla.controller import image as image_module
 from ottla.controller.image import ClusterImage
 from ottla.controller.registrations import PartitionRegistration
-from ottla.coordinator.groups.classic_group import ClassicGroup
-from ottla.coordinator.groups.consumer_group import ConsumerGroup
-from ottla.coordinator.groups.offset_store import OffsetStore
+from ottla.coordinator.groups.classic.group import ClassicGroup
+from ottla.coordinator.groups.consumer.group import ConsumerGroup
+from ottla.coordinator.groups.offsets.store import OffsetStore
 from ottla.log.compaction.rules import TransactionTracker
 from ottla.log.directories.moves import Moves
 from ottla.log.directories.names import name_of

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from types import ModuleType
 
-from ottla.coordinator.packed import PackedRecord
+from ottla.coordinator.encoded_record import PackedRecord
 from ottla.coordinator.result import Record
 from ottla.wire import codec
 from ottla.wire.errors import MalformedMessage

@@ -13,11 +13,11 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic
 
-from ottla.coordinator.active import ActiveShard, HostedPartition, S
-from ottla.coordinator.hashing import partition_for
-from ottla.coordinator.loading import Progress, load_steps
+from ottla.coordinator.active_shard import ActiveShard, HostedPartition, S
+from ottla.coordinator.partitioning import partition_for
 from ottla.coordinator.records import Kinds
 from ottla.coordinator.result import Reply, Result
+from ottla.coordinator.shard_loader import Progress, load_steps
 from ottla.coordinator.slices import Job, Slices
 from ottla.records.batch import Codec
 from ottla.wire.errors import (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.active import HostedPartition
+from ottla.coordinator.active_shard import HostedPartition
 from ottla.coordinator.records import encode, kinds_of
 from ottla.coordinator.result import (
     HELD,
@@ -301,7 +301,7 @@ def test_of_records_that_are_too_many_no_more_are_made_than_fit(
             made.append(record)
             return encode(record)
 
-        monkeypatch.setattr("ottla.coordinator.active.encode", counted)
+        monkeypatch.setattr("ottla.coordinator.active_shard.encode", counted)
         world.ask(lambda _shard, _reply: Result("never", [put("x" * 10_000, 1)] * 5000))
         assert isinstance(shown(world.answers[0]), UnknownServerError)
         assert len(made) == 10
@@ -470,7 +470,9 @@ def test_what_was_written_and_not_flushed_is_flushed_when_it_is_loaded(
         monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0)
         world = open_world(tmp_path, flush_messages="1")
         with monkeypatch.context() as patch:
-            patch.setattr("ottla.coordinator.active.rarely", lambda name: "whether it has written" in name)
+            patch.setattr(
+                "ottla.coordinator.active_shard.rarely", lambda name: "whether it has written" in name
+            )
             world.add("a")
             await asyncio.sleep(0)
         assert isinstance(shown(world.answers[0]), NotCoordinator)
@@ -567,7 +569,7 @@ def test_what_a_timer_decided_is_decided_again_when_it_could_not_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        monkeypatch.setattr("ottla.coordinator.active.TIMER_RETRY_MS", 1)
+        monkeypatch.setattr("ottla.coordinator.active_shard.TIMER_RETRY_MS", 1)
         world = open_world(tmp_path)
         tries: list[int] = []
 

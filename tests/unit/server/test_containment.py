@@ -405,7 +405,7 @@ def test_the_reasons_for_which_a_node_ends_are_told_in_the_documentation() -> No
 
 
 def test_nothing_else_ends_a_node() -> None:
-    """`Node.failure` is what ends it: the places that set it are those that `ending.py` names."""
+    """`Node.failure` is what ends it: the places that set it are those that `fatal_errors.py` names."""
     places = [
         path.name
         for part in ("server", "raft", "replication", "coordinator", "log")

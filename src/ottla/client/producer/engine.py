@@ -2,8 +2,8 @@
 
 It lives on one event loop. A turn looks at every partition that has batches, and sends what is ready: full,
 or older than `linger.ms`, or wanted by a flush. A request holds one batch of each partition that its node
-leads; `batch_outcomes.py` decides on the answers. Only turns and answers change batches, so nothing here needs a
-lock; users' threads only add batches at the end of the queues.
+leads; `batch_outcomes.py` decides on the answers. Only turns and answers change batches, so nothing here
+needs a lock; users' threads only add batches at the end of the queues.
 """
 
 from __future__ import annotations

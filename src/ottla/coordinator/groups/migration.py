@@ -13,21 +13,25 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.coordinator.groups import consumer_records
-from ottla.coordinator.groups.classic_answers import join_refused
-from ottla.coordinator.groups.classic_group import ClassicGroup
-from ottla.coordinator.groups.classic_member import ClassicMember
-from ottla.coordinator.groups.consumer_group import NOTHING, PROTOCOL_TYPE, ConsumerGroup, known_static
-from ottla.coordinator.groups.consumer_member import (
+from ottla.coordinator.groups.classic.embedded_protocol import (
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from ottla.coordinator.groups.classic.group import ClassicGroup
+from ottla.coordinator.groups.classic.member import ClassicMember
+from ottla.coordinator.groups.classic.responses import join_refused
+from ottla.coordinator.groups.consumer import records
+from ottla.coordinator.groups.consumer.group import NOTHING, PROTOCOL_TYPE, ConsumerGroup, known_static
+from ottla.coordinator.groups.consumer.member import (
     ClassicMetadata,
     ConsumerMember,
     MemberState,
     Owned,
     with_epoch,
 )
-from ottla.coordinator.groups.consumer_subscriptions import now as subscriptions_now
-from ottla.coordinator.groups.consumer_timers import when_refused
-from ottla.coordinator.groups.embedded import read_assignment, read_subscription, write_assignment
+from ottla.coordinator.groups.consumer.subscriptions import now as subscriptions_now
+from ottla.coordinator.groups.consumer.timers import when_refused
 from ottla.coordinator.groups.settings import MigrationPolicy
 from ottla.coordinator.result import Caller, Reply, Result
 from ottla.wire import errors
@@ -41,7 +45,7 @@ from ottla.wire.messages.protocol_data import ConsumerProtocolSubscription
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from ottla.coordinator.groups.consumer import ConsumerProtocol
+    from ottla.coordinator.groups.consumer.protocol import ConsumerProtocol
 
 _ID_REQUIRED_FROM = 4  # versions of JoinGroup
 _Protocol = ConsumerGroupMemberMetadataValue.ClassicProtocol
@@ -187,7 +191,7 @@ class Migration:
                     stays.append((member, member.id))
         if joining is not None and replaced is not None:
             stays.append((joining, replaced.id))
-        result.records += consumer_records.no_group(group.id, written, group.resolved)
+        result.records += records.no_group(group.id, written, group.resolved)
         for member, _owner in stays:
             self._protocol.timers.stop(group.id, member.id, result)
         classic = ClassicGroup.of_consumers(
@@ -296,7 +300,7 @@ class Migration:
         protocol = self._protocol
         now_ms = protocol.shard.clock.now_ms()
         if updated is not member:
-            result.records.append(consumer_records.subscription(group.id, updated))
+            result.records.append(records.subscription(group.id, updated))
         regex_changed, _ = protocol.regexes.update(group, member, updated, now_ms, result)
         has_changed = updated.topic_names != member.topic_names or regex_changed
         epoch, subscriptions = protocol.update_epoch(group, member, updated, has_changed, now_ms, result)
@@ -483,9 +487,9 @@ def _records(group: ConsumerGroup) -> list[Any]:
     """All that makes a group what it is."""
     members = group.members.values()
     return [
-        *(consumer_records.subscription(group.id, member) for member in members),
-        consumer_records.group_epoch(group.id, group.epoch, group.metadata_hash),
-        *(consumer_records.target(group.id, member.id, group.target[member.id]) for member in members),
-        consumer_records.target_epoch(group.id, group.target_epoch, group.target_timestamp_ms),
-        *(consumer_records.assignment(group.id, member) for member in members),
+        *(records.subscription(group.id, member) for member in members),
+        records.group_epoch(group.id, group.epoch, group.metadata_hash),
+        *(records.target(group.id, member.id, group.target[member.id]) for member in members),
+        records.target_epoch(group.id, group.target_epoch, group.target_timestamp_ms),
+        *(records.assignment(group.id, member) for member in members),
     ]

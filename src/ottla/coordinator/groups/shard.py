@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ottla.coordinator.groups.classic import ClassicProtocol
-from ottla.coordinator.groups.classic_group import ClassicGroup
-from ottla.coordinator.groups.cleanup import Cleanup
-from ottla.coordinator.groups.consumer import ConsumerProtocol
-from ottla.coordinator.groups.offset_records import OffsetRecord
-from ottla.coordinator.groups.offset_store import Pair
-from ottla.coordinator.groups.offsets import Offsets
+from ottla.coordinator.groups.classic.group import ClassicGroup
+from ottla.coordinator.groups.classic.protocol import ClassicProtocol
+from ottla.coordinator.groups.consumer.protocol import ConsumerProtocol
+from ottla.coordinator.groups.expiration import Cleanup
+from ottla.coordinator.groups.offsets.protocol import Offsets
+from ottla.coordinator.groups.offsets.records import OffsetRecord
+from ottla.coordinator.groups.offsets.store import Pair
 from ottla.coordinator.result import Record, Reply, Result
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.errors import GroupIdNotFound, KafkaError

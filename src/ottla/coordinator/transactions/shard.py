@@ -2,7 +2,7 @@
 
 Rule: a transaction that is prepared is decided for good. From then on nothing but `markers_written` moves it,
 and everybody else is told to come back (CONCURRENT_TRANSACTIONS). The decisions that end a transaction are in
-`ending`, those about who may use a transactional id in `initialising`; here is what holds them together.
+`end_txn`, those about who may use a transactional id in `init_producer_id`; here is what holds them together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.result import Record, Reply, Result, StartTimer
-from ottla.coordinator.transactions import ending, initialising
+from ottla.coordinator.transactions import end_txn, init_producer_id
 from ottla.coordinator.transactions.settings import SendMarkers, TransactionSettings
 from ottla.coordinator.transactions.states import (
     DecidedRecord,
@@ -150,7 +150,7 @@ class TransactionShard:
     # ---- producers
 
     def init_producer_id(self, request: InitProducerIdRequest) -> Result[InitProducerIdResponse]:
-        return initialising.init_producer_id(self, request)
+        return init_producer_id.init_producer_id(self, request)
 
     def add_partitions(
         self,
@@ -218,7 +218,7 @@ class TransactionShard:
         return transaction
 
     def end_transaction(self, request: EndTxnRequest, *, client_version: int) -> Result[EndTxnResponse]:
-        return ending.end_transaction(self, request, client_version)
+        return end_txn.end_transaction(self, request, client_version)
 
     # ---- markers
 
@@ -277,7 +277,7 @@ class TransactionShard:
                 delay_ms = 0
                 break
             try:
-                result.add(self.prepared(ending.fenced(self, transaction)))
+                result.add(self.prepared(end_txn.fenced(self, transaction)))
             except CoordinatorLoadInProgress:
                 continue  # no producer id to go on with: it is tried again with the next check
             written += _weight(transaction)

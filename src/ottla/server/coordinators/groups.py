@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.config import ResourceType
-from ottla.coordinator.active import HostedPartition, S
+from ottla.coordinator.active_shard import HostedPartition, S
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.groups.shard import GroupShard
 from ottla.coordinator.records import kinds_of

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.transactions.markers import Outcomes, WritableMarker
+from ottla.coordinator.transactions.marker_sender import Outcomes, WritableMarker
 from ottla.coordinator.transactions.states import TopicPartition
 from ottla.records.control import end_txn_marker
 from ottla.records.validate import Origin

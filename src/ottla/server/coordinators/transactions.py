@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.coordinator.records import kinds_of
 from ottla.coordinator.result import Reply
 from ottla.coordinator.runtime import Coordinator
-from ottla.coordinator.transactions.markers import NOBODY, MarkerSender, Outcomes, WritableMarker
+from ottla.coordinator.transactions.marker_sender import NOBODY, MarkerSender, Outcomes, WritableMarker
 from ottla.coordinator.transactions.settings import SendMarkers, TransactionSettings
 from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.coordinator.transactions.states import TopicPartition

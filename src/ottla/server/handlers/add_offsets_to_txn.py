@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.hashing import partition_for
+from ottla.coordinator.partitioning import partition_for
 from ottla.coordinator.result import Reply, Result
 from ottla.server.broker import GROUPS_TOPIC
 from ottla.server.coordinators.groups import internal_partition_count

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.groups.consumer_member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from ottla.coordinator.groups.consumer.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from ottla.server.coordinators.groups import caller_of
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import InvalidRequest, KafkaError, UnsupportedAssignor, UnsupportedVersion

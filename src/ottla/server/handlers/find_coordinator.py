@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.hashing import partition_for
+from ottla.coordinator.partitioning import partition_for
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.server.handlers.auto_create import create_in_background
 from ottla.server.handlers.common import alive_endpoint

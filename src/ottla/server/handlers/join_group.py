@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.groups.classic_answers import join_refused
+from ottla.coordinator.groups.classic.responses import join_refused
 from ottla.server.coordinators.groups import caller_of
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode

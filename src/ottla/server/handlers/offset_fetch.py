@@ -20,7 +20,7 @@ from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResp
 from ottla.wire.uuid import ZERO
 
 if TYPE_CHECKING:
-    from ottla.coordinator.groups.offsets import FoundOffsets
+    from ottla.coordinator.groups.offsets.protocol import FoundOffsets
     from ottla.coordinator.groups.shard import GroupShard
     from ottla.coordinator.result import Reply
     from ottla.server.broker import Broker

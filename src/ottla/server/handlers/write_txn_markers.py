@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.transactions.markers import Outcomes
+from ottla.coordinator.transactions.marker_sender import Outcomes
 from ottla.coordinator.transactions.states import TopicPartition
 from ottla.server.coordinators.marker_writer import write_marker_in_steps
 from ottla.server.net.answers import Answer

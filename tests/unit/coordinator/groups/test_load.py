@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 from tests.unit.coordinator.groups.shards import KINDS, START_MS, ShardOfTests
 
-from ottla.coordinator.loading import Progress, load_steps
 from ottla.coordinator.records import encode
 from ottla.coordinator.result import Record
+from ottla.coordinator.shard_loader import Progress, load_steps
 from ottla.log.log import Log
 from ottla.records.batch import Codec
 from ottla.records.control import end_txn_marker

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.coordinator.groups.classic_consumer import CALLER, ClassicConsumer, versioned
-from tests.unit.coordinator.groups.consumer_world import Consumer, World, settle
+from tests.unit.coordinator.groups.classic.classic_consumer import CALLER, ClassicConsumer, versioned
+from tests.unit.coordinator.groups.consumer.consumer_world import Consumer, World, settle
 from tests.unit.coordinator.groups.shards import topic_id_of
 
-from ottla.coordinator.groups.classic_group import ClassicGroup, ClassicState
-from ottla.coordinator.groups.consumer_group import ConsumerGroup
-from ottla.coordinator.groups.consumer_member import MemberState
+from ottla.coordinator.groups.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.groups.consumer.group import ConsumerGroup
+from ottla.coordinator.groups.consumer.member import MemberState
 from ottla.coordinator.result import Reply
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupRequest

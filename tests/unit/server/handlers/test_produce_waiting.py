@@ -21,7 +21,7 @@ from tests.unit.server.handlers.support import (
     start,
 )
 
-from ottla.coordinator.transactions.markers import Outcomes, WritableMarker
+from ottla.coordinator.transactions.marker_sender import Outcomes, WritableMarker
 from ottla.host import HostClock, HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log

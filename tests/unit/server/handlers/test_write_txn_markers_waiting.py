@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.unit.server.handlers.support import add_topic, broker_of, host_log, image_of
 
-from ottla.coordinator.transactions.markers import Outcomes, WritableMarker
+from ottla.coordinator.transactions.marker_sender import Outcomes, WritableMarker
 from ottla.host import HostDisk
 from ottla.server.broker import Broker
 from ottla.server.coordinators.marker_writer import write_marker_in_steps

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from ottla.client.values import TopicPartition
-from ottla.coordinator.hashing import text_hash
+from ottla.coordinator.partitioning import text_hash
 
 T = TypeVar("T")
 

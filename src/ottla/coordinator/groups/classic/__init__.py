@@ -1,0 +1,1 @@
+"""The classic group protocol: members join, one of them leads and assigns."""

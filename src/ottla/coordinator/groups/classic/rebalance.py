@@ -1,0 +1,280 @@
+"""How a classic group rebalances: members join, a generation begins, and those that stay away are let go.
+
+Every method looks at one group and adds to a `Result` what follows: answers to those who wait, timers, and
+the record of a group that has become empty. Rule: a JoinGroup or SyncGroup that is held gets exactly one
+answer, from whoever ends its wait. A timer finds its group and member by id: they may be gone or others.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.coordinator.groups.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.groups.classic.responses import join_refused, joined, sync_refused
+from ottla.coordinator.result import Result, StartTimer, StopTimer
+from ottla.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from ottla.coordinator.groups.classic.member import ClassicMember
+    from ottla.coordinator.groups.group import Group
+    from ottla.coordinator.groups.settings import GroupSettings
+    from ottla.ports import Clock
+
+AGAIN_MS_MIN = 1000
+"""How long a rebalance that nobody has joined waits before it looks again, whatever its members' timeouts."""
+NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
+"""A new member sends no heartbeats while its JoinGroup is held: if it is held for longer, it is let go."""
+
+
+class Home(Protocol):
+    """What the classic protocol needs of the shard in which its groups live."""
+
+    settings: GroupSettings
+
+    @property
+    def groups(self) -> dict[str, Group]: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+
+class Rebalances:
+    """See the module. `due` are the groups whose own record is about to be replayed."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self.due: dict[str, ClassicGroup] = {}
+
+    def group(self, group_id: str) -> ClassicGroup | None:
+        group = self._home.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    # Sessions
+
+    def start_session(self, group: ClassicGroup, member: ClassicMember, result: Result[Any]) -> None:
+        """The member has shown that it lives: the next sign is due within its session timeout."""
+        timer = member.session_timer
+        if timer is None or timer.delay_ms != member.session_timeout_ms:
+            timer = member.session_timer = self.session_timer(group.id, member.id, member.session_timeout_ms)
+        result.timers.append(timer)
+
+    def session_timer(self, group_id: str, member_id: str, delay_ms: int) -> StartTimer:
+        decision = partial(self._session_expired, group_id, member_id)
+        return StartTimer(_session_key(group_id, member_id), delay_ms, decision)
+
+    def _session_expired(self, group_id: str, member_id: str) -> Result[None]:
+        result: Result[None] = Result()
+        group = self.group(group_id)
+        if group is None:
+            return result
+        if member_id in group.pending_join:
+            group.remove(member_id)
+            if group.state is ClassicState.PREPARING and group.has_everyone_joined:
+                self.complete_join(group, result)
+            return result
+        member = group.members.get(member_id)
+        if member is None or member.is_alive:
+            return result
+        self.let_go(group, member, result)
+        if group.state in (ClassicState.STABLE, ClassicState.COMPLETING):
+            self.prepare(group, result)
+        elif group.state is ClassicState.PREPARING and group.has_everyone_joined:
+            self.complete_join(group, result)
+        return result
+
+    def let_go(self, group: ClassicGroup, member: ClassicMember, result: Result[Any]) -> None:
+        """Take a member out. If it waits after all, it is told to join anew."""
+        self.answer_join(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", result)
+        self.answer_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, result)
+        group.remove(member.id)
+        self.stop_session(group, member, result)
+
+    def stop_session(self, group: ClassicGroup, member: ClassicMember, result: Result[Any]) -> None:
+        result.timers.append(StopTimer(_session_key(group.id, member.id)))
+
+    def let_pending_go(self, group: ClassicGroup, member_id: str, result: Result[Any]) -> None:
+        """Take back an id that was given out."""
+        group.remove(member_id)
+        result.timers.append(StopTimer(_session_key(group.id, member_id)))
+
+    # Held requests
+
+    def answer_join(
+        self, group: ClassicGroup, member: ClassicMember, code: ErrorCode, member_id: str, result: Result[Any]
+    ) -> None:
+        """End the wait of a held JoinGroup with an error."""
+        held = group.hold_join(member, None)
+        if held is not None:
+            result.replies.append((held.reply, join_refused(code, member_id, held.version)))
+
+    def answer_sync(self, member: ClassicMember, code: ErrorCode, result: Result[Any]) -> bool:
+        """End the wait of a held SyncGroup with an error."""
+        if member.sync is None:
+            return False
+        result.replies.append((member.sync, sync_refused(code)))
+        member.sync = None
+        return True
+
+    # Joining
+
+    def prepare_or_complete(self, group: ClassicGroup, result: Result[Any]) -> None:
+        """The members have changed: all must join again, or the last one to do so just did."""
+        if group.state is ClassicState.PREPARING:
+            self.complete_if_all_joined(group, result)
+        else:
+            self.prepare(group, result)
+
+    def prepare(self, group: ClassicGroup, result: Result[Any]) -> None:
+        """Have all members join again. The first ones of an empty group are given some time to gather."""
+        if group.state is ClassicState.COMPLETING:
+            for member in group.members.values():
+                member.assignment = b""
+                if self.answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, result):
+                    self.start_session(group, member, result)
+        group.pending_sync.clear()
+        result.timers.append(StopTimer(_sync_key(group.id)))
+        is_first = group.is_empty
+        group.move_to(ClassicState.PREPARING, self._home.clock.now_ms())
+        if is_first:
+            delay_ms = self._home.settings.classic.initial_rebalance_delay_ms
+            self._delay(group.id, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), result)
+        elif group.has_everyone_joined:
+            self.complete_join(group, result)
+        else:
+            self._await_joins(group, result)
+
+    def _await_joins(self, group: ClassicGroup, result: Result[Any], *, wait_ms_min: int = 0) -> None:
+        decision = partial(self._join_expired, group.id)
+        wait_ms = max(group.rebalance_timeout_ms, wait_ms_min)
+        result.timers.append(StartTimer(_join_key(group.id), wait_ms, decision))
+
+    def _join_expired(self, group_id: str) -> Result[None]:
+        result: Result[None] = Result()
+        group = self.group(group_id)
+        if group is not None and group.state is ClassicState.PREPARING:
+            self.complete_join(group, result)
+        return result
+
+    def _delay(self, group_id: str, delay_ms: int, remaining_ms: int, result: Result[Any]) -> None:
+        decision = partial(self._delay_over, group_id, delay_ms, remaining_ms)
+        result.timers.append(StartTimer(_join_key(group_id), delay_ms, decision))
+
+    def _delay_over(self, group_id: str, delay_ms: int, remaining_ms: int) -> Result[None]:
+        """Wait on if somebody came meanwhile, as long as a member's rebalance timeout allows."""
+        result: Result[None] = Result()
+        group = self.group(group_id)
+        if group is None or group.state is not ClassicState.PREPARING:
+            return result
+        if group.has_new_member and remaining_ms:
+            group.has_new_member = False
+            next_ms = min(self._home.settings.classic.initial_rebalance_delay_ms, remaining_ms)
+            self._delay(group_id, next_ms, max(remaining_ms - delay_ms, 0), result)
+        else:
+            self.complete_join(group, result)
+        return result
+
+    def complete_if_all_joined(self, group: ClassicGroup, result: Result[Any]) -> None:
+        """Begin the generation if nobody is missing; the first one begins when its delay is over."""
+        if (
+            group.state is ClassicState.PREPARING
+            and group.previous_state is not ClassicState.EMPTY
+            and group.has_everyone_joined
+        ):
+            self.complete_join(group, result)
+
+    def complete_join(self, group: ClassicGroup, result: Result[Any]) -> None:
+        """Begin a generation of those who joined. Static members may be away; the others are let go."""
+        result.timers.append(StopTimer(_join_key(group.id)))
+        if len(group.members) != group.joined_count:
+            for member in list(group.members.values()):
+                if member.join is None and member.instance_id is None:
+                    self.let_go(group, member, result)
+        if group.members and not group.elect_joined_leader():
+            # Until the sessions of the static members end, or one is back; not with a timeout of 0, at once.
+            self._await_joins(group, result, wait_ms_min=AGAIN_MS_MIN)
+            return
+        group.begin_generation(self._home.clock.now_ms())
+        if group.is_empty:
+            self._write_empty(group, result)
+            return
+        for member in group.members.values():
+            held = group.hold_join(member, None)
+            if held is not None:
+                answer = joined(group, member.id, held.version, with_members=group.leader_id == member.id)
+                result.replies.append((held.reply, answer))
+            self.start_session(group, member, result)
+            member.is_new = False
+        group.pending_sync.update(group.members)
+        decision = partial(self._sync_expired, group.id, group.generation)
+        result.timers.append(StartTimer(_sync_key(group.id), group.rebalance_timeout_ms, decision))
+
+    def _write_empty(self, group: ClassicGroup, result: Result[Any]) -> None:
+        """If the log refuses the record, the group is empty all the same.
+
+        After a restart its last generation is back then, and ends when nobody sends heartbeats.
+        """
+        result.records.append(group.record({}))
+        self.due[group.id] = group
+        result.on_failed = partial(self._empty_not_written, group, result)
+
+    def _empty_not_written(
+        self, group: ClassicGroup, failed: Result[Any], _error: KafkaError
+    ) -> Result[None]:
+        self.due.pop(group.id, None)
+        return Result(timers=failed.timers)
+
+    # Syncing
+
+    def sync_arrived(self, group: ClassicGroup, member_id: str, result: Result[Any]) -> None:
+        group.pending_sync.discard(member_id)
+        if not group.pending_sync:
+            result.timers.append(StopTimer(_sync_key(group.id)))
+
+    def _sync_expired(self, group_id: str, generation: int) -> Result[None]:
+        """Let those go who did not ask for their assignment in time."""
+        result: Result[None] = Result()
+        group = self.group(group_id)
+        if (
+            group is None
+            or group.generation != generation
+            or group.state not in (ClassicState.COMPLETING, ClassicState.STABLE)
+            or not group.pending_sync
+        ):
+            return result
+        for member_id in list(group.pending_sync):
+            member = group.members.get(member_id)
+            if member is not None:
+                self.let_go(group, member, result)
+        self.prepare(group, result)
+        return result
+
+    # For the other protocol
+
+    def release(self, group: ClassicGroup, code: ErrorCode, result: Result[Any]) -> None:
+        """End every wait with an error and forget the timers: the group goes on as one of another kind."""
+        for member in group.members.values():
+            self.answer_join(group, member, code, member.id, result)
+            self.answer_sync(member, code, result)
+        result.timers += [StopTimer(key) for key in timer_keys(group)]
+
+
+def timer_keys(group: ClassicGroup) -> list[Hashable]:
+    """The timers that may run for a group."""
+    keys: list[Hashable] = [_join_key(group.id), _sync_key(group.id)]
+    keys += [_session_key(group.id, member_id) for member_id in (*group.members, *group.pending_join)]
+    return keys
+
+
+def _session_key(group_id: str, member_id: str) -> Hashable:
+    return ("classic-session", group_id, member_id)
+
+
+def _join_key(group_id: str) -> Hashable:
+    return ("classic-join", group_id)
+
+
+def _sync_key(group_id: str) -> Hashable:
+    return ("classic-sync", group_id)

@@ -1,0 +1,214 @@
+"""When a group gets a new target assignment, and how: within the heartbeat that needs it, or as a task.
+
+Assignments of a group are at least `group.consumer.assignment.interval.ms` apart, so that members that come
+together are looked at together. A small one is made at once. A large one is a task: the heartbeat that
+asked for it is held until it is there (if it can be); all others are answered by the last target meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.coordinator.groups.assignors import ASSIGNORS
+from ottla.coordinator.groups.assignors.spec import Assignment, AssignmentFailed, Assignor, MemberAssignment
+from ottla.coordinator.groups.consumer import records, target_assignment
+from ottla.coordinator.groups.consumer.group import NOTHING, ConsumerGroup, count, most_wanted
+from ottla.coordinator.groups.consumer.member import ConsumerMember
+from ottla.coordinator.groups.consumer.records import TargetRecord
+from ottla.coordinator.groups.consumer.subscriptions import Subscriptions, after_change
+from ottla.coordinator.groups.consumer.target_assignment import Snapshot
+from ottla.coordinator.groups.consumer.timers import undone, when_refused
+from ottla.coordinator.result import Reply, Result, Task
+from ottla.wire import errors
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.consumer.protocol import ConsumerProtocol
+
+_Outcome = tuple[Assignment, dict[str, TargetRecord]] | AssignmentFailed
+"""The whole assignment and the records of what is new in it, or why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldHeartbeat:
+    """A heartbeat that waits for an assignment, and the member as it was before."""
+
+    reply: Reply
+    request: ConsumerGroupHeartbeatRequest
+    before: ConsumerMember
+    has_subscription_changed: bool
+
+
+@dataclass(slots=True)
+class _Work:
+    taken: Snapshot
+    member_id: str
+    held: HeldHeartbeat | None
+    is_void: bool = False  # the group is gone: one of the same name has nothing to do with it
+
+
+class Assigning:
+    """See the module. One assignment of a group is under way at a time."""
+
+    def __init__(self, protocol: ConsumerProtocol) -> None:
+        self._protocol = protocol
+        self._under_way: dict[str, _Work] = {}
+
+    def update(
+        self,
+        group: ConsumerGroup,
+        epoch: int,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        subscriptions: Subscriptions | None,
+        held: HeldHeartbeat | None,
+        result: Result[Any],
+    ) -> tuple[int, MemberAssignment, bool]:
+        """The epoch of the target and the member's share; True instead if it was held for a task."""
+        last = group.target_epoch, group.target_of(updated), False
+        if group.target_epoch >= epoch or group.id in self._under_way or not self._is_due(group):
+            return last
+        assignor = self._assignor(group, member, updated)
+        if subscriptions is None:
+            subscriptions = after_change(group, member, updated)
+        image = self._protocol.shard.image
+        taken = target_assignment.snapshot(group, epoch, updated, subscriptions, image)
+        if not taken.is_small:
+            work = self._under_way[group.id] = _Work(taken, updated.id, held)
+            steps = undone(_steps(group.id, taken, assignor), partial(self._under_way.pop, group.id))
+            decision = partial(self._made, group.id, work)
+            when_refused(result, partial(self._under_way.pop, group.id))
+            result.tasks.append(Task(("consumer-assignment", group.id), steps, decision))
+            return *last[:2], held is not None
+        try:
+            outcome = target_assignment.at_once(target_assignment.steps(taken, assignor))
+        except AssignmentFailed as error:
+            raise errors.UnknownServerError(_failure(epoch, error)) from error
+        result.records += [
+            records.target(group.id, member_id, assignment)
+            for member_id, assignment in target_assignment.changes(taken, outcome).items()
+        ]
+        self._write_epoch(group, epoch, result)
+        return epoch, outcome.get(updated.id, NOTHING), False
+
+    def _is_due(self, group: ConsumerGroup) -> bool:
+        interval_ms = self._protocol.settings(group).assignment_interval_ms
+        if group.target_timestamp_ms == 0 or interval_ms == 0:
+            return True
+        return self._protocol.shard.clock.now_ms() >= group.target_timestamp_ms + interval_ms
+
+    def _assignor(self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> Assignor:
+        """The one that most members ask for; the first of this node's if they ask for none that it has."""
+        allowed = self._protocol.shard.settings.consumer.assignors
+        counts = group.assignors
+        if member.assignor != updated.assignor:
+            counts = dict(counts)
+            if member.assignor is not None:
+                count(counts, member.assignor, -1)
+            if updated.assignor is not None:
+                count(counts, updated.assignor, 1)
+        name = most_wanted(counts)
+        return ASSIGNORS[name if name in ASSIGNORS and name in allowed else allowed[0]]
+
+    def _write_epoch(self, group: ConsumerGroup, epoch: int, result: Result[Any]) -> None:
+        now_ms = self._protocol.shard.clock.now_ms()
+        result.records.append(records.target_epoch(group.id, epoch, now_ms))
+
+    def _made(self, group_id: str, work: _Work, outcome: _Outcome) -> Result[None]:
+        """A task is done: keep what it found, and answer the heartbeat that waited for it."""
+        result: Result[None] = Result()
+        if self._under_way.get(group_id) is work:  # it is not where the log refused this before
+            del self._under_way[group_id]
+        group = self._protocol.group(group_id)
+        if group is None or work.is_void:
+            self._refuse(work, errors.GroupIdNotFound(f"Group {group_id} is not a consumer group."), result)
+        elif isinstance(outcome, AssignmentFailed):
+            self._refuse(work, errors.UnknownServerError(_failure(work.taken.epoch, outcome)), result)
+        else:
+            target_epoch = group.target_epoch
+            assignment, made = outcome
+            if work.taken.epoch > group.target_epoch:
+                target_epoch = work.taken.epoch
+                result.records += target_assignment.still_wanted(group, work.taken, made)
+                self._write_epoch(group, target_epoch, result)
+            self._answer(group, work, target_epoch, assignment, result)
+        return result
+
+    def _answer(
+        self,
+        group: ConsumerGroup,
+        work: _Work,
+        target_epoch: int,
+        assignment: Assignment,
+        result: Result[Any],
+    ) -> None:
+        held = work.held
+        if held is None:
+            return
+        member = group.members.get(work.member_id)
+        if member is None:
+            self._refuse(
+                work,
+                errors.UnknownMemberId(f"Member {work.member_id} is not a member of group {group.id}."),
+                result,
+            )
+            return
+        if member.epoch != held.before.epoch or member.assigned != held.before.assigned:
+            # It did not wait, and has been answered since then.
+            response = self._protocol.answer(group, held.before, member, held.request)
+            result.replies.append((held.reply, response))
+            return
+        target = group.target_of(member)
+        if target_epoch == work.taken.epoch:
+            target = assignment.get(member.id, NOTHING)
+        try:
+            response = self._protocol.finish(
+                group,
+                held.before,
+                member,
+                target_epoch,
+                target,
+                held.has_subscription_changed,
+                held.request,
+                result,
+            )
+        except errors.KafkaError as error:
+            self._refuse(work, error, result)
+        else:
+            result.replies.append((held.reply, response))
+
+    def _refuse(self, work: _Work, error: errors.KafkaError, result: Result[Any]) -> None:
+        if work.held is not None:
+            response = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+            result.replies.append((work.held.reply, response))
+
+    def forget(self, group_id: str) -> None:
+        """The group is gone. Its task goes on, for nothing but the answer to who waits for it."""
+        work = self._under_way.get(group_id)
+        if work is not None:
+            work.is_void = True
+
+    def held_replies(self) -> list[Reply]:
+        return [work.held.reply for work in self._under_way.values() if work.held is not None]
+
+
+def _steps(group_id: str, taken: Snapshot, assignor: Assignor) -> Generator[None, None, _Outcome]:
+    try:
+        outcome = yield from target_assignment.steps(taken, assignor)
+    except AssignmentFailed as error:
+        return error
+    yield
+    changed = target_assignment.changes(taken, outcome)
+    yield
+    made = yield from target_assignment.records_of(group_id, changed)
+    return outcome, made
+
+
+def _failure(epoch: int, error: AssignmentFailed) -> str:
+    return f"Failed to compute a new target assignment for epoch {epoch}: {error}"

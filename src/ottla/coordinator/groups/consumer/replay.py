@@ -1,0 +1,144 @@
+"""Consumer groups from their records: each method applies one record, or its tombstone (no value).
+
+The same methods apply what a decision has just written and what a log holds. A log that was compacted may
+begin anywhere, so a tombstone of something unknown is nothing, and a record of a member makes its group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex, TopicIndex
+from ottla.coordinator.groups.consumer.member import ConsumerMember
+from ottla.coordinator.groups.consumer.records import KnownTarget
+from ottla.wire.messages.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.group import Group
+
+
+class ConsumerReplay:
+    """See the module. `groups` are all groups of the shard; `index` is kept by the groups themselves."""
+
+    def __init__(self, groups: dict[str, Group]) -> None:
+        self.groups = groups
+        self.index = TopicIndex()
+
+    def group(self, group_id: str) -> ConsumerGroup | None:
+        """A consumer group, if there is one of that name."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def _made(self, group_id: str) -> ConsumerGroup:
+        """The group of a record. One of another kind, such as a simple classic one, loses its name to it."""
+        group = self.group(group_id)
+        if group is None:
+            group = self.groups[group_id] = ConsumerGroup(group_id, self.index)
+        return group
+
+    def replay_group(self, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
+        if value is not None:
+            group = self._made(key.group_id)
+            group.epoch = value.epoch
+            group.metadata_hash = value.metadata_hash
+            return
+        gone = self.group(key.group_id)
+        if gone is not None:
+            gone.forget_topics()
+            del self.groups[key.group_id]
+            self.on_group_removed(key.group_id)
+
+    def on_group_removed(self, group_id: str) -> None:
+        """A group is gone; a new one of its name has nothing to do with it."""
+
+    def replay_partition_metadata(
+        self, key: ConsumerGroupPartitionMetadataKey, value: ConsumerGroupPartitionMetadataValue | None
+    ) -> None:
+        group = self._made(key.group_id) if value is not None else self.group(key.group_id)
+        if group is not None:
+            group.has_subscription_metadata = value is not None
+
+    def replay_member_metadata(
+        self, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
+    ) -> None:
+        if value is not None:
+            group = self._made(key.group_id)
+            member = group.members.get(key.member_id) or ConsumerMember(key.member_id)
+            names = group.shared_names(value.subscribed_topic_names)
+            group.put_member(member.with_subscription(value, names))
+            return
+        known = self.group(key.group_id)
+        if known is not None:
+            known.remove_member(key.member_id)
+
+    def replay_target_assignment_metadata(
+        self,
+        key: ConsumerGroupTargetAssignmentMetadataKey,
+        value: ConsumerGroupTargetAssignmentMetadataValue | None,
+    ) -> None:
+        if value is not None:
+            group = self._made(key.group_id)
+            group.target_epoch = value.assignment_epoch
+            group.target_timestamp_ms = value.assignment_timestamp
+            return
+        known = self.group(key.group_id)
+        if known is not None:
+            known.target_epoch = -1
+            known.target_timestamp_ms = 0
+
+    def replay_target_assignment_member(
+        self,
+        key: ConsumerGroupTargetAssignmentMemberKey,
+        value: ConsumerGroupTargetAssignmentMemberValue | None,
+    ) -> None:
+        if type(value) is KnownTarget:
+            self._made(key.group_id).target[key.member_id] = value.assignment
+            return
+        if value is not None:
+            self._made(key.group_id).target[key.member_id] = {
+                topic.topic_id: tuple(topic.partitions) for topic in value.topic_partitions
+            }
+            return
+        known = self.group(key.group_id)
+        if known is not None:
+            known.target.pop(key.member_id, None)
+
+    def replay_current_member_assignment(
+        self,
+        key: ConsumerGroupCurrentMemberAssignmentKey,
+        value: ConsumerGroupCurrentMemberAssignmentValue | None,
+    ) -> None:
+        if value is not None:
+            group = self._made(key.group_id)
+            member = group.members.get(key.member_id) or ConsumerMember(key.member_id)
+            group.put_member(member.with_assignment(value))
+            return
+        known = self.group(key.group_id)
+        if known is not None:
+            known.remove_member_assignment(key.member_id)
+
+    def replay_regular_expression(
+        self, key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None
+    ) -> None:
+        if value is not None:
+            resolved = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+            self._made(key.group_id).put_resolved(key.regular_expression, resolved)
+            return
+        known = self.group(key.group_id)
+        if known is not None:
+            known.put_resolved(key.regular_expression, None)

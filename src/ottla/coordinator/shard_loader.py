@@ -1,0 +1,167 @@
+"""Loading a shard: everything that its partition holds is replayed, in slices, oldest first.
+
+Damage stops the load: a batch whose checksum is wrong, or a segment that cannot be read. A coordinator that
+skipped it would answer with a state that nobody ever committed. A sound batch may still hold records that
+mean nothing here: of a later version, or written by someone who may write to any topic. Those are skipped
+and counted, since they would stop the load for ever, and with it every group of the partition.
+
+A shard may have a quick way for records of one kind (`load`): it is handed the records of many batches as
+bytes, in their order, and gives back those that are for `replay`. Nothing of a transaction goes that way, and
+whatever has to do with transactions waits until what stands before it is replayed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from ottla.coordinator.active_shard import Shard
+from ottla.coordinator.records import Kinds, decode
+from ottla.log.recovery import marker_of
+from ottla.records import kernel
+from ottla.records.batch import BatchHeader, check_crc, iterate_headers
+from ottla.records.record import Pair, read_batch
+from ottla.wire.errors import CorruptMessage, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.log.log import Log
+
+logger = logging.getLogger("ottla.coordinator.shard_loader")
+
+READ_BYTES_MAX = 1 << 20
+RECORDS_PER_STEP = 100
+"""How many records are replayed in a step of less than a millisecond."""
+QUICK_RECORDS_PER_STEP = 1000
+"""How many, where the shard has a quick way for them."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a load is."""
+
+    next_offset: int
+    end_offset: int
+    record_count: int = 0
+    bytes_read: int = 0
+    unknown_count: int = 0
+    """Records of types that are not known: skipped."""
+    unreadable_count: int = 0
+    """Records that cannot be decoded or replayed: skipped."""
+    first_unreadable: str = ""
+    """Where the first of these is, and what is wrong with it."""
+
+    def skip(self, error: Exception, count: int = 1) -> None:
+        if not self.unreadable_count:
+            where = f"at or after offset {self.next_offset}"
+            self.first_unreadable = f"{where}: {type(error).__name__}: {error}"
+            if not isinstance(error, (KafkaError, ValueError)):
+                logger.error("A record %s cannot be replayed", where, exc_info=error)
+        self.unreadable_count += count
+
+
+def load_steps(log: Log, shard: Shard, kinds: Kinds, progress: Progress) -> Generator[None, None, None]:
+    """Replay the log up to its end into a fresh shard."""
+    while progress.next_offset < log.log_end_offset:
+        progress.end_offset = log.log_end_offset
+        offset = max(progress.next_offset, log.log_start_offset)
+        data = log.read(offset, READ_BYTES_MAX, limit_offset=progress.end_offset).records
+        if not data:
+            break
+        yield
+        reached = yield from _replay(shard, kinds, bytes(data), offset, progress)
+        if reached == offset:
+            break
+        progress.next_offset = reached
+
+
+def _replay(
+    shard: Shard, kinds: Kinds, data: bytes, offset: int, progress: Progress
+) -> Generator[None, None, int]:
+    """Replay the batches in `data` from `offset` on; the offset after the last of them."""
+    view = memoryview(data)
+    reached = offset
+    position = 0
+    while position < len(data):
+        start = position
+        pairs, position, next_offset = kernel.plain_pairs(
+            data, start, len(data), offset, QUICK_RECORDS_PER_STEP, crc32c
+        )
+        if position > start:
+            reached = next_offset
+            yield from _replay_pairs(shard, kinds, pairs, progress)
+        else:
+            header = next((header for _, header in iterate_headers(view, start)), None)
+            if header is None:
+                break  # the rest is the cut-off start of a batch
+            position = start + header.length_bytes
+            reached = header.next_offset
+            if reached > offset:
+                yield from _replay_batch(shard, kinds, view, start, header, progress)
+        progress.bytes_read += position - start
+    return reached
+
+
+def _replay_batch(
+    shard: Shard, kinds: Kinds, view: memoryview, position: int, header: BatchHeader, progress: Progress
+) -> Generator[None, None, None]:
+    """Replay a batch that is not plain: of a transaction, its end, compressed, or of an old format."""
+    check_crc(view, position, header)
+    if header.is_control:
+        try:
+            marker = marker_of(view, position, header)
+            if marker is not None:
+                shard.replay_end_transaction(header.producer_id, header.producer_epoch, not marker.is_abort)
+        except Exception as error:  # noqa: BLE001 - see the module: the batch is sound
+            progress.skip(error)
+        return
+    producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
+    try:
+        pairs = _pairs(view, position, header, progress)
+    except CorruptMessage as error:
+        progress.skip(error, max(1, header.record_count))
+        return
+    yield from _replay_pairs(shard, kinds, pairs, progress, producer)
+
+
+def _pairs(view: memoryview, position: int, header: BatchHeader, progress: Progress) -> list[Pair]:
+    """The records of a batch that have a key, as those of a compacted topic must."""
+    pairs = []
+    for record in read_batch(view, position, header, verify=False):
+        if record.key is None:
+            progress.skip(CorruptMessage(f"The record at offset {record.offset} has no key."))
+        else:
+            pairs.append((record.key, record.value))
+    return pairs
+
+
+def _replay_pairs(
+    shard: Shard,
+    kinds: Kinds,
+    pairs: list[Pair],
+    progress: Progress,
+    producer: tuple[int, int] | None = None,
+) -> Generator[None, None, None]:
+    """Replay records; those of a `producer` (id and epoch) are of its transaction."""
+    quick: Callable[[list[Pair]], list[Pair]] | None = getattr(shard, "load", None)
+    producer_id, producer_epoch = producer or (-1, -1)
+    for first in range(0, len(pairs), QUICK_RECORDS_PER_STEP):
+        part = pairs[first : first + QUICK_RECORDS_PER_STEP]
+        progress.record_count += len(part)
+        if quick is not None and producer is None:
+            part = quick(part)
+        for number, (key, value) in enumerate(part, 1):
+            try:
+                record = decode(kinds, key, value)
+                if record is None:
+                    progress.unknown_count += 1
+                else:
+                    shard.replay(record, producer_id=producer_id, producer_epoch=producer_epoch)
+            except Exception as error:  # noqa: BLE001 - see the module: the batch is sound
+                progress.skip(error)
+            if number % RECORDS_PER_STEP == 0:
+                yield
+        yield

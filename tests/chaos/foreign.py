@@ -19,12 +19,12 @@ import aiokafka
 from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from ottla.testing.checker import FinalLog, Outcome, Read
-from ottla.testing.checker.history import Partition, Place
 from tests.chaos.lives import Chance, Ending, SharedRecorder
 from tests.interop import peers
 from tests.interop.cluster.load import REQUEST_MS, settings_of
 from tests.interop.cluster.nodes import SECONDS_MAX
+from tests.sim.checker import FinalLog, Outcome, Read
+from tests.sim.checker.history import Partition, Place
 
 _AIO_LOGGER = logging.getLogger("aiokafka")
 _AIO_LOGGER.propagate = False  # brokers go away all the time

@@ -14,11 +14,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, cast
 
 from ottla import aio
-from ottla.testing.checker import Outcome
-from ottla.testing.checker.history import Partition, SourcePlace
-from ottla.testing.workload.recording import Recorder
 from ottla.testing.world import SimulatedClient, World
 from tests.chaos.timeline import Timeline
+from tests.sim.checker import Outcome
+from tests.sim.checker.history import Partition, SourcePlace
+from tests.sim.workload.recording import Recorder
 
 _GRAVEYARD: list[object] = []  # what a killed client left behind is never run again, nor taken down
 
@@ -98,7 +98,7 @@ class Chance:
 
 
 class RealClient:
-    """What `ottla.testing.workload` asks of a client, over real connections."""
+    """What `tests.sim.workload` asks of a client, over real connections."""
 
     def __init__(self, host: str, bootstrap: str, seed: str) -> None:
         self.host = host

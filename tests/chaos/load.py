@@ -1,6 +1,6 @@
 """The load of one round: our own clients and others', on topics of the round's own, written down and judged.
 
-Our own clients are those of `ottla.testing.workload`, over real connections; they are killed now and then.
+Our own clients are those of `tests.sim.workload`, over real connections; they are killed now and then.
 After the healing all clients finish within a minute, and `judge` looks at everything that was written down,
 at what a last read from the beginning gives (by our client and by confluent-kafka), and at the files.
 """
@@ -21,26 +21,6 @@ from typing import Any
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition
 from ottla.records.batch import iterate_headers, whole_batches_end
-from ottla.testing.checker import (
-    Anomaly,
-    Committed,
-    FinalLog,
-    History,
-    Leads,
-    MetadataLog,
-    Outcome,
-    Watermark,
-    check,
-)
-from ottla.testing.checker.history import Partition
-from ottla.testing.workload.readers import (
-    isolation,
-    read_all,
-    read_freely,
-    read_in_group,
-    read_process_write,
-)
-from ottla.testing.workload.writers import REFUSED, write, write_in_transactions
 from tests.chaos.foreign import (
     ConfluentMember,
     ConfluentTransactor,
@@ -55,6 +35,26 @@ from tests.chaos.lives import Ending, Life, RealClient, SharedRecorder
 from tests.interop import peers
 from tests.interop.cluster.nodes import CONTROLLERS, SECONDS_MAX
 from tests.interop.cluster.watching import Watch, wait_until_equal
+from tests.sim.checker import (
+    Anomaly,
+    Committed,
+    FinalLog,
+    History,
+    Leads,
+    MetadataLog,
+    Outcome,
+    Watermark,
+    check,
+)
+from tests.sim.checker.history import Partition
+from tests.sim.workload.readers import (
+    isolation,
+    read_all,
+    read_freely,
+    read_in_group,
+    read_process_write,
+)
+from tests.sim.workload.writers import REFUSED, write, write_in_transactions
 
 PARTITIONS = 2
 GROUPS = ("own-classic", "own-consumer", "confluent-classic", "confluent-consumer", "aio")

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
-from ottla.testing.checker import Anomaly
 from tests.chaos.disks import SmallDisk, small_disk, strace, why_no_small_disk
 from tests.chaos.faults import Faults
 from tests.chaos.ground import FourNodes, Ground
@@ -26,6 +25,7 @@ from tests.chaos.load import Load
 from tests.chaos.machine import STARVED, Machine
 from tests.chaos.timeline import Timeline
 from tests.interop import peers
+from tests.sim.checker import Anomaly
 
 ROUND_S = 150.0
 SMALL_DISK_BYTES = 256 << 20

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from ottla.client.values import TopicPartition
-from ottla.testing.workload.readers import isolation
 from ottla.wire.errors import CorruptMessage
 from tests.chaos import disks
 from tests.chaos.ground import Ground
@@ -24,6 +23,7 @@ from tests.chaos.lives import RealClient
 from tests.chaos.load import under_load
 from tests.interop import peers
 from tests.interop.cluster.nodes import CONTROLLERS, SECONDS_MAX
+from tests.sim.workload.readers import isolation
 
 SMALL_NODE = 3
 SMALL_BYTES = 64 << 20

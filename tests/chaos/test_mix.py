@@ -10,12 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ottla.testing.checker import Anomaly
 from ottla.testing.world.world import Event
 from tests.chaos.faults import KINDS
 from tests.chaos.machine import Machine
 from tests.chaos.mix import Mix, Report, few_of_each
 from tests.chaos.timeline import Timeline
+from tests.sim.checker import Anomaly
 
 MINUTES = float(os.environ.get("OTTLA_TEST_CHAOS_MINUTES", "0"))
 SEED = int(os.environ.get("OTTLA_TEST_SEED", "7"))

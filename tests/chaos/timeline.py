@@ -1,6 +1,6 @@
 """What happened in a run of real processes, and when: one clock and one list for everybody who notes.
 
-It has what `ottla.testing.workload` asks of a simulated world: the time, and a place for notes.
+It has what `tests.sim.workload` asks of a simulated world: the time, and a place for notes.
 """
 
 from __future__ import annotations

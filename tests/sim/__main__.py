@@ -1,6 +1,6 @@
 """`python -m tests.sim SEED [RUNS]`: simulated clusters, one for each seed, from SEED on.
 
-Each runs the workload of `ottla.testing.workload` under faults, and is judged by `ottla.testing.checker`;
+Each runs the workload of `tests.sim.workload` under faults, and is judged by `tests.sim.checker`;
 with --smoke it is the small story of `smoke.py`. A run that fails prints its timeline, what was broken, its
 seed, the commit and the command that replays it, and draws the timeline. One run in twenty is repeated by
 another process of Python, with other hashes of texts, and must leave the same trace. What many runs need of
@@ -19,11 +19,11 @@ import time
 import traceback
 from pathlib import Path
 
-from ottla.testing.scenarios import SCENARIOS, Scenario, of_seed
-from ottla.testing.workload import tell
-from ottla.testing.workload.story import CALM_S
 from ottla.testing.world import World
 from tests.sim import smoke
+from tests.sim.scenarios import SCENARIOS, Scenario, of_seed
+from tests.sim.workload import tell
+from tests.sim.workload.story import CALM_S
 
 REPEAT_EVERY = 20
 TIMELINE_LINES = 200

@@ -17,15 +17,15 @@ from unittest.mock import patch
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.server.replicas.partition import Partition
-from ottla.testing.checker import KeyedSend, Quiet, TableLog, check
-from ottla.testing.checker import Outcome as Known
-from ottla.testing.scenarios.tables import CLEANING
-from ottla.testing.workload import Outcome, Recorder
-from ottla.testing.workload.probes import longest_step_s
-from ottla.testing.workload.readers import read_all
-from ottla.testing.workload.writers import REFUSED, send
 from ottla.testing.world import SimulatedClient, World
 from ottla.wire.errors import NotEnoughReplicas
+from tests.sim.checker import KeyedSend, Quiet, TableLog, check
+from tests.sim.checker import Outcome as Known
+from tests.sim.scenarios.tables import CLEANING
+from tests.sim.workload import Outcome, Recorder
+from tests.sim.workload.probes import longest_step_s
+from tests.sim.workload.readers import read_all
+from tests.sim.workload.writers import REFUSED, send
 
 Aimed = Callable[[int], Outcome]
 

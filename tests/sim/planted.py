@@ -35,20 +35,20 @@ from ottla.log.directories.names import name_of
 from ottla.log.files import LogFiles
 from ottla.log.log import Log
 from ottla.log.producer_state import ProducerStates
-from ottla.raft import leading
-from ottla.raft.silence import Patience
+from ottla.raft import follower_progress
+from ottla.raft.contact_deadlines import Patience
 from ottla.records import compaction
 from ottla.records.batch import iterate_headers, write_crc
 from ottla.records.control import end_txn_marker
 from ottla.replication.leader import Leadership
 from ottla.server.coordinators import marker_writer
 from ottla.server.handlers import fetch, produce
-from ottla.testing.scenarios import SCENARIOS, Scenario, disks
-from ottla.testing.workload import Outcome, run_story
 from ottla.testing.world import SimulatedClient
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.metadata_records import ConfigRecord
 from tests.sim import aimed
+from tests.sim.scenarios import SCENARIOS, Scenario, disks
+from tests.sim.workload import Outcome, run_story
 
 Patch = tuple[Any, str, Any]
 
@@ -409,7 +409,7 @@ def _quorum_of_one() -> list[Patch]:
         offset = max(progress.end_offset for progress in leader.progress.values())
         return offset if offset > max(leader.start_offset, leader.high_watermark) else None
 
-    return [(leading, "committed_offset", committed_offset)]
+    return [(follower_progress, "committed_offset", committed_offset)]
 
 
 def _late_timers_judge() -> list[Patch]:

@@ -1,4 +1,4 @@
-"""Each scenario of `ottla.testing.scenarios` keeps every promise, and has really done what it is named for.
+"""Each scenario of `tests.sim.scenarios` keeps every promise, and has really done what it is named for.
 
 `OTTLA_TEST_SCENARIO_SEEDS=20` takes more seeds for each, from `OTTLA_TEST_SEED` on.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.rare import rarely
-from ottla.testing.scenarios import SCENARIOS, of_seed
-from ottla.testing.workload import run_story
+from ottla.rare_paths import rarely
+from tests.sim.scenarios import SCENARIOS, of_seed
+from tests.sim.workload import run_story
 
 SEEDS = int(os.environ.get("OTTLA_TEST_SCENARIO_SEEDS", "1"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))

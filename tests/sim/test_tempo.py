@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ottla.testing.workload.tempo import ALWAYS_BUSY_S, Tempo
+from tests.sim.workload.tempo import ALWAYS_BUSY_S, Tempo
 
 
 def test_a_short_story_is_busy_all_the_time() -> None:

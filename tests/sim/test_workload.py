@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.testing.workload import run_story
+from tests.sim.workload import run_story
 
 SEEDS = int(os.environ.get("OTTLA_TEST_WORKLOADS", "3"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))

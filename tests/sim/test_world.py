@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ottla.client.admin.topics import NewTopic
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.testing.world import World
 from ottla.testing.world.nemesis import FAULTS
 from ottla.testing.world.rare import rare_paths

@@ -27,8 +27,8 @@ from ottla.log.leader_epochs import EpochCache
 from ottla.log.producer_state import ProducerEntry, RememberedBatch, decode_snapshot, encode_snapshot
 from ottla.log.transactions import AbortedTransaction, aborted_problem, decode_aborted, encode_aborted
 from ottla.properties import decode
-from ottla.raft import election, snapshots
-from ottla.raft.election import ElectionFileDamaged, ElectionState
+from ottla.raft import election_state, snapshots
+from ottla.raft.election_state import ElectionFileDamaged, ElectionState
 from ottla.raft.snapshots import SnapshotDamaged
 from ottla.raft.voters import ReplicaKey
 
@@ -117,15 +117,15 @@ READERS = [
     ),
     Reader(
         "quorum-state",
-        election.to_json(_STATE, 1, [1, 2, 3]),
-        lambda content: election.from_json(content, PATH),
+        election_state.to_json(_STATE, 1, [1, 2, 3]),
+        lambda content: election_state.from_json(content, PATH),
         ElectionFileDamaged,
         _check_election,
     ),
     Reader(
         "quorum-state of static voters",
-        election.to_json(ElectionState(5, 3), 0, [1, 2, 3]),
-        lambda content: election.from_json(content, PATH),
+        election_state.to_json(ElectionState(5, 3), 0, [1, 2, 3]),
+        lambda content: election_state.from_json(content, PATH),
         ElectionFileDamaged,
         _check_election,
     ),

@@ -309,7 +309,7 @@ def _told() -> Iterator[None]:
 def _layout(
     data: Path, nodes: int | None, controllers: int | None, port: int | None, override: list[str]
 ) -> Layout:
-    from ottla.tools.configuration import parse_overrides
+    from ottla.operations.configuration import parse_overrides
 
     if is_layout(data):
         layout = read_layout(data)

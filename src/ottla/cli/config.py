@@ -285,7 +285,7 @@ def check_file(
     override: Annotated[list[str] | None, typer.Option(help="Set one setting: NAME=VALUE.")] = None,
 ) -> None:
     """Check a configuration file as a node would at its start."""
-    from ottla.tools.configuration import load_configuration, parse_overrides
+    from ottla.operations.configuration import load_configuration, parse_overrides
 
     try:
         config = load_configuration(file, parse_overrides(override or []))

@@ -57,12 +57,13 @@ def doctor(
 
 
 def _examine(session: Session, timeout_ms: int) -> Iterable[Finding]:
-    from ottla.cli.checks import connecting, health
+    from ottla.cli.checks import health
+    from ottla.cli.checks.connections import findings, look
     from ottla.client.admin import Admin
 
     config = session.client_config("admin")
-    connections = connecting.look(config, timeout_ms)
-    yield from connecting.findings(connections)
+    connections = look(config, timeout_ms)
+    yield from findings(connections)
     if not connections.can_go_on:
         return
     config = {"default.api.timeout.ms": str(timeout_ms), "request.timeout.ms": str(timeout_ms), **config}

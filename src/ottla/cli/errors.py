@@ -119,8 +119,8 @@ def _usage_sentence(error: Exception, message: str) -> str:
 
 def _is_failure_of_a_tool(error: Exception) -> bool:
     """Whether it is one of the sentences of the Kafka-named tools, parts of which commands use."""
-    running = sys.modules.get("ottla.tools.running")
-    return running is not None and isinstance(error, running.Failure)
+    module = sys.modules.get("ottla.operations.failure")
+    return module is not None and isinstance(error, module.Failure)
 
 
 def _client_sentence(error: Exception, servers: Callable[[], str]) -> str | None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem
-from ottla.cli.logs.reading import Contents, Damage, Row, UnknownFile, contents_of
+from ottla.cli.logs.contents import Contents, Damage, Row, UnknownFile, contents_of
 from ottla.cli.output import Formatter, Styled, clean, emit, show, size_text
 from ottla.cli.records.terminal import time_text
 from ottla.cli.records.values import NAMES, BadValue, Kind, kind_of
@@ -90,7 +90,7 @@ def _take(contents: Contents, count: int | None) -> list[Row]:
 
 
 def _directory(path: Path) -> list[Row]:
-    from ottla.cli.logs.verifying import summary_rows
+    from ottla.cli.logs.verification import summary_rows
 
     rows = summary_rows(path)
     if not rows:
@@ -153,7 +153,7 @@ def verify_command(
     ] = False,
 ) -> None:
     """Check every batch, index and checkpoint below a directory; exit code 1 if anything is damaged."""
-    from ottla.cli.logs.verifying import verify
+    from ottla.cli.logs.verification import verify
 
     session = session_of(context)
     if not path.exists():

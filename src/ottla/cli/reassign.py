@@ -12,8 +12,8 @@ from ottla.cli.output import Cell, Styled, clean, count_text, emit, is_terminal,
 from ottla.cli.session import Session, session_of
 
 if TYPE_CHECKING:
-    from ottla.cli.moves.progress import Moving
-    from ottla.cli.moves.proposals import Plan
+    from ottla.cli.reassignment.progress import Moving
+    from ottla.cli.reassignment.proposals import Plan
     from ottla.client.values import TopicPartition
 
 app = typer.Typer(help="Move replicas between brokers.", no_args_is_help=True)
@@ -74,7 +74,7 @@ def plan(
     ] = None,
 ) -> None:
     """Show which replicas would move, before and after. Nothing is moved."""
-    from ottla.cli.moves.proposals import planned, write_plan
+    from ottla.cli.reassignment.proposals import planned, write_plan
 
     session = session_of(context)
     with session.admin() as admin:
@@ -143,8 +143,8 @@ def start(
 ) -> None:
     """Move replicas: by the flags of plan, or by a file."""
     from ottla.cli.lookups import confirm
-    from ottla.cli.moves.proposals import plan_of_file, planned, start_plan
-    from ottla.cli.moves.watching import clear_throttles, watch
+    from ottla.cli.reassignment.monitor import clear_throttles, watch
+    from ottla.cli.reassignment.proposals import plan_of_file, planned, start_plan
 
     session = session_of(context)
     rate = None if throttle is None else _rate(throttle)
@@ -191,8 +191,8 @@ def status(
     ] = None,
 ) -> None:
     """Show what is being moved, and how far it is."""
-    from ottla.cli.moves.watching import look, throttled
-    from ottla.cli.moves.watching import watch as watch_moves
+    from ottla.cli.reassignment.monitor import look, throttled
+    from ottla.cli.reassignment.monitor import watch as watch_moves
 
     session = session_of(context)
     stays = is_terminal() and not session.is_structured if watch is None else watch
@@ -268,8 +268,8 @@ def change_throttle(
     rate: Annotated[str, typer.Argument(metavar="SIZE|off", help="Bytes a second, 50MB, or off.")],
 ) -> None:
     """Limit what is being moved to a rate, or take the limit away."""
-    from ottla.cli.moves.watching import clear_throttles
-    from ottla.tools.reassigning import moves_of, set_throttle
+    from ottla.cli.reassignment.monitor import clear_throttles
+    from ottla.operations.reassignments import moves_of, set_throttle
 
     session = session_of(context)
     if rate.lower() == "off":
@@ -295,7 +295,7 @@ def change_throttle(
 def cancel(context: typer.Context, topics: TopicsArgument = None, yes: YesOption = False) -> None:
     """Stop moving, of some topics or of all, and go back to the replicas before."""
     from ottla.cli.lookups import confirm
-    from ottla.cli.moves.watching import clear_throttles
+    from ottla.cli.reassignment.monitor import clear_throttles
 
     session = session_of(context)
     with session.admin() as admin:

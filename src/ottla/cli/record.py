@@ -18,13 +18,13 @@ import typer
 from ottla.cli.errors import Misuse, Problem
 from ottla.cli.output import Format, is_terminal
 from ottla.cli.records.places import At, BadPlace, Place, parse_partitions, parse_place, parse_time
-from ottla.cli.records.stopping import Stop, exit_code_of, flush, terminable
+from ottla.cli.records.stop_signals import Stop, exit_code_of, flush, terminable
 from ottla.cli.records.values import NAMES, BadValue, Kind, avro_of, kind_of
 from ottla.cli.session import Flags, Session, session_of
 
 if TYPE_CHECKING:
-    from ottla.cli.records.consuming import Record, Wanted
-    from ottla.cli.records.producing import Common
+    from ottla.cli.records.consumption import Record, Wanted
+    from ottla.cli.records.production import Common
     from ottla.client.consumer.consumer import Consumer
 
 app = typer.Typer(help="Write records to a topic and read them.", no_args_is_help=True)
@@ -131,7 +131,7 @@ def consume(
     ] = "uncommitted",
 ) -> None:
     """Show records of topics: on a terminal the last ten and then what comes, in a pipe all there are."""
-    from ottla.cli.records.consuming import Reading
+    from ottla.cli.records.consumption import Reading
 
     session, numbers = _session_and_partitions(session_of(context), partition)
     kinds = _kinds(key_as, value_as, key_schema, value_schema, registry)
@@ -222,7 +222,7 @@ def _wanted(
     follow: bool | None,
     count: int | None,
 ) -> Wanted:
-    from ottla.cli.records.consuming import BEGINNING, Wanted
+    from ottla.cli.records.consumption import BEGINNING, Wanted
 
     if group is not None and (partitions or stop_ms is not None or last is not None):
         raise Misuse("-g lets the group choose partitions and places: it goes without -p, -n and -o e@.")
@@ -412,7 +412,7 @@ def produce(
     """
     from itertools import islice
 
-    from ottla.cli.records.producing import Lines, Outcome, input_records, send_all, tell
+    from ottla.cli.records.production import Lines, Outcome, input_records, send_all, tell
 
     session, numbers = _session_and_partitions(session_of(context), partition)
     kinds = _kinds(key_as, value_as, key_schema, value_schema, None)
@@ -473,7 +473,7 @@ def _common(
     timestamp: str | None,
     key_kind: Kind,
 ) -> Common:
-    from ottla.cli.records.producing import Common, parse_header
+    from ottla.cli.records.production import Common, parse_header
 
     if len(partitions) > 1 or (partitions and any_partition):
         raise Misuse("-p: records go to one partition; leave it out to have the partitioner choose.")

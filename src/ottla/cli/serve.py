@@ -70,7 +70,7 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
     import os
 
     from ottla.config import development_config
-    from ottla.tools.configuration import load_configuration, parse_overrides
+    from ottla.operations.configuration import load_configuration, parse_overrides
 
     overrides = parse_overrides(options.override)
     if options.port is not None and not 0 <= options.port <= 65535:

@@ -78,8 +78,8 @@ def _start_node(directory: Path, port: int | None, override: list[str], verbose:
     import os
 
     from ottla.config import ConfigError, development_config
+    from ottla.operations.configuration import parse_overrides
     from ottla.server.node import run
-    from ottla.tools.configuration import parse_overrides
 
     wanted = PORT if port is None else port
     _check_port(wanted)
@@ -144,7 +144,7 @@ def _start_cluster(directory: Path, nodes: int | None, port: int | None, overrid
 
 def _layout(directory: Path, nodes: int | None, port: int | None, override: list[str]) -> Layout:
     from ottla.cluster.layout import ClusterError, Plan, is_layout, read_layout, write_layout
-    from ottla.tools.configuration import parse_overrides
+    from ottla.operations.configuration import parse_overrides
 
     if is_layout(directory):
         layout = read_layout(directory)

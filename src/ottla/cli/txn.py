@@ -243,7 +243,7 @@ def hanging(
 
 def find_hanging(admin: Admin, topics: list[str] | None, least_ms: int) -> list[dict[str, Any]]:
     """The transactions that hang in these topics (None: in all), a row for each partition."""
-    from ottla.tools.transactions import hanging_transactions
+    from ottla.operations.hanging_transactions import hanging_transactions
 
     now_ms = _now_ms()
     return [

@@ -10,8 +10,8 @@ import time
 
 from ottla.cluster.process import STOP_SECONDS_MAX
 from ottla.config import ConfigError
+from ottla.operations.configuration import load_configuration
 from ottla.server.node import Node, run
-from ottla.tools.configuration import load_configuration
 
 _TIE = 0
 

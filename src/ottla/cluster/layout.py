@@ -16,7 +16,7 @@ from pathlib import Path
 from ottla import properties
 from ottla.cluster.ports import free_ports
 from ottla.config import BrokerConfig, ConfigError
-from ottla.tools.configuration import read
+from ottla.operations.configuration import read
 
 NODES_MAX = 100
 PROPERTIES = "server.properties"

@@ -23,7 +23,7 @@ from typing import Any
 
 from ottla.cluster.layout import ClusterError, Layout, check_ports, format_layout
 from ottla.cluster.process import STOP_SECONDS_MAX, NodeProcess
-from ottla.cluster.stopping import stop_nodes
+from ottla.cluster.shutdown import stop_nodes
 
 LOOK_SECONDS = 0.1
 BACKOFF_SECONDS = 0.5

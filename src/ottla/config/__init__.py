@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ottla.config.alter import (
+    from ottla.config.alterations import (
         Change,
         Operation,
         apply_changes,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         topic_name_fault,
     )
     from ottla.config.broker import BrokerConfig, ConfigError, Setting
-    from ottla.config.describe import (
+    from ottla.config.descriptions import (
         Entry,
         Source,
         Synonym,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from ottla.config.development import development_config
     from ottla.config.listeners import Conflict, Endpoint
-    from ottla.config.resolve import group_value, topic_texts, topic_value
+    from ottla.config.resolution import group_value, topic_texts, topic_value
     from ottla.config.schema import Definition, ResourceType, Scope, definition, definitions
     from ottla.config.values import ConfigType, InvalidValue, Value, show
 
@@ -78,33 +78,33 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Change": "alter",
-    "Operation": "alter",
-    "apply_changes": "alter",
-    "check": "alter",
-    "check_broker_change": "alter",
-    "check_broker_settings": "alter",
-    "check_request": "alter",
-    "check_resource_name": "alter",
-    "topic_name_fault": "alter",
+    "Change": "alterations",
+    "Operation": "alterations",
+    "apply_changes": "alterations",
+    "check": "alterations",
+    "check_broker_change": "alterations",
+    "check_broker_settings": "alterations",
+    "check_request": "alterations",
+    "check_resource_name": "alterations",
+    "topic_name_fault": "alterations",
     "BrokerConfig": "broker",
     "ConfigError": "broker",
     "Setting": "broker",
-    "Entry": "describe",
-    "Source": "describe",
-    "Synonym": "describe",
-    "describe_broker": "describe",
-    "describe_client_metrics": "describe",
-    "describe_cluster": "describe",
-    "describe_created_topic": "describe",
-    "describe_group": "describe",
-    "describe_topic": "describe",
+    "Entry": "descriptions",
+    "Source": "descriptions",
+    "Synonym": "descriptions",
+    "describe_broker": "descriptions",
+    "describe_client_metrics": "descriptions",
+    "describe_cluster": "descriptions",
+    "describe_created_topic": "descriptions",
+    "describe_group": "descriptions",
+    "describe_topic": "descriptions",
     "development_config": "development",
     "Conflict": "listeners",
     "Endpoint": "listeners",
-    "group_value": "resolve",
-    "topic_texts": "resolve",
-    "topic_value": "resolve",
+    "group_value": "resolution",
+    "topic_texts": "resolution",
+    "topic_value": "resolution",
     "Definition": "schema",
     "ResourceType": "schema",
     "Scope": "schema",

@@ -78,7 +78,7 @@ class BrokerConfig:
         `base_directory` (absolute) is what relative paths in it start from; `read` gives the content of a
         file that a config provider refers to. Raises ConfigError.
         """
-        from ottla.config import checks, whole  # a cycle: they look at a BrokerConfig
+        from ottla.config import checks, consistency  # a cycle: they look at a BrokerConfig
 
         given = environment or {}
         static = _gather(text, file, given, overrides or {})
@@ -86,8 +86,8 @@ class BrokerConfig:
         warnings = checks.check_settings(static)
         config = cls(static, base_directory=base_directory, cluster_id=given.get("CLUSTER_ID") or None)
         try:
-            warnings += whole.check_whole(config)
-            whole.check_supported(config)
+            warnings += consistency.check_whole(config)
+            consistency.check_supported(config)
         except Conflict as conflict:
             raise ConfigError(config.located(conflict)) from conflict
         config.warnings = tuple(warnings)
@@ -99,7 +99,7 @@ class BrokerConfig:
 
         Give it what the metadata holds for all brokers and for this one; it never raises.
         """
-        from ottla.config import checks, whole
+        from ottla.config import checks, consistency  # a cycle: they look at a BrokerConfig
 
         warnings: list[str] = []
         kept_cluster = checks.usable_dynamic(cluster, per_broker=False, warnings=warnings)
@@ -113,7 +113,7 @@ class BrokerConfig:
                 cluster_id=self.cluster_id,
             )
             try:
-                whole.check_whole(config)
+                consistency.check_whole(config)
             except Conflict as conflict:
                 warnings.append(
                     f"Settings of run time are left out, since they do not fit together: {conflict}"

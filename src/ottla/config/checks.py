@@ -1,7 +1,7 @@
 """What must hold for each setting of a node by itself, at the start and at run time.
 
 `check_settings` tells all faults at once. What is allowed but looks like a mistake becomes a warning, and so
-does a key that nobody knows: with the nearest known name. How settings fit together is in whole.py.
+does a key that nobody knows: with the nearest known name. How settings fit together is in consistency.py.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.controller.delta import ConfigResource
 from ottla.controller.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.controller.image_delta import ConfigResource
 from ottla.controller.records import CORDONED_DIRECTORIES_LEVEL
 from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result
 from ottla.controller.state import ControllerState

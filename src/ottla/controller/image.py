@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ottla.controller.delta import ConfigResource, ImageDelta
-from ottla.controller.names import collision_key
+from ottla.controller.image_delta import ConfigResource, ImageDelta
 from ottla.controller.registrations import (
     BrokerRegistration,
     ControllerRegistration,
@@ -20,6 +19,7 @@ from ottla.controller.registrations import (
     PartitionRegistration,
     Topic,
 )
+from ottla.controller.topic_names import collision_key
 from ottla.wire import uuid
 from ottla.wire.message import Message
 from ottla.wire.messages.metadata_records import (

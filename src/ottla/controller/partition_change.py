@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 
-from ottla.controller.reassigning import completed
+from ottla.controller.reassignment_replicas import completed
 from ottla.controller.records import DIRECTORY_ASSIGNMENT_LEVEL
 from ottla.controller.registrations import (
     NO_LEADER,

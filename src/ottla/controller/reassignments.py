@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.controller.elections import change_of
 from ottla.controller.image import ClusterImage
 from ottla.controller.partition_change import Election
-from ottla.controller.reassigning import reverted, started
+from ottla.controller.reassignment_replicas import reverted, started
 from ottla.controller.registrations import PartitionRegistration, Topic
 from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result
 from ottla.controller.state import ControllerState

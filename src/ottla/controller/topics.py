@@ -9,11 +9,11 @@ from collections.abc import Callable, Container
 
 from ottla.controller.configs import topic_config_records
 from ottla.controller.elections import default_directory
-from ottla.controller.names import METADATA_TOPIC, collision_key, validate_topic_name
 from ottla.controller.placement import Placer, UsableBroker
 from ottla.controller.registrations import PartitionRegistration
 from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result, standing
 from ottla.controller.state import ControllerState
+from ottla.controller.topic_names import METADATA_TOPIC, collision_key, validate_topic_name
 from ottla.wire import uuid
 from ottla.wire.errors import (
     ErrorCode,

@@ -17,7 +17,7 @@ from ottla.coordinator.records import encode
 from ottla.coordinator.result import HELD, Record, Reply, Result, StartTimer, Task, TransactionalWrite
 from ottla.coordinator.slices import Job, Slices
 from ottla.coordinator.timers import Decision, Timers
-from ottla.rare import ON_PURPOSE, rarely
+from ottla.rare_paths import ON_PURPOSE, rarely
 from ottla.records.batch import Codec
 from ottla.records.record import Record as LogRecord
 from ottla.records.record import build_batch
@@ -32,8 +32,8 @@ from ottla.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.controller.image_delta import ImageDelta
     from ottla.log.log import Appended, Log
     from ottla.ports import Clock
 

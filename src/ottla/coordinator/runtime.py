@@ -2,7 +2,7 @@
 
 A partition that this node begins to lead is loaded (requests meanwhile: COORDINATOR_LOAD_IN_PROGRESS) and
 given up when another node leads it or the epoch changes (NOT_COORDINATOR). What happens on a loaded one is
-in `active`. Rules: a shard belongs to one leader epoch, and work of an older epoch finds it closed. It acts
+in `active_shard`. Rules: a shard belongs to one leader epoch, and work of an older epoch finds it closed. It acts
 on what is committed: what it was loaded from could still be lost until the high watermark is there.
 """
 
@@ -37,8 +37,8 @@ from ottla.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.controller.image_delta import ImageDelta
     from ottla.log.log import Log
     from ottla.ports import Clock
 

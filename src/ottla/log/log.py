@@ -24,7 +24,7 @@ from ottla.log.timestamp_search import BatchSearch, TimestampOffset
 from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker
 from ottla.log.upkeep import LogUpkeep
 from ottla.ports import Buffer, Clock, Disk, File, Random
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.records.batch import BASE_OFFSET_MAX, BatchHeader, check_crc, iterate_headers
 from ottla.records.validate import (
     BYTES_AT_ONCE,

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ottla.outliving import looked_at
+from ottla.detached import looked_at
 from ottla.ports import Disk
 
 _T = TypeVar("_T")

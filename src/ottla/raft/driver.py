@@ -24,7 +24,10 @@ from ottla.log.flush import NotOpened
 from ottla.log.log import Log
 from ottla.log.segment import LogDamaged
 from ottla.ports import DISK_FULL, OUT_OF_RESOURCES, PASSING, Buffer, Clock, Disk, Random
-from ottla.raft import control, snapshots
+from ottla.raft import control_records, snapshots
+from ottla.raft.contact_deadlines import OwnWork, Patience
+from ottla.raft.disk_reserve import Reserve
+from ottla.raft.effect_queue import Outbox
 from ottla.raft.effects import (
     Ask,
     Effect,
@@ -33,8 +36,9 @@ from ottla.raft.effects import (
     LeadershipLost,
     StartEpoch,
 )
-from ottla.raft.election import EPOCH_MAX, NOBODY, ElectionState
-from ottla.raft.journal import (
+from ottla.raft.election_state import EPOCH_MAX, NOBODY, ElectionState
+from ottla.raft.messages import Answer, Request
+from ottla.raft.metadata_log import (
     DIRECTORY_NAME,
     TOPIC,
     CommittedBatch,
@@ -44,17 +48,13 @@ from ottla.raft.journal import (
     batches_of,
     control_records_of,
 )
-from ottla.raft.messages import Answer, Request
-from ottla.raft.outbox import Outbox
 from ottla.raft.replica import NotLeader, Replica, Timeouts
-from ottla.raft.reserve import Reserve
 from ottla.raft.retention import new_start
 from ottla.raft.roles import Follower, Leader, Role
-from ottla.raft.silence import OwnWork, Patience
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.store import Download
 from ottla.raft.voters import ReplicaKey, Voter, VoterSet
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.records.batch import whole_batches_end
 from ottla.records.record import Record, build_batch
 from ottla.records.validate import Origin
@@ -278,7 +278,7 @@ class Driver(Generic[_T]):
         if voters is not None:
             self.replica.voters_written(offset, voters)
 
-    def _take_control(self, record: control.ControlRecord) -> None:
+    def _take_control(self, record: control_records.ControlRecord) -> None:
         if isinstance(record.message, KRaftVersionRecord):
             self.replica.kraft_version_written(record.offset, record.message.k_raft_version)
         elif isinstance(record.message, VotersRecord):
@@ -431,7 +431,7 @@ class Driver(Generic[_T]):
 
     def _start_epoch(self, effect: StartEpoch) -> None:
         self.log.assign_epoch_start_offset(effect.epoch, self.log.log_end_offset)
-        self._append_control(control.start_of_epoch(effect), effect.epoch)
+        self._append_control(control_records.start_of_epoch(effect), effect.epoch)
         if effect.voters is not None and effect.kraft_version is not None:
             self.replica.kraft_version_written(self._next_offset - 2, effect.kraft_version)
             self.replica.voters_written(self._next_offset - 1, effect.voters)
@@ -464,9 +464,9 @@ class Driver(Generic[_T]):
         self._enqueue(content, len(values), epoch, now_ms, records)
         return self._next_offset - 1
 
-    def _append_control(self, entries: control.Entries, epoch: int) -> None:
+    def _append_control(self, entries: control_records.Entries, epoch: int) -> None:
         now_ms = self._clock.now_ms()
-        content = control.batch_of(entries, base_offset=self._next_offset, epoch=epoch, now_ms=now_ms)
+        content = control_records.batch_of(entries, base_offset=self._next_offset, epoch=epoch, now_ms=now_ms)
         self._enqueue(content, len(entries), epoch, now_ms, ())
 
     def _enqueue(
@@ -494,13 +494,13 @@ class Driver(Generic[_T]):
         if level <= self.replica.kraft_version.last:
             return
         voters = self.replica.upgrade(level)
-        self._append_control(control.voters_entries(level, voters), self.replica.epoch)
+        self._append_control(control_records.voters_entries(level, voters), self.replica.epoch)
         self.replica.kraft_version_written(self._next_offset - 2, level)
         self.replica.voters_written(self._next_offset - 1, voters)
 
     def append_voters(self, voters: VoterSet) -> int:
         """Write other voters to the log, which hold from now on; the offset of the record."""
-        self._append_control([control.voters_entry(voters)], self.replica.epoch)
+        self._append_control([control_records.voters_entry(voters)], self.replica.epoch)
         offset = self._next_offset - 1
         self.replica.voters_written(offset, voters)
         return offset

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ottla.raft.election import ElectionState
+from ottla.raft.election_state import ElectionState
 from ottla.raft.messages import Request
 from ottla.raft.voters import VoterSet
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.raft import leading
+from ottla.raft import follower_progress
 from ottla.raft.effects import (
     Ask,
     Effect,
@@ -23,9 +23,9 @@ from ottla.raft.effects import (
     PersistElection,
     StartEpoch,
 )
-from ottla.raft.election import EPOCH_JUMP_MAX, EPOCH_MAX, NOBODY, ElectionState
+from ottla.raft.election_state import EPOCH_JUMP_MAX, EPOCH_MAX, NOBODY, ElectionState
+from ottla.raft.follower_progress import OBSERVER_SESSION_MS, OBSERVERS_MAX
 from ottla.raft.history import History
-from ottla.raft.leading import OBSERVER_SESSION_MS, OBSERVERS_MAX
 from ottla.raft.messages import Answer, BeginEpoch, EndEpoch, Request, UpdateVoter, Vote, VoterChangeRefused
 from ottla.raft.roles import (
     TRANSITIONS,
@@ -210,7 +210,7 @@ class Replica:
             return
         role.begin_ms = now_ms + self._timeouts.begin_ms
         voters, own_id = self.voters.last, self.local.key.id
-        for voter in leading.silent_voters(role, own_id, voters, now_ms, self._timeouts.begin_ms):
+        for voter in follower_progress.silent_voters(role, own_id, voters, now_ms, self._timeouts.begin_ms):
             effects.append(Ask(voter.key.id, BeginEpoch(own_id, role.epoch, voter.key)))
 
     def _tick_election(self, role: Prospective | Candidate, now_ms: int, effects: list[Effect]) -> None:
@@ -272,7 +272,7 @@ class Replica:
         before = self.voters.last
         self.voters.add(offset, voters)
         if isinstance(self._role, Leader):
-            leading.take_voters(self._role, before, voters)
+            follower_progress.take_voters(self._role, before, voters)
 
     def kraft_version_written(self, offset: int, level: int) -> None:
         """A KRaftVersionRecord stands at `offset` of the log."""
@@ -288,20 +288,20 @@ class Replica:
         if not isinstance(role, Leader) or key.id < 0 or key.id == self.local.key.id:
             return []
         if not self.voters.last.is_voter(key):
-            leading.note_observer(role, key, offset, self.end_offset, now_ms)
+            follower_progress.note_observer(role, key, offset, self.end_offset, now_ms)
             return []
-        leading.note_fetch(role.progress[key.id], offset, self.end_offset, now_ms)
-        leading.note_contact(role, self.local.key.id, key.id, now_ms, self._timeouts.check_ms)
+        follower_progress.note_fetch(role.progress[key.id], offset, self.end_offset, now_ms)
+        follower_progress.note_contact(role, self.local.key.id, key.id, now_ms, self._timeouts.check_ms)
         return self._advanced(role, now_ms)
 
     def contacted_by(self, key: ReplicaKey, now_ms: int) -> None:
         """A voter loads a snapshot, which shows that it follows."""
         role = self.role
         if isinstance(role, Leader) and key.id != self.local.key.id and self.voters.last.is_voter(key):
-            leading.note_contact(role, self.local.key.id, key.id, now_ms, self._timeouts.check_ms)
+            follower_progress.note_contact(role, self.local.key.id, key.id, now_ms, self._timeouts.check_ms)
 
     def _advanced(self, leader: Leader, now_ms: int) -> list[Effect]:
-        offset = leading.committed_offset(leader)
+        offset = follower_progress.committed_offset(leader)
         if offset is None:
             return []
         leader.high_watermark = offset
@@ -502,11 +502,11 @@ class Replica:
 
     def check_voter_change(self, what: str) -> None:
         """VoterChangeRefused unless the voters may change now. `what`: "adding" or "removing"."""
-        leading.check_change(self._leader(), self.kraft_version.last, self.voters, what)
+        follower_progress.check_change(self._leader(), self.kraft_version.last, self.voters, what)
 
     def check_new_voter(self, key: ReplicaKey) -> None:
         self.check_voter_change("adding")
-        leading.check_new(self.voters.last, key)
+        follower_progress.check_new(self.voters.last, key)
 
     def with_voter(self, voter: Voter, now_ms: int) -> VoterSet:
         """The voters to write to the log when an observer becomes one of them."""
@@ -519,14 +519,14 @@ class Replica:
                 f"{voter.kraft_versions[1]}, and the cluster is at {level}.",
             )
         leader = self._leader()
-        leading.check_caught_up(leader, voter.key, now_ms)
+        follower_progress.check_caught_up(leader, voter.key, now_ms)
         leader.check_ms = max(leader.check_ms, now_ms + self._timeouts.check_ms)  # it may fetch seldom as yet
         return self.voters.last.added(voter)
 
     def without_voter(self, key: ReplicaKey) -> VoterSet:
         """The voters to write to the log when one of them is to vote no more."""
         self.check_voter_change("removing")
-        return leading.without(self.voters.last, key)
+        return follower_progress.without(self.voters.last, key)
 
     def with_updated_voter(self, voter: Voter, now_ms: int) -> VoterSet | None:
         """The voters to write when one says anew what it is; None where the log does not keep them."""
@@ -541,12 +541,14 @@ class Replica:
                 ErrorCode.INVALID_REQUEST, f"Node {voter.key.id} does not support kraft.version {level}."
             )
         if level:
-            leading.check_change(leader, level, self.voters, "updating")
+            follower_progress.check_change(leader, level, self.voters, "updating")
         known = self.voters.last if level or leader.known_voters is None else leader.known_voters
         old = known.get(voter.key.id)
         if old is None or (level and not old.key.matches(voter.key)):
             raise VoterChangeRefused(ErrorCode.VOTER_NOT_FOUND, f"Node {voter.key.id} is not a voter.")
-        leading.note_contact(leader, self.local.key.id, voter.key.id, now_ms, self._timeouts.check_ms)
+        follower_progress.note_contact(
+            leader, self.local.key.id, voter.key.id, now_ms, self._timeouts.check_ms
+        )
         updated = known.updated(voter)
         if level:
             return updated if updated != known else None
@@ -683,7 +685,7 @@ class Replica:
 
     def _resign(self, role: Leader, now_ms: int, effects: list[Effect]) -> None:
         voters, own_id = self.voters.last, self.local.key.id
-        successors = leading.preferred_successors(role, own_id, voters)
+        successors = follower_progress.preferred_successors(role, own_id, voters)
         untold = {key.id for key in successors}
         resigned = Resigned(role.epoch, self._election_deadline(now_ms), own_id, successors, untold)
         self._become(resigned, effects)

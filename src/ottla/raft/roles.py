@@ -37,7 +37,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from ottla.raft.election import NOBODY, ElectionState
+from ottla.raft.election_state import NOBODY, ElectionState
 from ottla.raft.voters import ReplicaKey, Voter, VoterSet
 
 

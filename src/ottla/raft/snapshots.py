@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.raft.control import batch_of, read_control, voters_entries
+from ottla.raft.control_records import batch_of, read_control, voters_entries
 from ottla.raft.voters import VoterSet
 from ottla.records.batch import BatchHeader, iterate_headers
 from ottla.records.control import ControlType

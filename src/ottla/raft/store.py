@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.ports import Buffer, Disk, File
-from ottla.raft import election, snapshots
-from ottla.raft.election import ElectionState
+from ottla.raft import election_state, snapshots
+from ottla.raft.election_state import ElectionState
 from ottla.raft.retention import Kept
 from ottla.raft.snapshots import (
     DAMAGED_SUFFIX,
@@ -88,16 +88,16 @@ class Store:
 
     def read_election(self) -> ElectionState:
         """What was written last; epoch 0 and nobody for a new directory."""
-        path = f"{self.directory}/{election.FILE_NAME}"
+        path = f"{self.directory}/{election_state.FILE_NAME}"
         try:
             content = self._disk.read(path)
         except FileNotFoundError:
             return ElectionState()
-        return election.from_json(content, path)
+        return election_state.from_json(content, path)
 
     def write_election(self, state: ElectionState, kraft_version: int, voters: VoterSet) -> None:
-        content = election.to_json(state, kraft_version, voters.ids)
-        self._disk.replace(f"{self.directory}/{election.FILE_NAME}", content, sync=True)
+        content = election_state.to_json(state, kraft_version, voters.ids)
+        self._disk.replace(f"{self.directory}/{election_state.FILE_NAME}", content, sync=True)
 
     # Snapshots
 

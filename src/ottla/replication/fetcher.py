@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from zlib import crc32
 
+from ottla.detached import outliving
 from ottla.log.log import Log, OffsetsOutOfOrder, UnexpectedAppendOffset
-from ottla.outliving import outliving
 from ottla.ports import Clock
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.records.batch import iterate_headers
 from ottla.replication.follower import (
     Append,

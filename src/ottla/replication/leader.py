@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.wire.errors import ErrorCode, NotLeaderOrFollower, UnknownLeaderEpoch
 
 UNKNOWN_OFFSET = -1

@@ -12,8 +12,8 @@ from ottla.server.replicas.partition import Partitions
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
-    from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.controller.image_delta import ImageDelta
     from ottla.coordinator.slices import Slices
     from ottla.log.directories.log_directories import LogDirectories
     from ottla.ports import Clock, Disk, Network, Random

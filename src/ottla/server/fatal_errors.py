@@ -22,7 +22,7 @@ from ottla.config import ConfigError
 from ottla.log.directories.properties import DirectoryError
 from ottla.log.segment import LogDamaged
 from ottla.raft.driver import MissingSnapshot, UnsupportedQuorum
-from ottla.raft.election import ElectionFileDamaged
+from ottla.raft.election_state import ElectionFileDamaged
 from ottla.raft.snapshots import SnapshotDamaged
 from ottla.server.metadata.broker_registration import NotRegistered
 from ottla.wire.errors import KafkaStorageError

@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TextIO, TypeVar
 
 from ottla.config import BrokerConfig, ConfigError, Endpoint, ResourceType, topic_texts
-from ottla.controller.delta import ImageDelta
 from ottla.controller.image import ClusterImage
+from ottla.controller.image_delta import ImageDelta
 from ottla.failures import Failures
 from ottla.log.compaction.cleaner import CleanerConfig
 from ottla.log.config import LogConfig

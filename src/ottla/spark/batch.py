@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from ottla.spark.planning import Shape, Span, tasks
+from ottla.spark.batch_ranges import Shape, Span, tasks
 from ottla.spark.settings import ReadSettings, read_settings
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         from ottla.spark.batch_plan import plan_batch
-        from ottla.spark.watching import Watch
+        from ottla.spark.topic_watch import Watch
 
         watch = Watch(self.settings)
         try:
@@ -60,8 +60,8 @@ class BatchReader(DataSourceReader):
         return [Task(part) for part in tasks(spans, shape_of(self.settings), sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from ottla.spark.reading import read_spans
         from ottla.spark.schema import finisher
+        from ottla.spark.task_reader import read_spans
 
         spans = partition.spans if isinstance(partition, Task) else []  # Spark has one task where none is
         return read_spans(self.settings, spans, finisher(self.schema, self.settings), self.filters)

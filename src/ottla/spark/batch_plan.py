@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.values import TopicPartition
-from ottla.spark.planning import Span
-from ottla.spark.resolving import OffsetsMissing, report_loss, resolve
+from ottla.spark.batch_ranges import Span
+from ottla.spark.offset_resolution import OffsetsMissing, report_loss, resolve
 from ottla.spark.settings import ReadSettings
 from ottla.wire.errors import UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from ottla.spark.filters import Filters
-    from ottla.spark.watching import Watch
+    from ottla.spark.topic_watch import Watch
 
 
 def plan_batch(settings: ReadSettings, watch: Watch, filters: Filters | None) -> list[Span]:

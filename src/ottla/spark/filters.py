@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from ottla.client.values import TopicPartition
-from ottla.spark.planning import Span
+from ottla.spark.batch_ranges import Span
 
 _LOWEST = -(1 << 63)
 _HIGHEST = (1 << 63) - 1

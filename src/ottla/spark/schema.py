@@ -46,7 +46,7 @@ def schema_of(options: Mapping[str, str]) -> StructType | str:
     fields = _fields(settings)
     if not _decoded(settings):
         return fields
-    from ottla.spark.decoding import ddl_of, to_ddl
+    from ottla.spark.decoders import ddl_of, to_ddl
 
     types = {field.name: to_ddl(field.dataType) for field in fields}
     types["key"] = ddl_of(settings.key, settings, "key")
@@ -110,7 +110,7 @@ def finisher(schema: StructType, settings: ReadSettings) -> Callable[[pa.RecordB
     target = to_arrow_schema(schema, timezone="UTC")
     decode = None
     if _decoded(settings):
-        from ottla.spark.decoding import decoder
+        from ottla.spark.decoders import decoder
 
         decode = decoder(schema, settings)
 

@@ -25,16 +25,16 @@ from pyspark.sql.streaming.datasource import (
 from ottla.client.values import TopicPartition
 from ottla.spark.batch import Task, shape_of
 from ottla.spark.batch_plan import missing_topic
+from ottla.spark.batch_ranges import Offsets, available, limited, limited_bytes, spans_between, tasks
+from ottla.spark.offset_resolution import DataLoss, report_loss, resolve
 from ottla.spark.offsets import CheckpointError, StreamOffset
-from ottla.spark.planning import Offsets, available, limited, limited_bytes, spans_between, tasks
-from ottla.spark.resolving import DataLoss, report_loss, resolve
 from ottla.spark.settings import ReadSettings, read_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from ottla.spark.watching import Topics, Watch
+    from ottla.spark.topic_watch import Topics, Watch
 
 log = logging.getLogger("ottla.spark")
 
@@ -89,8 +89,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Task(spans) for spans in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from ottla.spark.reading import read_spans
         from ottla.spark.schema import finisher
+        from ottla.spark.task_reader import read_spans
 
         assert isinstance(partition, Task)
         return read_spans(self.settings, partition.spans, finisher(self.schema, self.settings))
@@ -116,7 +116,7 @@ class Driver:
     """What a query knows from batch to batch. Nothing of it is needed to go on after a crash."""
 
     def __init__(self, settings: ReadSettings, watch: Watch | None = None) -> None:
-        from ottla.spark.watching import Watch
+        from ottla.spark.topic_watch import Watch
 
         self.settings = settings
         self.watch = Watch(settings) if watch is None else watch

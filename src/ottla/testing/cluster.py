@@ -26,7 +26,7 @@ from ottla.cluster.layout import (
     write_layout,
 )
 from ottla.cluster.process import NodeProcess
-from ottla.cluster.stopping import stop_nodes
+from ottla.cluster.shutdown import stop_nodes
 from ottla.testing.broker import BrokerFailed
 
 START_SECONDS_MAX = 120.0

@@ -25,10 +25,11 @@ from ottla.client.admin.acls import (
 )
 from ottla.client.admin.permissions import AclOperation
 from ottla.client.errors import ClientError
+from ottla.operations.failure import Failure
+from ottla.operations.java_order import text_of
+from ottla.tools.admin_connection import open_admin
 from ottla.tools.arguments import OptionParser, Options, UsageError
-from ottla.tools.connecting import open_admin
-from ottla.tools.java import text_of
-from ottla.tools.running import Failure, run
+from ottla.tools.entry_point import run
 from ottla.wire.errors import KafkaError
 
 _ACTIONS = ("add", "remove", "list")

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.tools.admin_connection import open_admin
 from ottla.tools.arguments import OptionParser, Options
-from ottla.tools.connecting import open_admin
-from ottla.tools.running import run
+from ottla.tools.entry_point import run
 from ottla.wire.apis import API_BY_KEY
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.tools.arguments import OptionParser, Options, UsageError
-from ottla.tools.running import run
+from ottla.tools.entry_point import run
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def _parser() -> OptionParser:
 
 
 def _work(options: Options) -> int:
-    from ottla.tools.connecting import open_admin
-    from ottla.tools.java import message_of
+    from ottla.operations.java_order import message_of
+    from ottla.tools.admin_connection import open_admin
 
     _check(options)
     action = next(name for name in ACTIONS if options.has(name))
@@ -96,7 +96,7 @@ def _names(admin: Admin) -> list[str]:
 
 
 def _entries(admin: Admin, name: str) -> list[ConfigEntry]:
-    from ottla.tools.java import map_order, string_hash
+    from ottla.operations.java_order import map_order, string_hash
 
     found = admin.describe_configs([_resource(name)]).result(_resource(name))
     return [found[one] for one in map_order(found, string_hash)]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla import properties
+from ottla.operations.failure import Failure
 from ottla.tools.arguments import Options
-from ottla.tools.running import Failure
 
 if TYPE_CHECKING:
     from ottla.client.config import ConsumerSettings, ProducerSettings

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.tools.connecting import open_admin
-from ottla.tools.running import Failure
+from ottla.operations.failure import Failure
+from ottla.tools.admin_connection import open_admin
 from ottla.tools.subcommands import SubcommandParser, run
 from ottla.wire.errors import UnsupportedVersion
 

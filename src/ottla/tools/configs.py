@@ -11,8 +11,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.operations.failure import Failure
 from ottla.tools.arguments import OptionParser, Options, UsageError
-from ottla.tools.running import Failure, run
+from ottla.tools.entry_point import run
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
@@ -83,7 +84,7 @@ def _parser() -> OptionParser:
 
 
 def _work(options: Options) -> int:
-    from ottla.tools.connecting import open_admin
+    from ottla.tools.admin_connection import open_admin
 
     types, names = _types(options), _names(options)
     _check(options, types, names)
@@ -186,7 +187,7 @@ def _broker_id(kind: str, name: str, found: str = "found") -> None:
 
 def _added(options: Options) -> dict[str, str]:
     from ottla import properties
-    from ottla.tools.configuration import read
+    from ottla.operations.configuration import read
 
     added: dict[str, str] = {}
     if options.has("add-config-file"):
@@ -398,7 +399,7 @@ def _exists(admin: Admin, kind: str, name: str) -> bool:
 
 def _entities(admin: Admin, kind: str) -> list[str]:
     from ottla.client.admin.configs import ResourceType
-    from ottla.tools.java import map_order, string_hash
+    from ottla.operations.java_order import map_order, string_hash
 
     if kind == TOPICS:
         return map_order(admin.list_topics(include_internal=True), string_hash)
@@ -438,7 +439,7 @@ def _quotas(admin: Admin, types: Sequence[str], names: Sequence[str]) -> dict[Qu
 
 
 def _describe_quotas(admin: Admin, types: Sequence[str], names: Sequence[str]) -> None:
-    from ottla.tools.java import double_text, entity_hash, map_order, string_hash
+    from ottla.operations.java_order import double_text, entity_hash, map_order, string_hash
 
     found = _quotas(admin, types, names)
     shown_as = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}

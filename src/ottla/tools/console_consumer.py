@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError, Disconnected, TimedOut
+from ottla.operations.failure import Failure
 from ottla.tools.arguments import OptionParser, Options
 from ottla.tools.client_options import consumer_settings, either, key_values, read_properties
+from ottla.tools.entry_point import run
 from ottla.tools.message_formatters import DEFAULT, CannotShow, Formatter, formatter_of
-from ottla.tools.running import Failure, run
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:

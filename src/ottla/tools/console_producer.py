@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError
+from ottla.operations.failure import Failure
 from ottla.tools.arguments import OptionParser, Options
 from ottla.tools.client_options import either, key_values, producer_settings, read_properties
+from ottla.tools.entry_point import run
 from ottla.tools.line_reader import Line, LineReader
-from ottla.tools.running import Failure, run
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:

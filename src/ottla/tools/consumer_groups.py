@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
+from ottla.operations.failure import Failure
 from ottla.tools.arguments import OptionParser, Options, UsageError
-from ottla.tools.running import Failure, run
+from ottla.tools.entry_point import run
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _work(options: Options) -> int:
     if options.has("validate-regex"):
         _validate_regex(options.value("validate-regex"))
         return 0
-    from ottla.tools.connecting import open_admin
+    from ottla.tools.admin_connection import open_admin
 
     action = next(name for name in ACTIONS if options.has(name))
     with open_admin(
@@ -113,7 +114,7 @@ def _work(options: Options) -> int:
         except (Failure, KafkaError, ClientError, OSError, UsageError) as error:
             if isinstance(error, UsageError) and error.help_text:
                 raise
-            from ottla.tools.java import message_of
+            from ottla.operations.java_order import message_of
 
             tell_error(f"Executing consumer group command failed due to {message_of(error)}")
     return 0
@@ -237,7 +238,7 @@ def _groups(
     admin: Admin, options: Options, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[GroupListing]:
     """The groups of consumers, in the order in which Kafka's tool lists them."""
-    from ottla.tools.java import map_order, string_hash
+    from ottla.operations.java_order import map_order, string_hash
 
     found = admin.list_consumer_groups(states=states, types=types, timeout_ms=options.value("timeout"))
     listed = {one.group_id: one for one in found}
@@ -258,7 +259,7 @@ def _describe(admin: Admin, options: Options) -> None:
     groups = wanted_groups(admin, options)
     results = admin.describe_consumer_groups(groups, timeout_ms=options.value("timeout"))
     for error in results.failed.values():
-        from ottla.tools.java import text_of
+        from ottla.operations.java_order import text_of
 
         raise Failure(text_of(error))
     described = [results.result(group) for group in sorted(groups)]
@@ -456,7 +457,7 @@ def _show_states(admin: Admin, options: Options, groups: Sequence[ConsumerGroupD
 
 
 def _delete(admin: Admin, options: Options) -> None:
-    from ottla.tools.java import map_order, string_hash, text_of
+    from ottla.operations.java_order import map_order, string_hash, text_of
 
     groups = wanted_groups(admin, options)
     results = admin.delete_groups(groups, timeout_ms=options.value("timeout"))
@@ -472,7 +473,7 @@ def _delete(admin: Admin, options: Options) -> None:
 
 
 def _delete_offsets(admin: Admin, options: Options) -> None:
-    from ottla.tools.java import message_of, text_of
+    from ottla.operations.java_order import message_of, text_of
     from ottla.tools.offset_resets import partitions_in
     from ottla.wire.errors import ErrorCode
 

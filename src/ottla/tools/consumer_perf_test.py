@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError, Disconnected
+from ottla.operations.failure import Failure
 from ottla.tools.arguments import OptionParser, Options
 from ottla.tools.client_options import consumer_settings, key_values, read_properties
-from ottla.tools.measuring import now_ms, print_metrics, rate
-from ottla.tools.running import Failure, run
+from ottla.tools.entry_point import run
+from ottla.tools.measurements import now_ms, print_metrics, rate
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:

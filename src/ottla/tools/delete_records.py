@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from ottla.operations.failure import Failure
+from ottla.operations.java_order import text_of
+from ottla.operations.partition_files import duplicates, entries_of, field, name_of, place_of, read_object
+from ottla.tools.admin_connection import open_admin
 from ottla.tools.arguments import OptionParser, Options
-from ottla.tools.connecting import open_admin
-from ottla.tools.java import text_of
-from ottla.tools.partition_files import duplicates, entries_of, field, name_of, place_of, read_object
-from ottla.tools.running import Failure, run
+from ottla.tools.entry_point import run
 
 _WHAT = "The offset json file"
 _VERSION = 1

@@ -15,13 +15,14 @@ from ottla.host import HostDisk, map_for_reading
 from ottla.log.index import OffsetIndex, TimeIndex
 from ottla.log.producer_state import decode_snapshot
 from ottla.log.transactions import decode_aborted
+from ottla.operations import decoders
+from ottla.operations.failure import Failure
+from ottla.operations.log_text import RECORD_INDENT, batch_line, contents, record_line, records_of
 from ottla.ports import Buffer
 from ottla.records.batch import BatchHeader, iterate_headers
 from ottla.records.record import read_batch
-from ottla.tools import decoders
 from ottla.tools.arguments import OptionParser, Options
-from ottla.tools.log_text import RECORD_INDENT, batch_line, contents, record_line, records_of
-from ottla.tools.running import Failure, run
+from ottla.tools.entry_point import run
 
 _NO_LIMIT = 2**31 - 1
 _MESSAGE_BYTES_MAX = 5 * 1024 * 1024

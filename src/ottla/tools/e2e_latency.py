@@ -12,10 +12,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.operations.failure import Failure
 from ottla.tools.arguments import OptionParser, Options
 from ottla.tools.client_options import consumer_settings, producer_settings, read_properties
-from ottla.tools.measuring import now_ms
-from ottla.tools.running import Failure, finish, run
+from ottla.tools.entry_point import finish, run
+from ottla.tools.measurements import now_ms
 
 if TYPE_CHECKING:
     from ottla.client.consumer.consumer import Consumer
@@ -124,7 +125,7 @@ def _work(options: Options) -> int:
 
 def _prepare(consumer: Consumer[Any, Any], topic: str, options: Options) -> None:
     from ottla.client.admin import NewTopic
-    from ottla.tools.connecting import open_admin
+    from ottla.tools.admin_connection import open_admin
 
     config = options.value("command-config")
     with open_admin(servers=options.value("bootstrap-server"), config=config) as admin:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.tools.running import Failure
+from ottla.operations.failure import Failure
 
 RELEASE_FEATURES = (
     "kraft.version",

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.tools.connecting import open_admin
+from ottla.operations.failure import Failure
+from ottla.tools.admin_connection import open_admin
 from ottla.tools.feature_text import (
     METADATA,
     RELEASE_FEATURES,
@@ -16,7 +17,6 @@ from ottla.tools.feature_text import (
     level_of_release,
     mapping_lines,
 )
-from ottla.tools.running import Failure
 from ottla.tools.subcommands import SubcommandParser, run
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
+from ottla.operations.failure import Failure
 from ottla.tools.arguments import OptionParser, Options
+from ottla.tools.entry_point import run
 from ottla.tools.patterns import IncludeList
-from ottla.tools.running import Failure, run
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _check_servers(options: Options, servers: str) -> None:
 
 
 def _show(options: Options, servers: str) -> None:
-    from ottla.tools.connecting import open_admin
+    from ottla.tools.admin_connection import open_admin
 
     if options.has("topic-partitions") and (options.has("topic") or options.has("partitions")):
         raise Failure("--topic-partitions cannot be used with --topic or --partitions")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.tools.arguments import OptionParser, Options, UsageError
-from ottla.tools.running import run
+from ottla.tools.entry_point import run
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def _parser() -> OptionParser:
 
 
 def _work(options: Options) -> int:
-    from ottla.tools.connecting import open_admin
-    from ottla.tools.java import map_order, message_of, string_hash
+    from ottla.operations.java_order import map_order, message_of, string_hash
+    from ottla.tools.admin_connection import open_admin
 
     _check(options)
     with open_admin(

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.client.values import TopicPartition
+from ottla.operations.failure import Failure
+from ottla.operations.partition_files import duplicates, entries_of, name_of, place_of, read_object
+from ottla.tools.admin_connection import open_admin
 from ottla.tools.arguments import OptionParser, Options
-from ottla.tools.connecting import open_admin
-from ottla.tools.partition_files import duplicates, entries_of, name_of, place_of, read_object
-from ottla.tools.running import Failure, run
+from ottla.tools.entry_point import run
 from ottla.wire.errors import ElectionNotNeeded
 
 if TYPE_CHECKING:

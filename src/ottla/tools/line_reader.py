@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.tools.running import Failure
+from ottla.operations.failure import Failure
 
 _EXCEPTION = "org.apache.kafka.common.KafkaException"
 

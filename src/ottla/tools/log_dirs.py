@@ -6,11 +6,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.operations.decoders import compact
+from ottla.operations.failure import Failure
+from ottla.operations.partition_files import name_of
+from ottla.tools.admin_connection import open_admin
 from ottla.tools.arguments import OptionParser, Options
-from ottla.tools.connecting import open_admin
-from ottla.tools.decoders import compact
-from ottla.tools.partition_files import name_of
-from ottla.tools.running import Failure, run
+from ottla.tools.entry_point import run
 from ottla.wire.json_form import Json
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ottla.tools import java
+from ottla.operations import java_order
 
 if TYPE_CHECKING:
     from ottla.coordinator.result import Record
@@ -137,7 +137,7 @@ def _float_text(value: float) -> str:
     """A number of 32 bits with as many digits as tell it from its neighbours."""
     texts = [f"{value:.{digits}g}" for digits in range(1, 10)]
     exact = struct.pack(">f", value)
-    return java.double_text(
+    return java_order.double_text(
         float(next((t for t in texts if struct.pack(">f", float(t)) == exact), texts[-1]))
     )
 
@@ -161,7 +161,7 @@ _DESERIALIZERS: dict[str, Deserializer] = {
     "IntegerDeserializer": _number("Integer", "i", str),
     "LongDeserializer": _number("Long", "q", str),
     "FloatDeserializer": _number("Float", "f", _float_text),
-    "DoubleDeserializer": _number("Double", "d", java.double_text),
+    "DoubleDeserializer": _number("Double", "d", java_order.double_text),
     "BooleanDeserializer": _number("Boolean", "?", lambda value: str(value).lower()),
     "UUIDDeserializer": _uuid,
     "BytesDeserializer": _bytes_text,

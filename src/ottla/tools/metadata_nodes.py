@@ -26,7 +26,7 @@ from ottla.controller.registrations import (
     Topic,
     VersionRange,
 )
-from ottla.tools.java import double_text
+from ottla.operations.java_order import double_text
 from ottla.version import __version__
 from ottla.wire import uuid
 from ottla.wire.messages.metadata_records import (

@@ -8,8 +8,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.tools.connecting import open_admin, read_text
-from ottla.tools.running import Failure
+from ottla.operations.failure import Failure
+from ottla.operations.text_files import read_text
+from ottla.tools.admin_connection import open_admin
 from ottla.tools.subcommands import SubcommandParser, run
 from ottla.tools.tables import lines_of
 

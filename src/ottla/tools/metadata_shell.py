@@ -18,11 +18,12 @@ from ottla import host
 from ottla.controller.image import ClusterImage
 from ottla.controller.records import decode_record
 from ottla.controller.registrations import InvalidMetadata
+from ottla.operations.failure import Failure
 from ottla.records.batch import BatchHeader, iterate_headers
 from ottla.records.record import read_batch
+from ottla.tools.entry_point import finish
 from ottla.tools.metadata_commands import COMMANDS, Shell, completions
 from ottla.tools.metadata_nodes import root
-from ottla.tools.running import Failure, finish
 from ottla.tools.subcommands import SubcommandParser
 from ottla.wire.errors import KafkaError, MalformedMessage
 from ottla.wire.message import Buffer

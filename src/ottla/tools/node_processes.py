@@ -57,7 +57,7 @@ class NodeProcess:
         """What it was started with, read again; OSError, ConfigError or ValueError where that fails."""
         from ottla import properties
         from ottla.config import BrokerConfig, development_config
-        from ottla.tools.configuration import parse_overrides, read
+        from ottla.operations.configuration import parse_overrides, read
 
         options = _options(self.words, self.is_serve)
         overrides = parse_overrides(options.override)

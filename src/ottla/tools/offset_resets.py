@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.values import TopicPartition
+from ottla.operations.failure import Failure
+from ottla.operations.java_order import map_order, partition_hash, string_hash, text_of
 from ottla.tools.arguments import Options
-from ottla.tools.java import map_order, partition_hash, string_hash, text_of
-from ottla.tools.running import Failure
 from ottla.wire.errors import GroupIdNotFound, LeaderNotAvailable, UnknownTopicOrPartition
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ottla.tools.running import Failure
+from ottla.operations.failure import Failure
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _QUOTES = re.compile(r"""^["']+|["']+$""")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ottla.tools import leader_election
 from ottla.tools.arguments import OptionParser, Options
-from ottla.tools.running import run
+from ottla.tools.entry_point import run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

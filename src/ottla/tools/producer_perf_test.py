@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError
+from ottla.operations.failure import Failure
 from ottla.tools.client_options import producer_settings, read_properties
-from ottla.tools.measuring import Pace, now_ms, print_metrics, rate
-from ottla.tools.running import Failure, finish
+from ottla.tools.entry_point import finish
+from ottla.tools.measurements import Pace, now_ms, print_metrics, rate
 from ottla.tools.subcommands import SubcommandParser
 from ottla.wire.errors import KafkaError
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
+from ottla.operations.failure import Failure
+from ottla.operations.java_order import int_hash, map_order, message_of, partition_hash, string_hash, text_of
+from ottla.operations.partition_files import name_of
 from ottla.tools.arguments import OptionParser, Options, UsageError
-from ottla.tools.java import int_hash, map_order, message_of, partition_hash, string_hash, text_of
-from ottla.tools.partition_files import name_of
-from ottla.tools.running import Failure, run
+from ottla.tools.entry_point import run
 from ottla.wire.errors import KafkaError, ReplicaNotAvailable, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.replicas import Replica, ReplicaLogDirs
     from ottla.client.admin.topics import PartitionDescription, TopicDescription
     from ottla.client.values import TopicPartition
-    from ottla.tools.reassignment_files import Plan
+    from ottla.operations.reassignment_files import Plan
 
 _ACTIONS = ("generate", "execute", "verify", "cancel", "list")
 _REQUIRED = {
@@ -131,7 +132,7 @@ def _parser() -> OptionParser:
 
 def _work(options: Options) -> int:
     action = _checked_action(options)
-    from ottla.tools.connecting import open_admin
+    from ottla.tools.admin_connection import open_admin
 
     work: dict[str, Callable[[Admin, Options], None]] = {
         "generate": _generate,
@@ -195,7 +196,7 @@ def _read(path: str) -> str:
 
 
 def _plan(options: Options) -> Plan:
-    from ottla.tools.reassignment_files import read_plan
+    from ottla.operations.reassignment_files import read_plan
 
     return read_plan(_read(options.value("reassignment-json-file")))
 
@@ -286,7 +287,7 @@ def _directory_line(replica: Replica, target: str, found: ReplicaLogDirs) -> str
 
 def _clear_throttles(admin: Admin, plan: Plan) -> None:
     """Of all brokers, for who took part in earlier plans is not known, and of the topics of this one."""
-    from ottla.tools.reassigning import clear_broker_throttles, clear_topic_throttles
+    from ottla.operations.reassignments import clear_broker_throttles, clear_topic_throttles
 
     nodes = [node.id for node in admin.describe_cluster().nodes]
     named = [broker for _, replicas in plan.entries for broker in replicas]
@@ -302,7 +303,7 @@ def _clear_throttles(admin: Admin, plan: Plan) -> None:
 
 
 def _generate(admin: Admin, options: Options) -> None:
-    from ottla.tools.reassignment_files import plan_text, read_brokers, read_topics
+    from ottla.operations.reassignment_files import plan_text, read_brokers, read_topics
 
     text = _read(options.value("topics-to-move-json-file"))
     brokers = read_brokers(options.value("broker-list"))
@@ -383,8 +384,8 @@ def _ids(partitions: Mapping[TopicPartition, PartitionDescription]) -> dict[Topi
 
 
 def _execute(admin: Admin, options: Options) -> None:
-    from ottla.tools.reassigning import moves_of, set_directory_throttle, set_throttle
-    from ottla.tools.reassignment_files import check_plan, plan_text
+    from ottla.operations.reassignment_files import check_plan, plan_text
+    from ottla.operations.reassignments import moves_of, set_directory_throttle, set_throttle
 
     plan = _plan(options)
     throttle, directory_throttle = options.value("throttle"), options.value("replica-alter-log-dirs-throttle")

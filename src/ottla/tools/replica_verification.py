@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.client.values import TopicPartition
+from ottla.operations.failure import Failure
+from ottla.operations.java_order import int_hash, map_order, partition_hash
+from ottla.operations.partition_files import name_of
 from ottla.tools.arguments import OptionParser, Options
-from ottla.tools.java import int_hash, map_order, partition_hash
-from ottla.tools.partition_files import name_of
+from ottla.tools.entry_point import run
 from ottla.tools.patterns import IncludeList
-from ottla.tools.running import Failure, run
 from ottla.wire.errors import KafkaError, for_code
 
 if TYPE_CHECKING:

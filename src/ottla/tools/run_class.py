@@ -12,8 +12,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from ottla.operations.failure import Failure
 from ottla.tools.commands import GONE, GONE_SCRIPTS, by_class
-from ottla.tools.running import Failure, finish
+from ottla.tools.entry_point import finish
 
 _USAGE = "USAGE: {} [-daemon] [-name servicename] [-loggc] classname [opts]"
 

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _configuration(arguments: Sequence[str]) -> BrokerConfig | None:
     """The configuration to run with; None if it is refused, which has been told then."""
     from ottla.config.broker import ConfigError
-    from ottla.tools.configuration import load_configuration, parse_overrides
+    from ottla.operations.configuration import load_configuration, parse_overrides
 
     path, *rest = arguments
     entries: list[str] = []

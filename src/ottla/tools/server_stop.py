@@ -12,9 +12,10 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from ottla.operations.failure import Failure
 from ottla.tools.arguments import OptionParser, Options, UsageError
+from ottla.tools.entry_point import finish
 from ottla.tools.node_processes import NodeProcess, node_processes, send_signal
-from ottla.tools.running import Failure, finish
 from ottla.version import __version__
 
 _NONE = "No kafka server to stop"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.tools.running import Failure
+from ottla.operations.failure import Failure
 from ottla.tools.subcommands import SubcommandParser, run
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
 
 def _load(path: str) -> BrokerConfig:
     from ottla.config import ConfigError
-    from ottla.tools.configuration import load_configuration
+    from ottla.operations.configuration import load_configuration
 
     try:
         return load_configuration(path, base_directory="")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from ottla.tools.running import finish
+from ottla.tools.entry_point import finish
 
 _REQUIRED = "the following arguments are required: "
 _COMMAND = re.compile(r"^argument (command|\{.*?\}): ")

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
+from ottla.operations.failure import Failure
 from ottla.tools.arguments import OptionParser, Options, UsageError
+from ottla.tools.entry_point import run
 from ottla.tools.patterns import INTERNAL_TOPICS, IncludeList
-from ottla.tools.running import Failure, run
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _parser() -> OptionParser:
 
 
 def _work(options: Options) -> int:
-    from ottla.tools.connecting import open_admin
+    from ottla.tools.admin_connection import open_admin
 
     _check(options)
     action = next(name for name in ACTIONS if options.has(name))
@@ -95,7 +96,7 @@ def _work(options: Options) -> int:
         try:
             _RUN[action](admin, options)
         except (Failure, KafkaError, ClientError, UsageError) as error:
-            from ottla.tools.java import message_of
+            from ottla.operations.java_order import message_of
 
             print(f"Error while executing topic command : {message_of(error)}")
             return 1
@@ -287,7 +288,7 @@ def _check_exists(topics: Sequence[str], options: Options) -> None:
 def _describe(admin: Admin, options: Options) -> None:
     from ottla.client.admin.configs import topic_resource
     from ottla.client.values import TopicPartition
-    from ottla.tools.java import map_order, string_hash
+    from ottla.operations.java_order import map_order, string_hash
 
     described = _described(admin, options)
     names = [topic.name for topic in described]
@@ -302,7 +303,7 @@ def _describe(admin: Admin, options: Options) -> None:
 
 def _described(admin: Admin, options: Options) -> list[TopicDescription]:
     """The topics to show, in the order in which Kafka's tool shows them."""
-    from ottla.tools.java import map_order, string_hash
+    from ottla.operations.java_order import map_order, string_hash
 
     topic_id = options.value("topic-id")
     if topic_id is not None and topic_id != _ZERO_ID:

@@ -7,34 +7,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.errors import ClientError
-from ottla.tools import java
-from ottla.tools.running import Failure
+from ottla.operations import java_order
+from ottla.operations.failure import Failure
+from ottla.operations.hanging_transactions import batches_of, failure_of, hanging_transactions, now_ms
 from ottla.tools.subcommands import SubcommandParser, run
 from ottla.tools.tables import lines_of
 from ottla.version import __version__
-from ottla.wire.errors import KafkaError, TransactionalIdNotFound
+from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
-    from ottla.client.admin.transactions import ProducerState, TransactionDescription
+    from ottla.client.admin.transactions import ProducerState
     from ottla.client.values import TopicPartition
 
 T = TypeVar("T")
 
 _BATCH = 500
 _MINUTE_MS = 60_000
-
-
-class OpenTransaction(NamedTuple):
-    """A transaction that a partition has open."""
-
-    partition: TopicPartition
-    producer: ProducerState
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,15 +83,9 @@ def _parser() -> SubcommandParser:
 
 
 def _open(options: argparse.Namespace) -> Admin:
-    from ottla.tools.connecting import open_admin
+    from ottla.tools.admin_connection import open_admin
 
     return open_admin(servers=options.bootstrap_server, config=options.command_config)
-
-
-def _failed(what: str, error: Exception) -> Failure:
-    return Failure(
-        f"{what}: {java.message_of(error).removesuffix('.')}. Enable debug logging for additional detail."
-    )
 
 
 def _print(header: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
@@ -117,7 +104,7 @@ def _list(options: argparse.Namespace) -> int:
                 duration_ms=duration_ms, transactional_id_pattern=options.transactional_id_pattern
             ).all()
         except (ClientError, KafkaError) as error:
-            raise _failed("Failed to list transactions", error) from error
+            raise failure_of("Failed to list transactions", error) from error
     by_broker = sorted(found, key=lambda one: one.coordinator_id)
     rows = [(one.transactional_id, one.coordinator_id, one.producer_id, one.state) for one in by_broker]
     return _print(("TransactionalId", "Coordinator", "ProducerId", "TransactionState"), rows)
@@ -130,10 +117,10 @@ def _describe(options: argparse.Namespace) -> int:
             found = admin.describe_transactions([name]).result(name)
         except (ClientError, KafkaError) as error:
             what = f"Failed to describe transaction state of transactional-id `{name}`"
-            raise _failed(what, error) from error
+            raise failure_of(what, error) from error
     start: object = "None" if found.start_time_ms is None else found.start_time_ms
-    duration: object = "None" if found.start_time_ms is None else _now_ms() - found.start_time_ms
-    partitions = java.map_order(found.partitions, java.partition_hash)
+    duration: object = "None" if found.start_time_ms is None else now_ms() - found.start_time_ms
+    partitions = java_order.map_order(found.partitions, java_order.partition_hash)
     row = (
         found.coordinator_id,
         name,
@@ -168,7 +155,7 @@ def _describe_producers(options: argparse.Namespace) -> int:
             found = admin.describe_producers([partition], broker_id=options.broker_id).result(partition)
         except (ClientError, KafkaError) as error:
             place = "leader" if options.broker_id is None else f"broker {options.broker_id}"
-            raise _failed(
+            raise failure_of(
                 f"Failed to describe producers for partition {partition} on {place}", error
             ) from error
     header = (
@@ -197,10 +184,6 @@ def _describe_producers(options: argparse.Namespace) -> int:
 
 def _or(value: int | None, other: object) -> object:
     return other if value is None else value
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 # Ending
@@ -235,7 +218,7 @@ def _abort(options: argparse.Namespace) -> int:
                 f"AbortTransactionSpec(topicPartition={partition}, producerId={spec.producer_id}, "
                 f"producerEpoch={spec.producer_epoch}, coordinatorEpoch={spec.coordinator_epoch})"
             )
-            raise _failed(f"Failed to abort transaction {shown}", error) from error
+            raise failure_of(f"Failed to abort transaction {shown}", error) from error
     return 0
 
 
@@ -243,7 +226,7 @@ def _producer_at(admin: Admin, partition: TopicPartition, offset: int) -> Produc
     try:
         producers = admin.describe_producers([partition]).result(partition)
     except (ClientError, KafkaError) as error:
-        raise _failed(f"Failed to validate producer state for partition {partition}", error) from error
+        raise failure_of(f"Failed to validate producer state for partition {partition}", error) from error
     for producer in producers:
         if producer.transaction_start_offset == offset:
             return producer
@@ -258,7 +241,7 @@ def _force_terminate(options: argparse.Namespace) -> int:
         try:
             admin.force_terminate_transaction(name)
         except (ClientError, KafkaError) as error:
-            raise _failed(f"Failed to force terminate transactionalId `{name}`", error) from error
+            raise failure_of(f"Failed to force terminate transactionalId `{name}`", error) from error
     return 0
 
 
@@ -287,7 +270,7 @@ def _find_hanging(options: argparse.Namespace) -> int:
         "LastTimestamp",
         "Duration(min)",
     )
-    now_ms = _now_ms()
+    at_ms = now_ms()
     return _print(
         header,
         [
@@ -299,7 +282,7 @@ def _find_hanging(options: argparse.Namespace) -> int:
                 _or(one.producer.coordinator_epoch, -1),
                 _or(one.producer.transaction_start_offset, -1),
                 one.producer.last_timestamp,
-                (now_ms - one.producer.last_timestamp) // _MINUTE_MS,
+                (at_ms - one.producer.last_timestamp) // _MINUTE_MS,
             )
             for one in hanging
         ],
@@ -316,13 +299,13 @@ def _partitions(
     try:
         topics = list(admin.list_topics(include_internal=True)) if topic is None else [topic]
     except (ClientError, KafkaError) as error:
-        raise _failed("Failed to list topics", error) from error
+        raise failure_of("Failed to list topics", error) from error
     found = []
-    for batch in _batches(topics):
+    for batch in batches_of(topics):
         try:
             described = admin.describe_topics(batch).all()
         except (ClientError, KafkaError) as error:
-            raise _failed(f"Failed to describe {len(batch)} topics", error) from error
+            raise failure_of(f"Failed to describe {len(batch)} topics", error) from error
         found += [
             TopicPartition(name, one.partition)
             for name, description in described.items()
@@ -330,68 +313,6 @@ def _partitions(
             if broker is None or broker in [node.id for node in one.replicas]
         ]
     return found
-
-
-def hanging_transactions(
-    admin: Admin, partitions: list[TopicPartition], least_ms: int, broker: int | None = None
-) -> list[OpenTransaction]:
-    """Transactions that partitions have had open for longer, and that no coordinator will end."""
-    found = _candidates(admin, partitions, broker, least_ms)
-    return _hanging(admin, found) if found else []
-
-
-def _candidates(
-    admin: Admin, partitions: list[TopicPartition], broker: int | None, least_ms: int
-) -> list[OpenTransaction]:
-    found = []
-    for batch in _batches(partitions):
-        try:
-            producers = admin.describe_producers(batch, broker_id=broker).all()
-        except (ClientError, KafkaError) as error:
-            where = "Optional.empty" if broker is None else f"Optional[{broker}]"
-            what = f"Failed to describe producers for {len(batch)} partitions on broker {where}"
-            raise _failed(what, error) from error
-        now_ms = _now_ms()
-        found += [
-            OpenTransaction(partition, one)
-            for partition in java.map_order(producers, java.partition_hash)
-            for one in producers[partition]
-            if one.transaction_start_offset is not None and now_ms - one.last_timestamp > least_ms
-        ]
-    return found
-
-
-def _hanging(admin: Admin, found: list[OpenTransaction]) -> list[OpenTransaction]:
-    """Those whose coordinator will not end them: it does not know the producer, or not of the partition."""
-    producer_ids = list(dict.fromkeys(one.producer.producer_id for one in found))
-    try:
-        listed = admin.list_transactions(producer_ids=producer_ids)
-    except (ClientError, KafkaError) as error:
-        raise _failed(f"Failed to list transactions for {len(producer_ids)} producers", error) from error
-    names = {one.producer_id: one.transactional_id for one in listed}
-    described: dict[str, TransactionDescription | None] = {}
-    results = admin.describe_transactions(sorted(set(names.values())))
-    for name in names.values():
-        try:
-            described[name] = results.result(name)
-        except TransactionalIdNotFound:
-            described[name] = None
-        except (ClientError, KafkaError) as error:
-            raise _failed(f"Failed to describe {len(names)} transactions", error) from error
-    by_producer = sorted(found, key=lambda one: producer_ids.index(one.producer.producer_id))
-    return [one for one in by_producer if not _is_under_way(one, names, described)]
-
-
-def _is_under_way(
-    one: OpenTransaction, names: dict[int, str], described: dict[str, TransactionDescription | None]
-) -> bool:
-    name = names.get(one.producer.producer_id)
-    transaction = None if name is None else described[name]
-    return transaction is not None and one.partition in transaction.partitions
-
-
-def _batches(items: list[T]) -> list[list[T]]:
-    return [items[start : start + _BATCH] for start in range(0, len(items), _BATCH)]
 
 
 if __name__ == "__main__":

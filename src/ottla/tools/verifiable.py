@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-from ottla.tools.measuring import now_ms
+from ottla.tools.measurements import now_ms
 
 _lock = threading.Lock()
 

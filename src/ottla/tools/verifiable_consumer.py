@@ -11,7 +11,7 @@ from typing import Any
 
 from ottla.client.errors import ClientError, Disconnected
 from ottla.tools.client_options import consumer_settings, read_properties
-from ottla.tools.running import finish
+from ottla.tools.entry_point import finish
 from ottla.tools.subcommands import SubcommandParser
 from ottla.tools.verifiable import place, tell, until_signalled
 from ottla.wire.errors import KafkaError

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ottla.client.errors import ClientError
+from ottla.operations.java_order import class_of
 from ottla.tools.client_options import producer_settings, read_properties
-from ottla.tools.java import class_of
-from ottla.tools.measuring import Pace, now_ms
-from ottla.tools.running import finish
+from ottla.tools.entry_point import finish
+from ottla.tools.measurements import Pace, now_ms
 from ottla.tools.subcommands import SubcommandParser
 from ottla.tools.verifiable import tell, until_signalled
 from ottla.wire.errors import KafkaError

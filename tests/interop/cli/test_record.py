@@ -257,7 +257,7 @@ def test_a_member_without_partitions_ends_with_a_sentence(
     ottla: Run, new_topic: NewTopicNamed, broker: peers.BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another member has the only partition, and keeps it: so sticky assignors have it."""
-    monkeypatch.setattr("ottla.cli.records.consuming._JOIN_SECONDS", 2.0)
+    monkeypatch.setattr("ottla.cli.records.consumption._JOIN_SECONDS", 2.0)
     topic = new_topic()
     sticky = {
         "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",

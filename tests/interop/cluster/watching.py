@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ottla.controller.image import ClusterImage
 from ottla.controller.records import decode_record
-from ottla.raft.journal import batches_of
+from ottla.raft.metadata_log import batches_of
 from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from tests.interop import peers

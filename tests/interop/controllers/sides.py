@@ -15,7 +15,7 @@ from typing import Any
 
 from ottla.controller.image import ClusterImage
 from ottla.controller.records import decode_record
-from ottla.raft.journal import batches_of
+from ottla.raft.metadata_log import batches_of
 from ottla.wire import frame, uuid
 from ottla.wire.message import Message, Struct
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ottla.controller.feature_levels import SUPPORTED_FEATURES
-from ottla.controller.reassigning import completed, started
+from ottla.controller.reassignment_replicas import completed, started
 from ottla.controller.registrations import NO_LEADER, PartitionRegistration, Topic
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, Ne
 
 from ottla.controller.brokers import fence_stale_broker
 from ottla.controller.configs import incremental_alter_configs
-from ottla.controller.partitions import create_partitions
+from ottla.controller.create_partitions import create_partitions
 from ottla.controller.result import Result
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import create_topics, delete_topics

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ottla.controller.configs import alter_configs, incremental_alter_configs
+from ottla.controller.create_partitions import create_partitions
 from ottla.controller.elections import elect_leaders
 from ottla.controller.features import update_features
-from ottla.controller.partitions import create_partitions
 from ottla.controller.quotas import alter_client_quotas, describe_client_quotas
 from ottla.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
 from ottla.controller.topics import create_topics, delete_topics

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ottla.spark
-from ottla.spark.sink import streaming
+from ottla.spark.sink import batch_sink
 from ottla.spark.sink.options import SinkOptions, parse
 from ottla.spark.sink.tasks import Send
 from tests.interop.spark.sink_faults import Faults, FaultySend, FaultySource, FaultyTransaction
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ottla.client.core.transactions import Handle
-    from ottla.spark.sink.building import Built
+    from ottla.spark.sink.row_builder import Built
     from ottla.spark.sink.tasks import Build
     from ottla.spark.sink.turns import Turns
 
@@ -104,7 +104,7 @@ def started(spark: SparkSession, told: dict[str, Any]) -> StreamingQuery:
     return writer.trigger(availableNow=True).start()
 
 
-class FaultySink(streaming.BatchSink):
+class FaultySink(batch_sink.BatchSink):
     """The sink of a query, with the faults of a plan."""
 
     def __init__(self, options: SinkOptions, faults: Faults, form: str) -> None:

@@ -17,8 +17,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin import Admin
-from ottla.spark.sink.building import Built
 from ottla.spark.sink.errors import RetryRefused
+from ottla.spark.sink.row_builder import Built
 from ottla.spark.sink.tasks import Send
 from ottla.spark.sink.transaction import SharedTransaction
 from ottla.spark.sink.writers import StreamWriter, stream_writer

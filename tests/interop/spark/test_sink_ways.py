@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.spark.sink.batch_sink import BatchSink
 from ottla.spark.sink.options import parse
-from ottla.spark.sink.streaming import BatchSink
 from tests.interop import peers
 from tests.interop.spark.sinks import found_in
 from tests.interop.spark.test_exactly_once import make_topic
@@ -13,7 +13,7 @@ from tests.interop.spark.test_exactly_once import make_topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from ottla.spark.sink.building import Built
+    from ottla.spark.sink.row_builder import Built
     from ottla.spark.sink.tasks import Build
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.checks import connecting, health
-from ottla.cli.checks.connecting import Address, Answer, Connections, Reached
+from ottla.cli.checks import connections, health
+from ottla.cli.checks.connections import Address, Answer, Connections, Reached
 from ottla.cli.checks.finding import Finding, State, listed, several
 from ottla.client.admin.replicas import LogDirDescription
 from ottla.client.errors import (
@@ -21,7 +21,7 @@ from ottla.client.errors import (
 )
 from ottla.wire.errors import KafkaStorageError
 
-VERSIONS = dict.fromkeys(connecting._NEEDED, (0, 5))
+VERSIONS = dict.fromkeys(connections._NEEDED, (0, 5))
 NEAR, FAR = ("127.0.0.1",), ("10.0.0.7",)
 
 
@@ -35,7 +35,7 @@ def reached(name: str = "boot", numbers: tuple[str, ...] = FAR, **told: Any) -> 
 
 def found(bootstrap: Reached, **brokers: Reached) -> list[Finding]:
     seen = Connections([bootstrap], {int(name[1:]): one for name, one in brokers.items()})
-    return connecting.findings(seen)
+    return connections.findings(seen)
 
 
 def of(findings: list[Finding], check: str) -> list[Finding]:
@@ -100,7 +100,7 @@ def test_addresses_of_another_cluster_are_named() -> None:
     assert "cluster other answers" in finding.cause
 
     both = Connections([reached(), reached("boot2", cluster="other")])
-    assert any("belong to 2 clusters" in one.cause for one in connecting.findings(both))
+    assert any("belong to 2 clusters" in one.cause for one in connections.findings(both))
 
 
 def test_versions_that_differ_or_are_missing_are_told() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.cli import main
-from ottla.cli.logs.reading import UnknownFile, contents_of
-from ottla.cli.logs.verifying import verify
+from ottla.cli.logs.contents import UnknownFile, contents_of
+from ottla.cli.logs.verification import verify
 from ottla.host import HostDisk
 from ottla.log.directories import checkpoints
 from ottla.log.index import OffsetIndex

@@ -13,7 +13,7 @@ from tests.unit.server.nodes import wait_until
 
 from ottla import Producer
 from ottla.cli import main
-from ottla.cli.moves import watching
+from ottla.cli.reassignment import monitor
 from ottla.client.admin import Admin, NewTopic
 from ottla.testing import Cluster
 from ottla.wire.messages.metadata import MetadataRequest
@@ -32,7 +32,7 @@ def cluster() -> Iterator[Cluster]:
 def addressed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", cluster.bootstrap_servers)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(monitor, "LOOK_SECONDS", 0.05)
 
 
 class Ottla:

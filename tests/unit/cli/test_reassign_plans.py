@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.cli.errors import Misuse
-from ottla.cli.moves.planning import CannotPlan, Rows, Wish, plan_moves
-from ottla.cli.moves.progress import Moving, Standing, Tracker, moving_of
-from ottla.cli.moves.watching import rest_text
+from ottla.cli.reassignment.monitor import rest_text
+from ottla.cli.reassignment.planner import CannotPlan, Rows, Wish, plan_moves
+from ottla.cli.reassignment.progress import Moving, Standing, Tracker, moving_of
 from ottla.cli.units import size_bytes
 from ottla.client.values import TopicPartition
 

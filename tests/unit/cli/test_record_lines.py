@@ -18,8 +18,8 @@ from ottla.cli.errors import Problem
 from ottla.cli.records.formats import BadFormat, formatter, unescape
 from ottla.cli.records.json_lines import BadLine, Outgoing, from_line, to_line
 from ottla.cli.records.places import At, BadPlace, Place, parse_partitions, parse_place, parse_time
-from ottla.cli.records.producing import Common, Lines, parse_header, record_of, records_of, split
-from ottla.cli.records.stopping import Stop
+from ottla.cli.records.production import Common, Lines, parse_header, record_of, records_of, split
+from ottla.cli.records.stop_signals import Stop
 from ottla.cli.records.terminal import line_formatter, printable, time_text
 from ottla.cli.records.values import TEXT, BadValue, avro_of, kind_of
 from ottla.records.consumed import ConsumerRecord

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from ottla.config import BrokerConfig, development_config
 from ottla.controller.bootstrap import activation_records, bootstrap_records
 from ottla.controller.brokers import broker_heartbeat, register_broker
+from ottla.controller.config_rules import BrokerConfigRules
 from ottla.controller.feature_levels import SUPPORTED_FEATURES, resolve_features
 from ottla.controller.image import ClusterImage
 from ottla.controller.registrations import PartitionRegistration
 from ottla.controller.result import Result
-from ottla.controller.rules import BrokerConfigRules
 from ottla.controller.state import ControllerSettings, ControllerState
 from ottla.controller.topics import create_topics
 from ottla.wire.message import Message

@@ -11,7 +11,7 @@ from ottla.controller.brokers import (
     register_controller,
     unregister_broker,
 )
-from ottla.controller.directories import assign_replicas_to_dirs
+from ottla.controller.directory_assignments import assign_replicas_to_dirs
 from ottla.controller.feature_levels import SUPPORTED_FEATURES
 from ottla.controller.registrations import RECOVERED, RECOVERING
 from ottla.wire.errors import (

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.controller.delta import ImageDelta
 from ottla.controller.image import ClusterImage
+from ottla.controller.image_delta import ImageDelta
 from ottla.controller.records import RECORD_CLASSES, decode_record, encode_record
 from ottla.controller.registrations import InvalidMetadata
 from ottla.wire.errors import KafkaError, MalformedMessage

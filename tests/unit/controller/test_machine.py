@@ -19,10 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.controller.alter_partition import alter_partition
 from ottla.controller.brokers import fence_stale_broker, unregister_broker
 from ottla.controller.configs import incremental_alter_configs
-from ottla.controller.directories import assign_replicas_to_dirs
+from ottla.controller.create_partitions import create_partitions
+from ottla.controller.directory_assignments import assign_replicas_to_dirs
 from ottla.controller.elections import balance_leaders, elect_leaders, elect_unclean_leaders
 from ottla.controller.image import ClusterImage
-from ottla.controller.partitions import create_partitions
 from ottla.controller.producer_ids import allocate_producer_ids
 from ottla.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
 from ottla.controller.registrations import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.controller.partitions import create_partitions
+from ottla.controller.create_partitions import create_partitions
 from ottla.controller.topics import create_topics, delete_topics
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode, PolicyViolation, ThrottlingQuotaExceeded, TopicDeletionDisabled

@@ -22,11 +22,11 @@ from ottla.raft.effects import (
     PersistElection,
     StartEpoch,
 )
-from ottla.raft.election import NOBODY, ElectionState
-from ottla.raft.journal import EpochEnd
+from ottla.raft.election_state import NOBODY, ElectionState
+from ottla.raft.fetch_validation import Position, Verdict, judge_fetch
 from ottla.raft.messages import Answer, UpdateVoter, VoterChangeRefused
+from ottla.raft.metadata_log import EpochEnd
 from ottla.raft.replica import BOOTSTRAP_OFFSET, Replica, Timeouts
-from ottla.raft.requests import Position, Verdict, judge_fetch
 from ottla.raft.roles import Follower, Leader, Unattached
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet

@@ -18,9 +18,9 @@ from tests.unit.raft.test_driver import LOCAL, Told
 
 from ottla.host import HostClock, HostRandom
 from ottla.log.segment import LogDamaged
-from ottla.raft import election
+from ottla.raft import election_state
 from ottla.raft.driver import DIRECTORY_NAME, Driver, DriverConfig, MissingSnapshot
-from ottla.raft.election import ElectionFileDamaged
+from ottla.raft.election_state import ElectionFileDamaged
 from ottla.raft.snapshots import SnapshotDamaged, SnapshotId
 from ottla.raft.voters import VoterSet
 from ottla.testing.world.disk import SimulatedDisk
@@ -136,6 +136,6 @@ def test_a_log_that_is_damaged_where_a_damaged_snapshot_stood_for_it_is_not_cut(
     ],
 )
 def test_a_damaged_quorum_state_stops_the_start_with_file_and_cure(content: bytes) -> None:
-    path = f"{DIRECTORY}/{election.FILE_NAME}"
+    path = f"{DIRECTORY}/{election_state.FILE_NAME}"
     with pytest.raises(ElectionFileDamaged, match=rf"{path}.*(Restore it|newer release)"):
         _start(dict(_sound()) | {path: content})

@@ -12,7 +12,7 @@ import pytest
 
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.ports import File
-from ottla.raft import election
+from ottla.raft import election_state
 from ottla.raft.driver import (
     DIRECTORY_NAME,
     CommittedBatch,
@@ -21,7 +21,7 @@ from ottla.raft.driver import (
     MissingSnapshot,
     UnsupportedQuorum,
 )
-from ottla.raft.election import ElectionFileDamaged
+from ottla.raft.election_state import ElectionFileDamaged
 from ottla.raft.snapshots import BOOTSTRAP_ID, SnapshotDamaged, SnapshotId, build
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.wire.errors import KafkaStorageError, RecordListTooLarge
@@ -350,7 +350,7 @@ class TestVoters:
                 offset = await node.append(b"a")
                 assert offset == 3  # after the leader, the level and the voters
                 await node.driver.write_snapshot(SnapshotId(offset + 1, 1), [b"a"], 5)
-            assert b'"data_version":1' in (directory / election.FILE_NAME).read_bytes()
+            assert b'"data_version":1' in (directory / election_state.FILE_NAME).read_bytes()
             async with Node(tmp_path, static_voters=VoterSet()) as node:
                 assert node.driver.replica.voters.last == VoterSet([LOCAL])
                 assert node.driver.replica.kraft_version.last == 1
@@ -382,7 +382,7 @@ class TestVoters:
         async def test() -> None:
             async with Node(tmp_path):
                 pass
-            (tmp_path / DIRECTORY_NAME / election.FILE_NAME).write_text("{")
+            (tmp_path / DIRECTORY_NAME / election_state.FILE_NAME).write_text("{")
             with pytest.raises(ElectionFileDamaged):
                 await Node(tmp_path).driver.start()
 

@@ -14,7 +14,7 @@ import pytest
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.raft.driver import DIRECTORY_NAME, CommittedBatch, Driver, DriverConfig
 from ottla.raft.effects import Ask
-from ottla.raft.election import FILE_NAME
+from ottla.raft.election_state import FILE_NAME
 from ottla.raft.messages import Answer, BeginEpoch, Vote
 from ottla.raft.replica import NotLeader, Timeouts
 from ottla.raft.roles import Leader

@@ -13,6 +13,7 @@ import pytest
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.log.log import Log
 from ottla.log.segment import Segment
+from ottla.raft.disk_reserve import BLOCK_BYTES
 from ottla.raft.driver import (
     CommittedBatch,
     DivergedBelowCommit,
@@ -20,8 +21,7 @@ from ottla.raft.driver import (
     DriverConfig,
     UnsupportedQuorum,
 )
-from ottla.raft.journal import EpochEnd
-from ottla.raft.reserve import BLOCK_BYTES
+from ottla.raft.metadata_log import EpochEnd
 from ottla.raft.snapshots import SnapshotDamaged, SnapshotId, build
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.records.record import Record, build_batch

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.raft import election, snapshots
-from ottla.raft.election import ElectionFileDamaged, ElectionState
+from ottla.raft import election_state, snapshots
+from ottla.raft.election_state import ElectionFileDamaged, ElectionState
 from ottla.raft.history import History
 from ottla.raft.retention import Kept, new_start
 from ottla.raft.snapshots import SnapshotDamaged, SnapshotId
@@ -74,14 +74,14 @@ class TestVoters:
 
 class TestElectionFile:
     def test_it_is_kafkas_for_a_static_quorum(self) -> None:
-        content = election.to_json(ElectionState(1, 1), 0, [1])
+        content = election_state.to_json(ElectionState(1, 1), 0, [1])
         assert content == (
             b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
             b'"currentVoters":[{"voterId":1}],"data_version":0}'
         )
 
     def test_it_is_kafkas_for_a_dynamic_quorum(self) -> None:
-        content = election.to_json(ElectionState(1, 1), 1, [1])
+        content = election_state.to_json(ElectionState(1, 1), 1, [1])
         assert content == (
             b'{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA",'
             b'"data_version":1}'
@@ -91,7 +91,7 @@ class TestElectionFile:
     def test_what_is_written_is_read(self, epoch: int, leader_id: int, voted_id: int | None) -> None:
         voted = None if voted_id is None else ReplicaKey(voted_id, DIRECTORY)
         state = ElectionState(epoch, leader_id, voted)
-        assert election.from_json(election.to_json(state, 1, []), "f") == state
+        assert election_state.from_json(election_state.to_json(state, 1, []), "f") == state
 
     @pytest.mark.parametrize(
         "content",
@@ -99,7 +99,7 @@ class TestElectionFile:
     )
     def test_a_damaged_file_is_not_taken_for_a_new_node(self, content: bytes) -> None:
         with pytest.raises(ElectionFileDamaged, match=r"^/data/quorum-state"):
-            election.from_json(content, "/data/quorum-state")
+            election_state.from_json(content, "/data/quorum-state")
 
 
 class TestHistory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.raft.effects import Effect, HighWatermarkMoved, LeaderChanged, PersistElection, StartEpoch
-from ottla.raft.election import ElectionState
+from ottla.raft.election_state import ElectionState
 from ottla.raft.replica import BOOTSTRAP_OFFSET, NotLeader, Replica, Timeouts
 from ottla.raft.roles import TRANSITIONS, Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet

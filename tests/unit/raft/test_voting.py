@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.raft.effects import Ask, Effect, LeadershipLost, PersistElection, StartEpoch
-from ottla.raft.election import EPOCH_JUMP_MAX, EPOCH_MAX, ElectionState, to_json
+from ottla.raft.election_state import EPOCH_JUMP_MAX, EPOCH_MAX, ElectionState, to_json
 from ottla.raft.messages import Answer, BeginEpoch, EndEpoch, UpdateVoter, Vote, VoterChangeRefused
 from ottla.raft.replica import Replica, Timeouts
 from ottla.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached

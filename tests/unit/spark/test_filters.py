@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.values import TopicPartition
+from ottla.spark.batch_ranges import Span
 from ottla.spark.filters import Filters
-from ottla.spark.planning import Span
 
 pa = pytest.importorskip("pyarrow")
 datasource = pytest.importorskip("pyspark.sql.datasource")

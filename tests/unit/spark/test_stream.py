@@ -11,8 +11,8 @@ import pytest
 import ottla
 from ottla.client.admin import NewTopic
 from ottla.client.values import TopicPartition
+from ottla.spark.offset_resolution import DataLoss, OffsetsMissing
 from ottla.spark.offsets import CheckpointError, StreamOffset
-from ottla.spark.resolving import DataLoss, OffsetsMissing
 from ottla.spark.settings import read_settings
 from ottla.testing import Broker
 from ottla.wire.errors import UnknownTopicOrPartition
@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from ottla.spark.batch_plan import plan_batch
 from ottla.spark.stream import Driver, StreamReader
-from ottla.spark.watching import Watch
+from ottla.spark.topic_watch import Watch
 
 WAIT = 60.0
 

@@ -50,14 +50,14 @@ def test_a_process_that_is_not_used_again_stays_as_it_is() -> None:
 
 def test_a_task_fetches_in_bulk_unless_the_options_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow")
-    from ottla.spark import reading
+    from ottla.spark import task_reader
     from ottla.spark.settings import read_settings
 
-    monkeypatch.setattr(reading, "_consumers", {})
+    monkeypatch.setattr(task_reader, "_consumers", {})
     plain = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
     chosen = {**plain, "kafka.max.partition.fetch.bytes": "1000", "kafka.receive.buffer.bytes": "65536"}
-    bulk = reading._consumer(read_settings(plain, streaming=False))
-    small = reading._consumer(read_settings(chosen, streaming=False))
+    bulk = task_reader._consumer(read_settings(plain, streaming=False))
+    small = task_reader._consumer(read_settings(chosen, streaming=False))
     try:
         assert bulk.settings.max_partition_fetch_bytes == 4 << 20
         assert bulk.settings.receive_buffer_bytes == -1

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ottla.client.values import TopicPartition
+from ottla.operations.failure import Failure
 from ottla.tools import configs, consumer_groups, get_offsets, offset_resets, topics
 from ottla.tools.patterns import IncludeList
-from ottla.tools.running import Failure
 
 Main = Callable[[Sequence[str]], int]
 NOWHERE = "127.0.0.1:1"

@@ -12,6 +12,7 @@ import pytest
 
 from ottla.coordinator import records as coordinator_records
 from ottla.coordinator.result import Record
+from ottla.operations.failure import Failure
 from ottla.records.consumed import ConsumerRecord, Headers
 from ottla.tools import (
     console_consumer,
@@ -23,7 +24,6 @@ from ottla.tools import (
 from ottla.tools.consumer_perf_test import _date
 from ottla.tools.line_reader import Line, LineReader
 from ottla.tools.message_formatters import CannotShow, formatter_of
-from ottla.tools.running import Failure
 from ottla.wire.messages.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,

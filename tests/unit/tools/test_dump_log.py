@@ -8,9 +8,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ottla.operations import log_text
 from ottla.records import record
 from ottla.records.record import Record, build_batch
-from ottla.tools import dump_log, log_text
+from ottla.tools import dump_log
 
 READING = {module.__file__ for module in (dump_log, log_text, record)}
 

@@ -318,8 +318,8 @@ def _value(configs: Any, name: str) -> str | None:
 
 
 def check_transactions(patient: Patient) -> Iterable[Finding]:
-    from ottla.tools.running import Failure
-    from ottla.tools.transactions import hanging_transactions
+    from ottla.operations.failure import Failure
+    from ottla.operations.hanging_transactions import hanging_transactions
 
     led = sorted(_led(patient))
     try:

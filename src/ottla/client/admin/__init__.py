@@ -1,7 +1,7 @@
 """`Admin` and `AsyncAdmin`: everything that can be asked of a cluster and changed in it.
 
-Each operation is a function in the module of its matter; `twins.py` makes it a method of both classes. A call
-for many items gives `Results`, a mapping of item to result or error. Values are imported from here:
+Each operation is a function in the module of its subject; `operation.py` makes it a method of both classes. A
+call for many items gives `Results`, a mapping of item to result or error. Values are imported from here:
 `from ottla.client.admin import NewTopic`.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ottla.client.admin.twins import Later, Operation
+from ottla.client.admin.operation import Later, Operation
 
 if TYPE_CHECKING:
     from ottla.client.admin import (

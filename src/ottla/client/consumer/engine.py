@@ -32,8 +32,8 @@ from ottla.client.core.positions import LATEST_TIMESTAMP, Phase, Positions, Rese
 from ottla.client.errors import ClientError, ConfigError, Disconnected
 from ottla.client.net.cluster import Cluster
 from ottla.client.values import TopicPartition
-from ottla.outliving import looked_at
-from ottla.rare import rarely
+from ottla.detached import looked_at
+from ottla.rare_paths import rarely
 from ottla.wire.errors import ErrorCode, KafkaError, for_code
 from ottla.wire.uuid import to_text
 

@@ -33,7 +33,7 @@ from ottla.client.net.cluster import Cluster
 from ottla.client.producer.batch_outcomes import Settling
 from ottla.client.producer.transactions import TransactionRunner
 from ottla.ports import Clock, Network, Random
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.records.batch import Codec
 from ottla.wire.errors import (
     ErrorCode,

@@ -26,8 +26,8 @@ from ottla.wire.messages.describe_groups import DescribeGroupsResponse
 from ottla.wire.messages.list_groups import ListGroupsResponse
 
 if TYPE_CHECKING:
-    from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.controller.image_delta import ImageDelta
     from ottla.coordinator.groups.group import Group
     from ottla.coordinator.groups.settings import GroupSettings
     from ottla.ports import Clock, Random

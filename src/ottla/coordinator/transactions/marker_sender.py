@@ -16,7 +16,7 @@ from typing import Protocol
 
 from ottla.coordinator.transactions.settings import SendMarkers
 from ottla.coordinator.transactions.states import TopicPartition, by_topic
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.wire.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError, NotCoordinator
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 

@@ -37,8 +37,8 @@ from ottla.wire.messages.list_transactions import ListTransactionsResponse
 from ottla.wire.messages.transaction_records import TransactionLogKey, TransactionLogValue
 
 if TYPE_CHECKING:
-    from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.controller.image_delta import ImageDelta
     from ottla.ports import Clock
 
 TRANSACTION_VERSION = "transaction.version"

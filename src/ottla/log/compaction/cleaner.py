@@ -26,7 +26,7 @@ from ottla.log.log import Log
 from ottla.log.offload import outlast
 from ottla.log.segment import LogDamaged, Segment
 from ottla.ports import Clock, Disk, Random
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.records.compaction import SECRET_BYTES, SLOT_BYTES, KeyMap
 from ottla.wire.errors import KafkaError, KafkaStorageError
 

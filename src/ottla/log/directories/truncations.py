@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.detached import looked_at
 from ottla.log.directories import checkpoints
 from ottla.log.directories.checkpoints import Partition
 from ottla.log.flush import NotOpened, told_apart
 from ottla.log.log import Log
 from ottla.log.offload import outlast
-from ottla.outliving import looked_at
 from ottla.wire.errors import KafkaStorageError
 
 if TYPE_CHECKING:

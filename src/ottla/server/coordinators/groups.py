@@ -24,8 +24,8 @@ from ottla.wire.errors import KafkaError, NotCoordinator
 from ottla.wire.messages import group_records
 
 if TYPE_CHECKING:
-    from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.controller.image_delta import ImageDelta
     from ottla.server.net.dispatch import RequestContext
 
 KEYS_PER_DECISION = 500

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.wire.errors import CoordinatorLoadInProgress, KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 

@@ -26,8 +26,8 @@ from ottla.wire.messages import transaction_records
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
-    from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.controller.image_delta import ImageDelta
 
 
 class Transactions(Asked[TransactionShard]):

@@ -104,7 +104,7 @@ def _imported_on_first_use(module: str) -> Callable[..., Any]:
 
 HANDLERS: list[Api] = [
     api_versions.API,
-    Api(fetch.KEY, fetch.handle, handle_at_controller=_imported_on_first_use("fetch_metadata")),
+    Api(fetch.KEY, fetch.handle, handle_at_controller=_imported_on_first_use("fetch_metadata_log")),
     metadata.API,
     produce.API,
 ] + [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.raft.messages import VoterChangeRefused
 from ottla.raft.voters import Voter, VoterEndpoint
-from ottla.server.handlers.raft_common import change_asked_for
+from ottla.server.handlers.quorum_requests import change_asked_for
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.raft.journal import TOPIC
 from ottla.raft.messages import BeginEpoch
-from ottla.server.handlers.raft_common import (
+from ottla.raft.metadata_log import TOPIC
+from ottla.server.handlers.quorum_requests import (
     asked_replica,
     is_of_this_cluster,
     leader_endpoints,

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.outliving import outliving
+from ottla.detached import outliving
 from ottla.server.peers.controller_link import ControllerIsHere
 from ottla.server.replicas.partition import Partition, why_not_hosted
 from ottla.wire.errors import RequestTimedOut

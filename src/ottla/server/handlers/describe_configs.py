@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ottla import config as configs
 from ottla.config import Entry, ResourceType, Source
-from ottla.controller.names import why_invalid
-from ottla.server.handlers import loggers
+from ottla.controller.topic_names import why_invalid
+from ottla.server.handlers import log_levels
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import REPEATS_MAX, Steps, distinct
 from ottla.wire.errors import (
@@ -170,7 +170,7 @@ def _logger_entries(names: _Names) -> list[Entry]:
             synonyms=(),
             documentation="",
         )
-        for name, level in loggers.levels().items()
+        for name, level in log_levels.levels().items()
         if not names or name in names
     ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.names import why_invalid
+from ottla.controller.topic_names import why_invalid
 from ottla.server.handlers.common import hosted_partition
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import REPEATS_MAX, Steps, distinct

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.names import is_internal, why_invalid
+from ottla.controller.topic_names import is_internal, why_invalid
 from ottla.server.handlers.common import NO_LEADER, TOPIC_OPERATIONS, Reach
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps

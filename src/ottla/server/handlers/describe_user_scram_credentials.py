@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.scram import describe_scram_credentials
+from ottla.controller.scram_credentials import describe_scram_credentials
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
 from ottla.wire.messages.describe_user_scram_credentials import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.raft.journal import TOPIC
 from ottla.raft.messages import EndEpoch
+from ottla.raft.metadata_log import TOPIC
 from ottla.raft.voters import ReplicaKey
-from ottla.server.handlers.raft_common import (
+from ottla.server.handlers.quorum_requests import (
     asked_replica,
     is_of_this_cluster,
     leader_endpoints,

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ottla.log.log import Log
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.answers import Answer, WatchList

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.raft.journal import TOPIC
-from ottla.raft.requests import refusal
+from ottla.raft.fetch_validation import refusal
+from ottla.raft.metadata_log import TOPIC
 from ottla.raft.snapshots import BOOTSTRAP_ID, SnapshotId
 from ottla.raft.voters import ReplicaKey
-from ottla.server.handlers.raft_common import is_of_this_cluster, leader_endpoints, replica_of
+from ottla.server.handlers.quorum_requests import is_of_this_cluster, leader_endpoints, replica_of
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse

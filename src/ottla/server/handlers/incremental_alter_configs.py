@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla import config as configs
 from ottla.config import Change, Operation, ResourceType
 from ottla.controller.configs import incremental_alter_configs
-from ottla.server.handlers import loggers
+from ottla.server.handlers import log_levels
 from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forward, is_controller_listener
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
@@ -78,7 +78,7 @@ def _settle(broker: Broker, resource: _Resource, validate_only: bool, *, is_at_c
     """Check what this broker can check. True: the resource is done with, the controller need not see it."""
     changes = [(one.name, one.config_operation, one.value) for one in resource.configs]
     if resource.resource_type == ResourceType.BROKER_LOGGER:
-        loggers.alter(broker.node_id, resource.resource_name, changes, validate_only=validate_only)
+        log_levels.alter(broker.node_id, resource.resource_name, changes, validate_only=validate_only)
         return True
     if resource.resource_type == ResourceType.BROKER and not is_at_controller:
         configs.check_broker_change(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.names import is_internal, why_invalid
+from ottla.controller.topic_names import is_internal, why_invalid
 from ottla.server.handlers.auto_create import create_in_background
 from ottla.server.handlers.common import (
     CLUSTER_OPERATIONS,

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.log.log import Appended, CheckedBatch, Log
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.records.batch import ATTRIBUTES_POSITION, MAGIC_POSITION, TRANSACTIONAL_BIT
 from ottla.records.validate import (
     BYTES_AT_ONCE,
@@ -28,7 +28,7 @@ from ottla.records.validate import (
     check_request,
 )
 from ottla.server.handlers.common import leader_endpoints, leader_hint
-from ottla.server.handlers.produce_single import express
+from ottla.server.handlers.produce_fast_path import express
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.answers import Answer, answer_of, settled
 from ottla.server.net.dispatch import Api, RequestContext

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.raft.messages import VoterChangeRefused
-from ottla.server.handlers.raft_common import change_asked_for
+from ottla.server.handlers.quorum_requests import change_asked_for
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 

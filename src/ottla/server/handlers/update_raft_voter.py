@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.raft.fetch_validation import refusal
 from ottla.raft.messages import VoterChangeRefused
-from ottla.raft.requests import refusal
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint
-from ottla.server.handlers.raft_common import is_of_this_cluster, leader_endpoints, replica_of, voter_changes
+from ottla.server.handlers.quorum_requests import (
+    is_of_this_cluster,
+    leader_endpoints,
+    replica_of,
+    voter_changes,
+)
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode

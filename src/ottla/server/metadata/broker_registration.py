@@ -14,7 +14,7 @@ import logging
 from ottla.config import Endpoint
 from ottla.controller.feature_levels import SUPPORTED_FEATURES
 from ottla.controller.records import CORDONED_DIRECTORIES_LEVEL
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.server.broker import Broker
 from ottla.wire import uuid
 from ottla.wire.errors import KafkaError, StaleBrokerEpoch

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ottla.config import BrokerConfig, Endpoint
-from ottla.controller.delta import ImageDelta
-from ottla.controller.difference import difference
 from ottla.controller.image import KRAFT_VERSION, ClusterImage
+from ottla.controller.image_comparison import difference
+from ottla.controller.image_delta import ImageDelta
 from ottla.controller.records import decode_record, encode_record
 from ottla.controller.result import Result
 from ottla.controller.state import ControllerState
@@ -26,7 +26,7 @@ from ottla.raft.driver import CommittedBatch, Driver, DriverConfig
 from ottla.raft.replica import Timeouts
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.server.metadata.voter_changes import VoterChanges
 from ottla.server.net.answers import WatchList
 from ottla.wire.message import Message

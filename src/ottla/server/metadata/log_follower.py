@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 from ottla.config import BrokerConfig
 from ottla.ports import Network, Random
 from ottla.raft.driver import RETRY_SECONDS, Driver
-from ottla.raft.election import NOBODY
-from ottla.raft.journal import TOPIC, EpochEnd
+from ottla.raft.election_state import NOBODY
+from ottla.raft.metadata_log import TOPIC, EpochEnd
 from ottla.raft.roles import Follower, Unattached
 from ottla.raft.snapshots import SnapshotDamaged, SnapshotId
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.server.peers.channel import Channel
 from ottla.server.peers.controller_link import Address
 from ottla.wire import uuid

@@ -32,7 +32,8 @@ from ottla.controller.brokers import (
     register_broker,
     register_controller,
 )
-from ottla.controller.directories import assign_replicas_to_dirs
+from ottla.controller.config_rules import BrokerConfigRules
+from ottla.controller.directory_assignments import assign_replicas_to_dirs
 from ottla.controller.elections import balance_leaders, elect_unclean_leaders
 from ottla.controller.feature_levels import CONTROLLER_REGISTRATION_LEVEL, SUPPORTED_FEATURES
 from ottla.controller.image import METADATA_VERSION, ClusterImage
@@ -40,13 +41,12 @@ from ottla.controller.producer_ids import allocate_producer_ids
 from ottla.controller.records import encode_record
 from ottla.controller.registrations import InvalidMetadata
 from ottla.controller.result import Result
-from ottla.controller.rules import BrokerConfigRules
 from ottla.controller.state import ControllerSettings, ControllerState
-from ottla.outliving import outliving
+from ottla.detached import outliving
 from ottla.ports import Clock, Disk, Network, Random
 from ottla.raft.driver import CommittedBatch
 from ottla.raft.effects import Ask
-from ottla.raft.election import NOBODY
+from ottla.raft.election_state import NOBODY
 from ottla.raft.replica import NotLeader
 from ottla.server.metadata.committed_metadata import CommittedMetadata
 from ottla.server.metadata.log_follower import LogFollower

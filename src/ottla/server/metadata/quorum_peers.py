@@ -15,8 +15,8 @@ from ottla.config import BrokerConfig
 from ottla.ports import Network
 from ottla.raft.driver import Driver
 from ottla.raft.effects import Ask
-from ottla.raft.journal import TOPIC
 from ottla.raft.messages import Answer, BeginEpoch, EndEpoch, Request, UpdateVoter, Vote
+from ottla.raft.metadata_log import TOPIC
 from ottla.raft.voters import Voter
 from ottla.server.peers.channel import Channel
 from ottla.server.peers.controller_link import Address

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from ottla.ports import Clock
-from ottla.raft.journal import TOPIC
+from ottla.raft.metadata_log import TOPIC
 from ottla.raft.replica import Replica
 from ottla.raft.roles import Leader, Progress
 from ottla.raft.voters import ReplicaKey

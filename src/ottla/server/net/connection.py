@@ -24,7 +24,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ottla.ports import Buffer, Clock, File
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.server.net.answers import Answer
 from ottla.server.net.request_memory import BUFFER_BYTES_MIN
 from ottla.server.net.turns import TURN_MS

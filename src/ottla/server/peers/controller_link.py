@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ottla.outliving import looked_at
+from ottla.detached import looked_at
 from ottla.ports import Clock, Network
 from ottla.server.net.forwarding import mentions_error
 from ottla.server.peers.channel import Channel

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ottla.ports import Clock, Random
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest
 

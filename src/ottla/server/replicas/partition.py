@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.controller.names import is_internal
+from ottla.controller.topic_names import is_internal
 from ottla.log.config import FLUSH_MESSAGES_NEVER
 from ottla.log.log import Appended, CheckedBatch, Log
 from ottla.log.producer_state import VerificationGuard

@@ -17,8 +17,8 @@ from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.config import ResourceType, topic_value
-from ottla.controller.delta import ImageDelta
 from ottla.controller.image import ClusterImage
+from ottla.controller.image_delta import ImageDelta
 from ottla.controller.registrations import PartitionRegistration, Topic
 from ottla.failures import Failures
 from ottla.log.log import Log

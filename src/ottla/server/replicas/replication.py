@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.config import topic_value
-from ottla.rare import rarely
+from ottla.rare_paths import rarely
 from ottla.replication.isr_changes import IsrChanges
 from ottla.replication.leader import Leadership, Standing
 from ottla.replication.selector import LEADER, RACK_AWARE, nearest_replica

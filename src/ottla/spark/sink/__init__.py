@@ -1,8 +1,8 @@
 """Into topics, exactly once: `write_stream` for queries, `write` for frames, and Spark's own write path.
 
-Which file does what: `streaming.py` is the query's sink with all tasks in one transaction, `writers.py` the
+Which file does what: `batch_sink.py` is the query's sink with all tasks in one transaction, `writers.py` the
 format "ottla" with one process that commits, `transaction.py` the driver's side of both, `tasks.py` and
-`building.py` what runs on executors.
+`row_builder.py` what runs on executors.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def write_stream(
     """
     from pyspark.sql.utils import is_remote
 
+    from ottla.spark.sink.batch_sink import BatchSink
     from ottla.spark.sink.columns import columns_of
     from ottla.spark.sink.options import parse
-    from ottla.spark.sink.streaming import BatchSink
 
     given = _named(topic, bootstrap_servers, transactional_id, client, options)
     chosen = parse(given)
@@ -101,8 +101,8 @@ def write(
     from pyspark.sql.utils import is_remote
 
     from ottla.spark.options import OptionError
+    from ottla.spark.sink.batch_sink import BatchSink
     from ottla.spark.sink.options import parse
-    from ottla.spark.sink.streaming import BatchSink
     from ottla.spark.sink.writers import named
 
     chosen = named(parse(_named(topic, bootstrap_servers, transactional_id, client, options), needs_id=False))

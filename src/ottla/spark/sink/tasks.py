@@ -19,10 +19,10 @@ from ottla.client.core.transactions import Handle
 from ottla.client.errors import AbortableError
 from ottla.client.producer.producer import Producer
 from ottla.host import HostClock
-from ottla.spark.sink.building import Built, RowBuilder, slot_of
 from ottla.spark.sink.columns import Columns
 from ottla.spark.sink.errors import RetryRefused
 from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.row_builder import Built, RowBuilder, slot_of
 from ottla.spark.sink.turns import Line, Turns
 
 BUILT_SCHEMA = "slot int, topic string, partition int, records int, data binary"

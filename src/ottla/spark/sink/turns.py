@@ -26,7 +26,7 @@ from ottla.spark.sink.errors import TurnBroken
 if TYPE_CHECKING:
     from ottla.client.arrow import TableDelivery
     from ottla.client.producer.producer import Producer
-    from ottla.spark.sink.building import Built
+    from ottla.spark.sink.row_builder import Built
 
 _NUMBER = struct.Struct("<q")
 _TAKEN = -1

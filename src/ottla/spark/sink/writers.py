@@ -23,10 +23,10 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.spark.options import OptionError
-from ottla.spark.sink.building import Built
 from ottla.spark.sink.columns import Columns, columns_of
 from ottla.spark.sink.errors import SinkError
 from ottla.spark.sink.options import SinkOptions, parse
+from ottla.spark.sink.row_builder import Built
 from ottla.spark.sink.tasks import QUERY_ID, Build, SendPlainly, local_property
 from ottla.spark.sink.transaction import SharedTransaction
 

@@ -2,7 +2,7 @@
 
 Each fault is a coroutine that breaks something, waits a while and undoes it. Several may overlap. `settle`
 ends them: nothing is cut or slow, every node is started, and it returns once all of them serve. `FAULTS` are
-those that any story survives; `ottla.testing.scenarios` has others, which know what they aim at. `deeds`
+those that any story survives; `tests.sim.scenarios` has others, which know what they aim at. `deeds`
 counts what was really done: a fault that found nothing to break has done nothing.
 """
 

@@ -1,4 +1,4 @@
-"""Which rare paths a world takes (`ottla.rare`): some points of production code, by the seed."""
+"""Which rare paths a world takes (`ottla.rare_paths`): some points of production code, by the seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ottla import rare
+from ottla.rare_paths import decided_by
 from ottla.testing.world.random import stream
 
 SHARE = 0.4
@@ -50,5 +50,5 @@ class RarePaths:
 def rare_paths(seed: int) -> Iterator[RarePaths]:
     """Until the end of the block, production code takes the rare paths of a seed."""
     paths = RarePaths(seed)
-    with rare.decided_by(paths.decide):
+    with decided_by(paths.decide):
         yield paths

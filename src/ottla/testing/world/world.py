@@ -44,8 +44,8 @@ from ottla.testing.world.process import Process
 from ottla.testing.world.random import SimulatedRandom, stream
 
 if TYPE_CHECKING:
-    from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.controller.image_delta import ImageDelta
     from ottla.testing.world.storage import Model
 
 _T = TypeVar("_T")

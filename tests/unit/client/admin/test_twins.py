@@ -11,7 +11,7 @@ from tests.unit.client.admin.support import run
 
 from ottla.client import admin
 from ottla.client.admin import Admin, AsyncAdmin, Operations, values
-from ottla.client.admin.twins import Operation
+from ottla.client.admin.operation import Operation
 from ottla.client.errors import Closed, ConfigError, TimedOut
 
 OPERATIONS = sorted(name for name, value in vars(Operations).items() if isinstance(value, Operation))

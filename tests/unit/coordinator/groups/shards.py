@@ -6,8 +6,8 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 from ottla.config import development_config
-from ottla.controller.delta import ImageDelta
 from ottla.controller.image import ClusterImage
+from ottla.controller.image_delta import ImageDelta
 from ottla.coordinator import records
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.groups.shard import GroupFilter, GroupShard

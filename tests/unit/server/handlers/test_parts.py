@@ -10,7 +10,7 @@ import pytest
 from tests.unit.coordinator.groups.shards import outcome_of
 from tests.unit.server.handlers.support import RunningNode, ask, broker_of, image_of
 
-from ottla.config.alter import SETTINGS_PER_RESOURCE_MAX
+from ottla.config.alterations import SETTINGS_PER_RESOURCE_MAX
 from ottla.server.handlers.common import RESOURCES_PER_DECISION
 from ottla.server.handlers.offset_common import PARTITIONS_PER_DECISION, in_parts, rejoined
 from ottla.wire.errors import ErrorCode

@@ -25,7 +25,7 @@ from ottla.coordinator.transactions.marker_sender import Outcomes, WritableMarke
 from ottla.host import HostClock, HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
-from ottla.rare import decided_by
+from ottla.rare_paths import decided_by
 from ottla.records.batch import Codec
 from ottla.records.record import Record, build_batch
 from ottla.records.validate import BYTES_AT_ONCE

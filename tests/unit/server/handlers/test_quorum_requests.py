@@ -12,13 +12,13 @@ import pytest
 from tests.unit.server.handlers.support import CONTROLLER_LISTENER, RunningNode, as_sent, context_of, newest
 
 from ottla.log.segment import LogDamaged
-from ottla.raft.journal import TOPIC
+from ottla.raft.metadata_log import TOPIC
 from ottla.records.record import read_records
 from ottla.server.handlers import (
     begin_quorum_epoch,
     end_quorum_epoch,
     envelope,
-    fetch_metadata,
+    fetch_metadata_log,
     fetch_snapshot,
     vote,
 )
@@ -37,7 +37,7 @@ from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.protocol_data import DefaultPrincipalData
 from ottla.wire.messages.vote import VoteRequest
 
-_MODULES = (begin_quorum_epoch, end_quorum_epoch, envelope, fetch_metadata, fetch_snapshot, vote)
+_MODULES = (begin_quorum_epoch, end_quorum_epoch, envelope, fetch_metadata_log, fetch_snapshot, vote)
 _HANDLES: dict[int, Callable[..., Any]] = {module.API.key: module.API.handle for module in _MODULES}
 _Partition = FetchResponse.PartitionData
 

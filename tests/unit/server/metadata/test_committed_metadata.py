@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from ottla.config import development_config
-from ottla.controller.delta import ImageDelta
 from ottla.controller.image import ClusterImage
+from ottla.controller.image_delta import ImageDelta
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
 from ottla.raft.driver import CommittedBatch
 from ottla.raft.snapshots import SnapshotId

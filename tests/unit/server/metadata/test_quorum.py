@@ -17,10 +17,10 @@ from ottla.controller.bootstrap import (
     voters_checkpoint,
 )
 from ottla.controller.brokers import broker_heartbeat, fence_stale_broker, register_broker
-from ottla.controller.delta import ImageDelta
 from ottla.controller.feature_levels import SUPPORTED_FEATURES, resolve_features
 from ottla.controller.features import update_features
 from ottla.controller.image import ClusterImage
+from ottla.controller.image_delta import ImageDelta
 from ottla.controller.result import Result
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import create_topics

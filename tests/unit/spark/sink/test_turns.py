@@ -17,11 +17,11 @@ types = pytest.importorskip("pyspark.sql.types")
 import ottla  # noqa: E402 - they need what is asked for above
 from ottla.client.admin import NewTopic  # noqa: E402
 from ottla.client.errors import TransactionStateError  # noqa: E402
-from ottla.spark.sink.building import Built  # noqa: E402
+from ottla.spark.sink.batch_sink import check_turns  # noqa: E402
 from ottla.spark.sink.columns import columns_of  # noqa: E402
 from ottla.spark.sink.errors import TurnBroken, WritersOverlap  # noqa: E402
 from ottla.spark.sink.options import SinkOptions, parse  # noqa: E402
-from ottla.spark.sink.streaming import check_turns  # noqa: E402
+from ottla.spark.sink.row_builder import Built  # noqa: E402
 from ottla.spark.sink.tasks import Build, Send  # noqa: E402
 from ottla.spark.sink.transaction import SharedTransaction  # noqa: E402
 from ottla.spark.sink.turns import Turn, Turns  # noqa: E402

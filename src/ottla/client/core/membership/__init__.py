@@ -7,7 +7,7 @@ Rule: a partition is owned from the moment that the user is told of it until the
 it back (or that it is lost), and the coordinator hears that it is given back only after that.
 """
 
-from ottla.client.core.membership.face import (
+from ottla.client.core.membership.interface import (
     Call,
     Change,
     Effect,

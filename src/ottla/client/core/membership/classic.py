@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.core.membership.face import Call, Change, Effect, Fail, Learn, MemberSettings, Send
+from ottla.client.core.membership.interface import Call, Change, Effect, Fail, Learn, MemberSettings, Send
 from ottla.client.core.membership.subscription import (
     MemberSubscription,
     decode_assignment,

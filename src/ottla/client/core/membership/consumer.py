@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.core.membership.face import Call, Change, Effect, Fail, Learn, MemberSettings, Send
+from ottla.client.core.membership.interface import Call, Change, Effect, Fail, Learn, MemberSettings, Send
 from ottla.client.values import TopicPartition
 from ottla.wire.errors import ErrorCode, for_code
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request

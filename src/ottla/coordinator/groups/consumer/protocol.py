@@ -46,8 +46,8 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from ottla.controller.delta import ImageDelta
     from ottla.controller.image import ClusterImage
+    from ottla.controller.image_delta import ImageDelta
     from ottla.coordinator.groups.assignors.spec import MemberAssignment
     from ottla.coordinator.groups.settings import ConsumerSettings
     from ottla.coordinator.groups.shard import GroupShard

@@ -105,8 +105,8 @@ def replay(
     goes on behind the last batch that was committed when it is started again under the same name. What has no
     batches (Delta) is one transaction as a whole.
     """
+    from ottla.spark.sink.batch_sink import BatchSink
     from ottla.spark.sink.options import parse
-    from ottla.spark.sink.streaming import BatchSink
     from ottla.spark.tables.base import QUERY_ID
     from ottla.spark.tables.parquet import Place
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.coordinator.groups.shards import ShardOfTests, topic_id_of
 
-from ottla.controller.delta import ImageDelta
+from ottla.controller.image_delta import ImageDelta
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.result import HELD, Caller, Reply, Result, Task
 from ottla.wire.errors import ErrorCode, KafkaError

@@ -1,0 +1,271 @@
+"""The metadata log of one node on disk: `__cluster_metadata-0` with its snapshots and the quorum-state file.
+
+Voters and observers keep the same files. Rule: the log never begins after the end of its newest snapshot, so
+that snapshot and log together always hold everything from the beginning. Methods that say so block.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from ottla.log.config import LogConfig
+from ottla.log.directories.properties import PARTITION_METADATA, format_partition_metadata
+from ottla.log.log import Log
+from ottla.ports import Buffer, Clock, Disk
+from ottla.raft.control_records import ControlRecord, read_control
+from ottla.raft.snapshots import Snapshot, SnapshotDamaged, SnapshotId
+from ottla.raft.store import DamagedSnapshot, Store
+from ottla.records.batch import iterate_headers
+from ottla.records.record import read_batch
+from ottla.wire import uuid
+
+logger = logging.getLogger("ottla.raft.metadata_log")
+
+TOPIC = "__cluster_metadata"
+DIRECTORY_NAME = f"{TOPIC}-0"
+_READ_BYTES = 4 * 1024 * 1024
+
+_T = TypeVar("_T")
+
+
+class MissingSnapshot(RuntimeError):
+    """The metadata log begins where a snapshot should be, and there is none, or has a hole."""
+
+
+class EpochEnd(NamedTuple):
+    """An epoch, and the offset after its last record."""
+
+    epoch: int
+    end_offset: int
+
+
+class CommittedBatch(NamedTuple, Generic[_T]):
+    """Records that are committed; a batch of control records has none."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    timestamp_ms: int
+    size_bytes: int
+    records: Sequence[_T]
+
+
+class Journal:
+    """The files of one metadata log. `open` first."""
+
+    def __init__(self, disk: Disk, clock: Clock, directory: str, log_config: LogConfig) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._log_config = log_config
+        self.store = Store(disk, f"{directory}/{DIRECTORY_NAME}")
+        self._log: Log | None = None
+        self._snapshot: Snapshot | None = (
+            None  # the newest as it was read at the start, until it is asked for
+        )
+
+    # Life
+
+    def open(self, *, may_start_over: bool = False) -> None:
+        """Blocking: load log and snapshots, and bring them in line with each other.
+
+        `may_start_over`: what cannot be mended here is fetched from the quorum again, as only those may do
+        that have promised nothing to it.
+        """
+        store = self.store
+        self._disk.make_directory(store.directory, private=True)  # credentials are in it
+        # Also where it was there: whoever made it may have died before this. Votes and records are as safe as
+        # the name of the directory that they lie in.
+        self._disk.sync_directory(store.directory.rpartition("/")[0])
+        store.load()
+        self._snapshot, damaged = store.newest_sound()
+        base = store.kept[-1 - len(damaged)].id.offset if self._snapshot is not None else 0
+        # What a snapshot stood for was committed, also where the snapshot itself cannot be read any more.
+        committed = base if may_start_over or not damaged else damaged[-1].id.offset
+        log = Log.open(
+            self._disk,
+            self._clock,
+            store.directory,
+            self._log_config,
+            topic=TOPIC,
+            partition=0,
+            topic_id=uuid.METADATA_TOPIC_ID,
+            recovery_point=committed,
+        )
+        if damaged:
+            self._mend(log, base, damaged, may_start_over=may_start_over)
+        path = f"{store.directory}/{PARTITION_METADATA}"
+        if not self._disk.exists(path):
+            self._disk.replace(path, format_partition_metadata(uuid.METADATA_TOPIC_ID).encode(), sync=True)
+        store.drop_before(log.log_start_offset)
+        latest = store.latest
+        if log.log_start_offset > 0 and latest is None:
+            raise MissingSnapshot(
+                f"The metadata log in {store.directory} starts at offset {log.log_start_offset}, and the "
+                "snapshot with what was before is missing. Restore the .checkpoint file from a backup."
+            )
+        self._log = log
+        if latest is not None and latest.offset > log.log_end_offset:
+            logger.warning("The snapshot %s is ahead of the log, which starts anew there.", latest.file_name)
+            self.start_anew_at_snapshot()
+
+    def _mend(self, log: Log, base: int, damaged: Sequence[DamagedSnapshot], *, may_start_over: bool) -> None:
+        """Go back to the last snapshot that is sound, if the log goes on from there: nothing is lost then."""
+        store = self.store
+        is_first = damaged[0].id.offset == 0  # what the cluster began with is nowhere else
+        has_gap = log.log_start_offset > base or log.log_end_offset < damaged[-1].id.offset
+        if is_first or has_gap:
+            if not may_start_over:
+                raise SnapshotDamaged(
+                    f"{damaged[-1].error} The log does not have all that it had: restore the file from a "
+                    "backup, or let this node join the quorum anew with an empty directory."
+                )
+            logger.error("%s All metadata is fetched from the quorum again.", damaged[-1].error)
+            log.truncate_fully_and_start_at(0)
+            self._snapshot = None
+            store.set_aside(damaged)
+            store.drop_before(max(one.id.offset for one in damaged))
+            return
+        for one in damaged:
+            logger.error("%s It is set aside; the log from offset %d on has what it had.", one.error, base)
+        store.set_aside(damaged)
+
+    def detach(self) -> Log | None:
+        """Give the log away to be closed; nothing is read or written here afterwards."""
+        log, self._log = self._log, None
+        return log
+
+    # Facts
+
+    @property
+    def is_open(self) -> bool:
+        return self._log is not None
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            raise RuntimeError("The metadata log is not open.")
+        return self._log
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def end(self) -> EpochEnd:
+        """The epoch of the last record, and the end of the log."""
+        log, latest = self.log, self.store.latest
+        epoch = log.epochs.latest_epoch
+        if epoch < 0:
+            epoch = latest.epoch if latest is not None else 0
+        return EpochEnd(epoch, log.log_end_offset)
+
+    @property
+    def earliest_snapshot(self) -> SnapshotId | None:
+        return self.store.kept[0].id if self.store.kept else None
+
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        return self.store.latest
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        """The largest epoch up to `epoch` that is in the log or that it starts after, and where it ends."""
+        found, end_offset = self.log.end_offset_for_epoch(epoch)
+        if found < 0:
+            return self.end
+        earliest = self.earliest_snapshot
+        if earliest is not None and found == epoch and end_offset == earliest.offset:
+            return EpochEnd(earliest.epoch, earliest.offset)  # which may be of an earlier epoch
+        return EpochEnd(found, end_offset)
+
+    # Reading
+
+    def chunks(self, offset: int, end_offset: int) -> Iterator[bytes]:
+        """The log's batches from the one with `offset` on, in pieces. Blocks."""
+        while offset < end_offset:
+            read = self.log.read(offset, _READ_BYTES, limit_offset=end_offset)
+            expected = offset
+            for _, header in iterate_headers(read.records):
+                if header.base_offset > expected:
+                    raise self._lacks(expected)
+                expected = header.next_offset
+            if expected == offset:
+                raise self._lacks(offset)
+            yield read.records
+            offset = expected
+
+    def _lacks(self, offset: int) -> MissingSnapshot:
+        return MissingSnapshot(
+            f"The metadata log in {self.store.directory} lacks what was at offset {offset}: restore its "
+            "files from a backup, or let this node join the quorum anew with an empty directory."
+        )
+
+    def newest_snapshot(self) -> Snapshot | None:
+        """Blocking: what the newest snapshot holds."""
+        latest = self.store.latest
+        if latest is None or self._snapshot is not None:
+            return self._snapshot
+        return self.store.read_snapshot(latest)
+
+    def read_all(self, decode: Callable[[bytes], _T]) -> tuple[Snapshot | None, list[CommittedBatch[_T]]]:
+        """Blocking: the newest snapshot, and every batch of the log after it."""
+        latest = self.store.latest
+        snapshot = self.newest_snapshot()
+        self._snapshot = None  # it may be large
+        offset = self.log.log_start_offset if latest is None else latest.offset
+        batches: list[CommittedBatch[_T]] = []
+        for buffer in self.chunks(offset, self.log.log_end_offset):
+            batches += batches_of(buffer, decode)
+        return snapshot, batches
+
+    def control_records(self) -> Iterator[ControlRecord]:
+        """Blocking: the control records of the log after the newest snapshot."""
+        latest = self.store.latest
+        offset = self.log.log_start_offset if latest is None else latest.offset
+        for buffer in self.chunks(offset, self.log.log_end_offset):
+            yield from control_records_of(buffer)
+
+    # Changing
+
+    def common_end(self, diverging: EpochEnd) -> int:
+        """How far this log is the leader's, as far as its answer tells."""
+        local = self.end_of_epoch(diverging.epoch)
+        offset = local.end_offset
+        if local.epoch == diverging.epoch:
+            offset = min(offset, diverging.end_offset)
+        return offset
+
+    def start_anew_at_snapshot(self) -> None:
+        """Drop the log, which ends before the newest snapshot: it goes on from there."""
+        latest = self.store.latest
+        assert latest is not None, "there is a snapshot to start from"
+        self.log.truncate_fully_and_start_at(latest.offset)
+        self.store.drop_before(latest.offset)
+
+
+def batches_of(buffer: Buffer, decode: Callable[[bytes], _T]) -> list[CommittedBatch[_T]]:
+    """The batches of a run, decoded."""
+    batches: list[CommittedBatch[_T]] = []
+    for position, header in iterate_headers(buffer):
+        records: list[_T] = []
+        if not header.is_control:
+            records = [decode(record.value or b"") for record in read_batch(buffer, position, header)]
+        batches.append(
+            CommittedBatch(
+                header.base_offset,
+                header.last_offset,
+                header.partition_leader_epoch,
+                header.max_timestamp,
+                header.length_bytes,
+                records,
+            )
+        )
+    return batches
+
+
+def control_records_of(buffer: Buffer) -> Iterable[ControlRecord]:
+    """The control records of a run of batches."""
+    for position, header in iterate_headers(buffer):
+        if header.is_control:
+            yield from read_control(buffer, position, header)

@@ -1,0 +1,129 @@
+"""What the requests of the metadata quorum share: whom they name, and where the leader is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from ottla.raft.messages import Answer, Request, VoterChangeRefused
+from ottla.raft.metadata_log import TOPIC
+from ottla.raft.replica import Replica
+from ottla.raft.voters import ReplicaKey
+from ottla.wire import uuid
+from ottla.wire.errors import ErrorCode, KafkaStorageError
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+    from ottla.server.metadata.voter_changes import VoterChanges
+    from ottla.server.net.dispatch import RequestContext
+
+_Node = TypeVar("_Node")
+
+
+class Partition(Protocol):
+    partition_index: int
+
+
+_P = TypeVar("_P", bound=Partition, covariant=True)
+
+
+class Topic(Protocol[_P]):
+    @property
+    def topic_name(self) -> str: ...
+    @property
+    def partitions(self) -> Sequence[_P]: ...
+
+
+def is_of_this_cluster(broker: Broker, cluster_id: str | None) -> bool:
+    """Whether a request is meant for this cluster; one that names none is."""
+    return cluster_id is None or cluster_id == broker.cluster_id
+
+
+def only_partition(topics: Sequence[Topic[_P]]) -> _P | None:
+    """The partition of a request that asks of the metadata log and of nothing else; else None."""
+    if len(topics) != 1 or topics[0].topic_name != TOPIC or len(topics[0].partitions) != 1:
+        return None
+    partition = topics[0].partitions[0]
+    return partition if partition.partition_index == 0 else None
+
+
+async def asked_replica(broker: Broker, request: Request) -> Answer | None:
+    """What this node's replica says to another; None where its log has failed.
+
+    Such a node is going down, and what it says cannot be on disk: the connection ends without an answer.
+    """
+    try:
+        return await broker.quorum.driver.answer(request)
+    except KafkaStorageError:
+        return None
+
+
+def receiver_of(voter_id: int, directory_id: bytes) -> ReplicaKey | None:
+    """Whom a request says that it is for; None if it does not."""
+    return None if voter_id < 0 else ReplicaKey(voter_id, directory_id)
+
+
+class _Endpoint(Protocol):
+    name: str
+    host: str
+    port: int
+
+
+def learn_endpoints(
+    broker: Broker, context: RequestContext, leader_id: int, endpoints: Sequence[_Endpoint]
+) -> None:
+    """Keep where a leader says that it is reached, on the listener by which controllers talk."""
+    for endpoint in endpoints:
+        if endpoint.name == context.listener:
+            broker.quorum.learn_address(leader_id, endpoint.host, endpoint.port)
+
+
+def voter_changes(broker: Broker) -> VoterChanges:
+    """The maker of changes where a controller runs; on a broker a request is here that was not handed on."""
+    changes = broker.quorum.voter_changes
+    if changes is None:
+        raise VoterChangeRefused(ErrorCode.REQUEST_TIMED_OUT, "The active controller did not answer in time.")
+    return changes
+
+
+class VoterRequest(Protocol):
+    """A request to add or to remove a voter."""
+
+    cluster_id: str | None
+    voter_id: int
+    voter_directory_id: bytes
+
+
+def change_asked_for(broker: Broker, request: VoterRequest, verb: str) -> tuple[VoterChanges, ReplicaKey]:
+    """Who makes a change, and whom it is about; VoterChangeRefused where the request cannot be right."""
+    if not is_of_this_cluster(broker, request.cluster_id):
+        raise VoterChangeRefused(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{broker.cluster_id}"',
+        )
+    changes = voter_changes(broker)
+    if request.voter_id < 0 or request.voter_directory_id == uuid.ZERO:
+        raise VoterChangeRefused(
+            ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter"
+        )
+    return changes, ReplicaKey(request.voter_id, request.voter_directory_id)
+
+
+def replica_of(broker: Broker) -> Replica:
+    return broker.quorum.driver.replica
+
+
+def leader_endpoints(
+    broker: Broker, context: RequestContext, node_class: Callable[..., _Node]
+) -> list[_Node]:
+    """Where the leader is reached on the listener that the request came by, as the response's own class."""
+    replica = replica_of(broker)
+    leader_id = replica.leader_id
+    voter = replica.local if leader_id == replica.local.key.id else replica.voters.last.get(leader_id)
+    if voter is None:
+        return []
+    return [
+        node_class(node_id=leader_id, host=endpoint.host, port=endpoint.port)
+        for endpoint in voter.endpoints
+        if endpoint.name == context.listener
+    ]

@@ -1,0 +1,85 @@
+"""What a task does: fetch the records of its ranges and hand them to Spark as Arrow record batches.
+
+Spark calls this in its Python workers, one task after the other; the consumer of a worker stays connected
+from task to task. Rule: no Python object for each record. The kernel fills the columns, and here they only
+get the types that Spark asks for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ottla.client.consumer.consumer import Consumer
+from ottla.client.consumer.ranges import Lost, Range, read_ranges
+from ottla.spark.batch_ranges import Span
+from ottla.spark.offset_resolution import report_loss
+from ottla.spark.settings import ReadSettings
+from ottla.spark.worker import settle
+
+if TYPE_CHECKING:
+    from ottla.spark.filters import Filters
+
+log = logging.getLogger("ottla.spark")
+
+_CONSUMERS_MAX = 4
+_FIXED = {"auto.offset.reset": "none", "enable.auto.commit": False, "allow.auto.create.topics": False}
+_BULK = {"max.partition.fetch.bytes": 4 << 20, "fetch.max.bytes": 8 << 20, "receive.buffer.bytes": -1}
+"""What is best for ranges that are read from end to end, where the options do not say otherwise: few large
+fetches, two of which wait at most, and as much in the socket as the system allows."""
+
+_consumers: dict[tuple[tuple[str, str], ...], Consumer[Any, Any]] = {}
+
+Finish = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def read_spans(
+    settings: ReadSettings, spans: Sequence[Span], finish: Finish, filters: Filters | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records of all ranges; `finish` gives a batch the columns that were asked for."""
+    consumer = _consumer(settings)
+    settle()
+    try:
+        for batch in read_ranges(
+            consumer,
+            [Range(*span) for span in spans],
+            rows_max=settings.rows_per_batch,
+            idle_seconds=settings.idle_seconds,
+            on_lost=lambda lost: _lost(settings, lost),
+        ):
+            kept = batch if filters is None else filters.apply(batch)
+            if kept.num_rows:
+                yield finish(kept)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        _forget(settings)  # what it was doing is not known: the next task makes a new one
+        raise
+
+
+def _lost(settings: ReadSettings, lost: Lost) -> None:
+    report_loss(str(lost), fails=settings.fail_on_data_loss)
+
+
+def _key(settings: ReadSettings) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(settings.client.items()))
+
+
+def _consumer(settings: ReadSettings) -> Consumer[Any, Any]:
+    key = _key(settings)
+    found = _consumers.pop(key, None)
+    if found is None:
+        found = Consumer({**_BULK, **settings.client, **_FIXED})
+        while len(_consumers) >= _CONSUMERS_MAX:
+            _consumers.pop(next(iter(_consumers))).close()
+    _consumers[key] = found
+    return found
+
+
+def _forget(settings: ReadSettings) -> None:
+    consumer = _consumers.pop(_key(settings), None)
+    if consumer is not None:
+        consumer.close(timeout=1.0)

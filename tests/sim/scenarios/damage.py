@@ -1,0 +1,254 @@
+"""Disks that lie or are full: bits that flip in files at rest, and no room for one kind of file.
+
+After a flip a node must be right, or refuse: what it serves is never other than what was written. One whose
+records are damaged is given a new disk in the end, as its owner would, and has everything from the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.records.batch import iterate_headers
+from ottla.testing.world.disk import SimulatedDisk
+from ottla.testing.world.nemesis import Nemesis
+from ottla.testing.world.process import ProcessDied
+from ottla.testing.world.storage import Directory, Inode, Storage
+from tests.sim.scenarios.hosts import others_have_all
+from tests.sim.scenarios.targets import leader_of
+
+if TYPE_CHECKING:
+    from ottla.testing.world import SimulatedNode
+    from tests.sim.workload.story import Story
+
+_METADATA = "__cluster_metadata-0"
+_START_S = 20.0
+_UNDER_CRC = 17
+"""Where in a batch what its checksum covers begins: the checksum itself first. The epoch and the base offset
+before it are under none, in Kafka's format."""
+
+
+def _is_data(path: str) -> bool:
+    return _METADATA not in path
+
+
+def _is_log(path: str) -> bool:
+    return _is_data(path) and path.endswith(".log")
+
+
+KINDS: dict[str, Callable[[str], bool]] = {
+    "log": lambda path: _is_log(path),
+    "index": lambda path: _is_data(path) and path.endswith((".index", ".timeindex", ".txnindex")),
+    "producers": lambda path: _is_data(path) and path.endswith(".snapshot"),
+    "epochs": lambda path: _is_data(path) and path.endswith("leader-epoch-checkpoint"),
+    "metadata log": lambda path: not _is_data(path) and path.endswith(".log"),
+    "metadata snapshot": lambda path: path.endswith(".checkpoint"),
+}
+_FLIPPED = "bit flipped in "
+FLIPPED = tuple(_FLIPPED + kind for kind in KINDS)
+_FLIPS = 4
+
+
+def files(storage: Storage) -> Iterator[tuple[str, Inode]]:
+    """All files of a disk, with their paths."""
+
+    def walk(path: str, directory: Directory) -> Iterator[tuple[str, Inode]]:
+        for name, found in sorted(directory.entries.items()):
+            if isinstance(found, Directory):
+                yield from walk(f"{path}/{name}", found)
+            else:
+                yield f"{path}/{name}", found
+
+    yield from walk("", storage.root)
+
+
+def _bit(chance: random.Random, path: str, inode: Inode) -> int | None:
+    """Which bit of the file flips; None where it has none that counts."""
+    content = bytes(inode.content)
+    if not path.endswith(".log"):
+        return int(chance.random() * len(content) * 8) if content else None
+    batches = [(at, header.length_bytes) for at, header in iterate_headers(content)]
+    if not batches:
+        return None
+    at, length = chance.choice(batches)
+    return (at + _UNDER_CRC) * 8 + int(chance.random() * (length - _UNDER_CRC) * 8)
+
+
+async def flip_a_bit_under_a_leader(story: Story, nemesis: Nemesis) -> None:
+    """In a closed segment of a partition that a broker leads, while it serves: readers meet it."""
+    world, chance = story.world, nemesis.chance
+    topic, index = chance.choice(story.partitions)
+    node = leader_of(world, topic, index)
+    if node is None or node.config.is_controller or nemesis.strike(node) is None:
+        return
+    mend = partial(_mend, story, nemesis, node)
+    try:
+        logs = [
+            (path, inode)
+            for path, inode in files(node.storage)
+            if f"/{topic}-{index}/" in path and _is_log(path)
+        ]
+        places = [(path, _bit(chance, path, inode)) for path, inode in logs[:-1]]
+        hit = [(path, bit) for path, bit in places if bit is not None]
+        if not hit or node.disk is None:
+            return
+        path, bit = chance.choice(hit)
+        node.disk.flip_bit(path, bit)
+        world.note(node.host, f"bit {bit} of {path} flips")
+        nemesis.did("bit flipped under a leader")
+        node.disk.slow_call = _reads(nemesis, {path: "log under a leader"})
+        nemesis.mends.append(mend)
+        await nemesis.last()
+        await mend()
+        if mend in nemesis.mends:
+            nemesis.mends.remove(mend)
+    finally:
+        if node.disk is not None:
+            node.disk.slow_call = None
+        nemesis.spare(node)
+
+
+async def flip_bits(story: Story, nemesis: Nemesis) -> None:
+    """In some files of a broker that is down; then it starts."""
+    world, chance = story.world, nemesis.chance
+    brokers = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
+    node = nemesis.strike(chance.choice(brokers)) if brokers else None
+    if node is None:
+        return
+    mend = partial(_mend, story, nemesis, node)
+    try:
+        if chance.random() < 0.5:
+            await node.stop()
+        else:
+            node.crash()
+        flipped = dict(_flip(nemesis, node) for _ in range(_FLIPS))
+        nemesis.mends.append(mend)
+        await _start(nemesis, node, _reads(nemesis, flipped))
+        await nemesis.last()
+        await mend()
+        if mend in nemesis.mends:
+            nemesis.mends.remove(mend)
+    finally:
+        if node.disk is not None:
+            node.disk.slow_call = None
+        nemesis.spare(node)
+
+
+def _flip(nemesis: Nemesis, node: SimulatedNode) -> tuple[str, str]:
+    """Flip a bit of one file, of a kind that was hit least; its path and kind."""
+    chance = nemesis.chance
+    deed = nemesis.least_done(FLIPPED)
+    kind = deed.removeprefix(_FLIPPED)
+    found = [(path, inode) for path, inode in files(node.storage) if KINDS[kind](path)]
+    chance.shuffle(found)
+    for path, inode in found:
+        bit = _bit(chance, path, inode)
+        if bit is not None:
+            SimulatedDisk(chance, storage=node.storage).flip_bit(path, bit)
+            nemesis.world.note(node.host, f"bit {bit} of {path} flips")
+            nemesis.did(deed)
+            return path, kind
+    return "", kind
+
+
+def _reads(nemesis: Nemesis, flipped: dict[str, str]) -> Callable[[str, str], None]:
+    def look(operation: str, path: str) -> None:
+        if path in flipped and operation in ("pread", "read", "map"):
+            nemesis.deeds[f"damaged {flipped[path]} used"] = 1
+
+    return look
+
+
+async def _start(nemesis: Nemesis, node: SimulatedNode, look: Callable[[str, str], None]) -> None:
+    """Start it; whose disk is too bad for that gets a new one."""
+    starting = asyncio.ensure_future(node.start())
+    await asyncio.sleep(0)
+    if node.disk is not None:
+        node.disk.slow_call = look
+    try:
+        await asyncio.wait_for(starting, _START_S)
+    except (ProcessDied, TimeoutError):
+        nemesis.did("refused to start")
+        node.crash()
+        node.wipe()
+        await nemesis.revive(node)
+
+
+async def _mend(story: Story, nemesis: Nemesis, node: SimulatedNode) -> None:
+    """A new disk, once nothing is on the old one alone."""
+    while not others_have_all(story.world, node):
+        await asyncio.sleep(0.5)
+    node.crash()
+    node.wipe()
+    await nemesis.revive(node)
+
+
+_FULL = {
+    "records": ("pwrite", ".log"),
+    "indexes": ("map", "index"),
+    "metadata": ("pwrite", _METADATA),
+    "checkpoints": ("pwrite", "checkpoint"),
+    "everything": ("*", ""),
+}
+FULL = tuple(f"no room for {kind}" for kind in _FULL)
+
+
+async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
+    """There is no room for records, for indexes, or for metadata; then there is."""
+    world, chance = story.world, nemesis.chance
+    node = nemesis.strike()
+    if node is None:
+        return
+    deed = nemesis.least_done([f"no room for {kind}" for kind in _FULL])
+    kind = deed.removeprefix("no room for ")
+    operation, part = _FULL[kind]
+    disk = node.disk
+    try:
+        if disk is not None and kind == "everything":
+            node.storage.quota_bytes = node.storage.used_bytes() + int(chance.random() * 10_000)
+        elif disk is not None:
+            disk.fail(operation, part, error=errno.ENOSPC, probability=chance.choice((0.1, 1.0)))
+        world.note(node.host, f"has no room for {kind}")
+        await nemesis.last()
+        nemesis.did(deed)
+        node.storage.quota_bytes = None
+        if node.disk is not None:
+            node.disk.faults.clear()
+        world.note(node.host, "has room again")
+        await nemesis.revive(node)
+        # A log directory that was taken offline comes back with a start, as in Kafka.
+        node.crash()
+        await nemesis.revive(node)
+    finally:
+        node.storage.quota_bytes = None
+        if node.disk is not None:
+            node.disk.faults.clear()
+        nemesis.spare(node)
+
+
+async def fail_syncs(story: Story, nemesis: Nemesis) -> None:
+    """Syncs fail, and drop what they should have saved. Then the host is booted, as after such a failure."""
+    node = nemesis.strike()
+    if node is None:
+        return
+    try:
+        disk = node.disk
+        if disk is not None:
+            part = nemesis.chance.choice((".log", _METADATA, "checkpoint", ""))
+            fault = disk.fail("fsync", part, probability=nemesis.chance.choice((0.1, 1.0)))
+            story.world.note(
+                node.host, f"its syncs of {part or 'all'} fail, {fault.probability:g} of the time"
+            )
+            await nemesis.last()
+            if node.disk is not disk or not node.is_serving:
+                nemesis.did("ended after a failed sync")
+            nemesis.did("syncs failed")
+            disk.faults.clear()
+        node.lose_power()
+        await nemesis.revive(node)
+    finally:
+        nemesis.spare(node)

@@ -1,0 +1,202 @@
+"""Faults of hosts and of what lies between them, beyond those that strike by chance alone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.testing.world.nemesis import Nemesis
+from ottla.testing.world.tap import Arrival
+from tests.sim.scenarios.targets import leader_of, partitions_of
+
+if TYPE_CHECKING:
+    from ottla.testing.world import SimulatedNode, World
+    from tests.sim.workload.story import Story
+
+FETCH_SNAPSHOT = 59
+
+
+async def lose_all_power(story: Story, nemesis: Nemesis) -> None:
+    """All hosts at once."""
+    nodes = list(story.world.nodes.values())
+    for node in nodes:
+        node.lose_power()
+    nemesis.did("all lost power")
+    await nemesis.last()
+    await asyncio.gather(*(nemesis.revive(node) for node in nodes))
+
+
+async def start_a_majority(story: Story, nemesis: Nemesis) -> None:
+    """All are killed, and for a while a majority alone comes back."""
+    nodes = list(story.world.nodes.values())
+    controllers = [node for node in nodes if node.config.is_controller]
+    nemesis.chance.shuffle(controllers)
+    late = controllers[: (len(controllers) - 1) // 2][: nemesis.down_max]
+    for node in nodes:
+        node.crash()
+    nemesis.did("all killed")
+    await asyncio.sleep(nemesis.between((0.0, 3.0)))
+    await asyncio.gather(*(nemesis.revive(node) for node in nodes if node not in late))
+    await nemesis.last()
+    await asyncio.gather(*(nemesis.revive(node) for node in late))
+
+
+async def cut_two_off(story: Story, nemesis: Nemesis) -> None:
+    """Two nodes do not hear each other; all others hear both."""
+    world = story.world
+    first, second = nemesis.chance.sample(list(world.nodes.values()), 2)
+    one_way = nemesis.chance.random() < 0.3
+    try:
+        world.cut(first, second, both=not one_way)
+        nemesis.did("cut between two")
+        await nemesis.last()
+    finally:
+        world.wires.heal(first.host, second.host)
+        world.wires.heal(second.host, first.host)
+        world.note("network", f"healed {first.host} and {second.host}")
+
+
+async def cut_in_halves(story: Story, nemesis: Nemesis) -> None:
+    """A minority on the one side, with some of the clients; the rest on the other."""
+    world, chance = story.world, nemesis.chance
+    nodes = list(world.nodes.values())
+    minority = chance.sample(nodes, 1 + int(chance.random() * nemesis.down_max))
+    struck = [node for node in minority if nemesis.strike(node) is not None]
+    if not struck:
+        return
+    hosts = [node.host for node in struck]
+    hosts += [one.host for one in world.clients if not one.process.is_dead and chance.random() < 0.3]
+    others = [host for host in world.hosts if host not in hosts]
+    try:
+        for host in hosts:
+            for other in others:
+                world.wires.cut(host, other)
+                world.wires.cut(other, host)
+        world.note("network", f"{', '.join(hosts)} are on their own")
+        nemesis.did("cut in halves")
+        await nemesis.last()
+    finally:
+        for host in hosts:
+            for other in others:
+                world.wires.heal(host, other)
+                world.wires.heal(other, host)
+        world.note("network", f"{', '.join(hosts)} are back")
+        for node in struck:
+            nemesis.spare(node)
+
+
+async def hold_a_follower_back(story: Story, nemesis: Nemesis) -> None:
+    """What the leader sends to one follower comes through a thin pipe: it falls behind, and out."""
+    world = story.world
+    topic, index = story.partitions[0]
+    leader = leader_of(world, topic, index)
+    followers = [node for node in world.nodes.values() if node.is_broker and node is not leader]
+    if leader is None or not followers:
+        return
+    follower = nemesis.chance.choice(followers)
+    way = world.wires.way(leader.host, follower.host)
+    if way.bytes_per_second is not None:
+        return
+    way.bytes_per_second = nemesis.chance.choice((200.0, 1000.0, 5000.0))
+    world.note("network", f"{leader.host} -> {follower.host} carries {way.bytes_per_second:g} bytes a second")
+    nemesis.did("follower held back")
+    try:
+        await nemesis.last()
+    finally:
+        way.bytes_per_second = None
+        way.free_at = min(way.free_at, world.loop.now)
+        world.note("network", f"{leader.host} -> {follower.host} is as fast as before")
+
+
+async def leave_one_standing(story: Story, nemesis: Nemesis) -> None:
+    """All in-sync replicas but the leader fall out, then the leader loses what it had not flushed. Those who
+    fell out while there were too few have everything that was acknowledged: one of them must lead."""
+    world = story.world
+    topic, index = story.partitions[0]
+    leader = leader_of(world, topic, index)
+    brokers = [node for node in world.nodes.values() if node.is_broker]
+    if leader is None or any(nemesis.strike(node) is None for node in brokers):
+        return
+    others = [node for node in brokers if node is not leader]
+    nemesis.chance.shuffle(others)
+    try:
+        for node in others:
+            if nemesis.chance.random() < 0.5:
+                await node.stop()
+            else:
+                node.pause()
+            await asyncio.sleep(nemesis.between((0.0, 3.0)))
+        await _wait(lambda: _in_sync(leader, topic, index) == 1, 20.0)
+        if _in_sync(leader, topic, index) == 1:
+            nemesis.did("last one standing lost its tail")
+        leader.lose_power()
+        await asyncio.sleep(nemesis.between((0.0, 3.0)))
+        for node in others:
+            node.resume()
+        revived = [leader, *others] if nemesis.chance.random() < 0.5 else [*others, leader]
+        await asyncio.gather(*(nemesis.revive(node) for node in revived))
+    finally:
+        for node in brokers:
+            node.resume()
+            nemesis.spare(node)
+
+
+def _in_sync(node: SimulatedNode, topic: str, index: int) -> int:
+    found = [one for one in partitions_of(node) if (one.topic, one.index) == (topic, index)]
+    return len(found[0].isr) if found and found[0].is_leader else 0
+
+
+async def _wait(holds: object, seconds: float) -> None:
+    for _ in range(int(seconds / 0.2)):
+        if holds():  # type: ignore[operator]
+            return
+        await asyncio.sleep(0.2)
+
+
+def others_have_all(world: World, node: SimulatedNode) -> bool:
+    """Whether each partition has a leader, and an in-sync replica beside this node that serves: else its disk
+    is not to be lost."""
+    led: dict[tuple[str, int], tuple[int, list[int]]] = {}
+    hosted: set[tuple[str, int]] = set()
+    for other in world.nodes.values():
+        for one in partitions_of(other):
+            hosted.add((one.topic, one.index))
+            if one.is_leader and led.get((one.topic, one.index), (-1, []))[0] < one.leader_epoch:
+                led[one.topic, one.index] = (one.leader_epoch, list(one.isr))
+    return hosted == led.keys() and all(
+        any(replica != node.id and world.nodes[replica].is_serving for replica in in_sync)
+        for _, in_sync in led.values()
+    )
+
+
+async def replace_a_disk(story: Story, nemesis: Nemesis) -> None:
+    """A broker comes back with a new disk, and gets metadata from a snapshot and records from the others."""
+    world = story.world
+    candidates = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
+    if not candidates:
+        return
+    node = nemesis.strike(nemesis.chance.choice(candidates))
+    if node is None:
+        return
+    if not others_have_all(world, node):
+        nemesis.spare(node)
+        return
+
+    def hear(arrival: Arrival) -> None:
+        if arrival.api_key == FETCH_SNAPSHOT and arrival.source == node.host:
+            nemesis.did("snapshot fetched")
+            tap.listeners.remove(hear)
+
+    tap = nemesis.tap
+    tap.listeners.append(hear)
+    try:
+        node.crash()
+        node.wipe()
+        await asyncio.sleep(nemesis.between((0.0, 3.0)))
+        nemesis.did("disk replaced")
+        await nemesis.revive(node)
+        await nemesis.last()
+    finally:
+        if hear in tap.listeners:
+            tap.listeners.remove(hear)
+        nemesis.spare(node)

@@ -1,0 +1,143 @@
+"""Requests that arrive late, or a second time: after the client has given them up, asked again elsewhere, or
+got another epoch; and zombies, who act in the name of a producer that lives on as somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.testing.world.nemesis import Nemesis
+from ottla.testing.world.process import ProcessDied
+from ottla.testing.world.tap import Arrival
+from tests.sim.scenarios.aims import (
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    FETCH,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+    WRITE_TXN_MARKERS,
+)
+from tests.sim.scenarios.targets import living_clients
+from tests.sim.workload.writers import REFUSED, end_transaction, send, transactional
+
+if TYPE_CHECKING:
+    from ottla.testing.world import SimulatedClient
+    from tests.sim.workload.story import Story
+
+ADD_OFFSETS_TO_TXN, ALTER_PARTITION, BROKER_HEARTBEAT = 25, 56, 63
+VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH = 52, 53, 54
+
+OF_TRANSACTIONS = (
+    PRODUCE,
+    END_TXN,
+    WRITE_TXN_MARKERS,
+    ADD_PARTITIONS_TO_TXN,
+    ADD_OFFSETS_TO_TXN,
+    TXN_OFFSET_COMMIT,
+)
+OF_NODES = (FETCH, ALTER_PARTITION, BROKER_HEARTBEAT, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH)
+
+_KEPT_MAX = 8
+"""How many requests one fault lets come late."""
+
+
+class _Sink(asyncio.Protocol):
+    """Wants no answers."""
+
+
+async def _deliver(client: SimulatedClient, arrival: Arrival) -> None:
+    try:
+        transport, _ = await client.network.connect(_Sink, arrival.target, arrival.port)
+    except OSError:
+        return  # nobody is there any more
+    transport.write(arrival.frame)  # type: ignore[attr-defined]
+    await asyncio.sleep(1.0)
+    transport.close()
+
+
+async def _late(story: Story, nemesis: Nemesis, api_keys: tuple[int, ...]) -> None:
+    chance, world = nemesis.chance, story.world
+    kept: list[Arrival] = []
+    wanted = int(nemesis.least_done([f"late request {api_key}" for api_key in api_keys]).rsplit(" ", 1)[1])
+    skip = int(chance.random() * 20)
+
+    def hear(arrival: Arrival) -> None:
+        nonlocal skip
+        if arrival.api_key != wanted or len(kept) >= _KEPT_MAX or arrival.source.startswith("late"):
+            return
+        skip -= 1
+        if skip < 0 and chance.random() < 0.5:
+            kept.append(arrival)
+
+    tap = nemesis.tap
+    tap.listeners.append(hear)
+    try:
+        await nemesis.last()
+    finally:
+        if hear in tap.listeners:
+            tap.listeners.remove(hear)
+    if not kept:
+        return
+    late = world.client(f"late-{len(world.clients)}")
+    for arrival in kept:
+        await asyncio.sleep(nemesis.between((0.0, 2.0)))
+        world.note(late.host, f"sends request {wanted} of {arrival.source} to {arrival.target} again")
+        nemesis.did(f"late request {wanted}")
+        nemesis.did("late request")
+        try:
+            await late.spawn(_deliver(late, arrival))
+        except ProcessDied:
+            return
+
+
+async def deliver_late(story: Story, nemesis: Nemesis) -> None:
+    """Requests of producers and of transaction coordinators."""
+    await _late(story, nemesis, OF_TRANSACTIONS)
+
+
+async def deliver_late_between_nodes(story: Story, nemesis: Nemesis) -> None:
+    """Requests of followers, voters and brokers."""
+    await _late(story, nemesis, OF_NODES)
+
+
+# Zombies
+
+
+async def start_a_rival(story: Story, nemesis: Nemesis) -> None:
+    """Pause a producer with transactions, have another one take its id over, and wake it up again."""
+    world, chance = story.world, nemesis.chance
+    clients = living_clients(world, "ledger-", "application-")
+    if not clients:
+        return
+    zombie = chance.choice(clients)
+    name = zombie.host.rpartition(".")[0]
+    world.note(zombie.host, "paused")
+    zombie.process.pause()
+    rival = world.client(f"{name}.rival-{len(world.clients)}")
+    try:
+        await asyncio.sleep(nemesis.between((0.0, 5.0)))
+        await rival.spawn(_rule(story, rival, name))
+        nemesis.did("rival took over")
+    except (ProcessDied, *REFUSED) as error:
+        story.recorder.complain(rival.host, error)
+    finally:
+        if not rival.process.is_dead:
+            rival.kill()
+        if not zombie.process.is_dead:
+            world.note(zombie.host, "resumed")
+            zombie.process.resume()
+
+
+async def _rule(story: Story, client: SimulatedClient, name: str) -> None:
+    recorder = story.recorder
+    partitions = [one for one in story.partitions if one[0] == "ledger"]
+    async with client.producer(**transactional(name)) as producer:
+        for _ in range(3):
+            number, transaction = recorder.begin(client.host)
+            await producer.begin_transaction()
+            waits = [
+                await send(recorder, producer, client.host, partition, transaction=transaction)
+                for partition in partitions
+            ]
+            await end_transaction(recorder, producer, number, commit=client.random.below(3) > 0)
+            await asyncio.gather(*waits)

@@ -1,0 +1,47 @@
+"""Nodes whose event loop stands still for a while: their timers all fire late, and what others sent meanwhile
+lies in their sockets.
+
+Such a node must read what it has been sent before it judges others by the time: nobody is elected while the
+leader of the quorum is alive and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.testing.world.nemesis import Nemesis
+from tests.sim.scenarios.targets import active_controller
+
+if TYPE_CHECKING:
+    from tests.sim.workload.story import Story
+
+STALL_S = (1.0, 2.4)
+"""Longer than a voter waits for its leader (2 s), shorter than a leader waits for a majority (3 s, of which a
+follower's last fetch may have taken 0.5) and than a broker's session (4 s, with a heartbeat a second)."""
+
+RECOVERY_S = 3.0
+"""So long a node is left alone afterwards: a second stall would be felt as one with the first."""
+
+
+async def stall_followers(story: Story, nemesis: Nemesis) -> None:
+    """One node, or all, but never who leads the quorum: that one has been heard of all the time."""
+    world, chance = story.world, nemesis.chance
+    leader = active_controller(world)
+    others = [node for node in world.nodes.values() if node is not leader and node.is_serving]
+    if leader is None or not others:
+        return
+    chosen = others if chance.random() < 0.7 else [chance.choice(others)]
+    struck = [node for node in chosen if nemesis.strike(node) is not None]
+    try:
+        if struck and len(struck) == len(chosen):
+            seconds = STALL_S[0] + (STALL_S[1] - STALL_S[0]) * chance.random() ** 0.2  # most are long
+            for node in struck:
+                assert node.process is not None
+                world.note(node.host, f"stalls for {seconds:.1f} s")
+                node.process.stall(seconds)
+            nemesis.did("followers stalled")
+            await asyncio.sleep(STALL_S[1] + RECOVERY_S)
+    finally:
+        for node in struck:
+            nemesis.spare(node)

@@ -1,0 +1,176 @@
+"""A full disk under the metadata log: changes go on from the reserve, then they are refused, then go on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.raft.test_driver import LOCAL, Told
+
+from ottla.host import HostClock, HostDisk, HostFile, HostRandom
+from ottla.ports import Buffer
+from ottla.raft.disk_reserve import BLOCK_BYTES, NAME, Reserve
+from ottla.raft.driver import Driver, DriverConfig
+from ottla.raft.voters import VoterSet
+from ottla.wire.errors import KafkaStorageError
+
+BLOCKS = 5
+
+
+class FullDisk(HostDisk):
+    """Once it is full, each write takes a whole block, of those that a shorter reserve gives back."""
+
+    def __init__(self) -> None:
+        super().__init__(threads=1)
+        self.is_full = False
+        self.free_blocks = 0
+
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> Any:
+        flags = os.O_RDWR | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
+        return CountedFile(self, path, os.open(path, flags, 0o644))
+
+    def replace(self, path: str, content: Buffer, *, sync: bool = True, private: bool = False) -> None:
+        self.take_block()
+        super().replace(path, content, sync=sync, private=private)
+
+    def space(self, path: str) -> tuple[int, int]:
+        return (1 << 40, self.free_blocks * BLOCK_BYTES if self.is_full else 1 << 40)
+
+    def take_block(self) -> None:
+        if self.is_full:
+            if not self.free_blocks:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            self.free_blocks -= 1
+
+
+class CountedFile(HostFile):
+    __slots__ = ("_disk",)
+
+    def __init__(self, disk: FullDisk, path: str, descriptor: int) -> None:
+        super().__init__(path, descriptor)
+        self._disk = disk
+
+    def pwrite(self, buffers: Sequence[Buffer], position: int) -> int:
+        self._disk.take_block()
+        return super().pwrite(buffers, position)
+
+    def truncate(self, size: int) -> None:
+        if self.path.endswith(NAME):
+            self._disk.free_blocks += (self.size() - size) // BLOCK_BYTES
+        super().truncate(size)
+
+
+def only_voter(directory: Path, disk: FullDisk, told: Told, **options: Any) -> Driver[bytes]:
+    config = DriverConfig(
+        directory=str(directory),
+        local=LOCAL,
+        static_voters=VoterSet.static({1: ("localhost", 9093)}, "CONTROLLER"),
+        reserve_bytes=BLOCKS * BLOCK_BYTES,
+        **options,
+    )
+    return Driver(disk, HostClock(), HostRandom(), config, told, bytes)
+
+
+def reserved(directory: Path) -> int:
+    return (directory / NAME).stat().st_size
+
+
+def test_a_full_disk_takes_changes_from_the_reserve_then_refuses_them_and_then_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+
+    async def test() -> None:
+        disk, told = FullDisk(), Told()
+        driver = only_voter(tmp_path, disk, told)
+        await driver.start()
+        assert reserved(tmp_path) == BLOCKS * BLOCK_BYTES
+        assert not driver.is_disk_full
+        disk.is_full = True
+        written = 0
+        while not driver._lacks_room:
+            driver.append([b"%d" % written], [b"%d" % written])
+            written += 1
+            while len(told.records) < written and not driver._lacks_room:
+                await asyncio.sleep(0)
+        assert reserved(tmp_path) == 0
+        assert written > 1
+        assert len(told.records) == written - 1, "the last one waits for room"
+        with pytest.raises(KafkaStorageError, match="is full"):
+            driver.append([b"x"], [b"x"])
+        assert not driver.failure.done()
+
+        disk.is_full = False
+        while len(told.records) < written:
+            await asyncio.sleep(0)
+        assert told.records == [b"%d" % number for number in range(written)]
+        while driver._lacks_room:
+            await asyncio.sleep(0)
+        await driver.clean()
+        assert not driver.is_disk_full
+        assert reserved(tmp_path) == BLOCKS * BLOCK_BYTES
+        driver.append([b"last"], [b"last"])
+        await driver.stop()
+
+        again = Told()
+        driver = only_voter(tmp_path, disk, again)
+        await driver.start()
+        assert again.records == [*told.records[:written], b"last"]
+        await driver.stop()
+        disk.close()
+
+    asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def test_a_start_on_a_full_disk_lives_on_the_reserve(tmp_path: Path) -> None:
+    async def test() -> None:
+        disk, told = FullDisk(), Told()
+        driver = only_voter(tmp_path, disk, told)
+        await driver.start()
+        driver.append([b"a"], [b"a"])
+        await driver.stop()
+        disk.is_full = True
+        again = Told()
+        driver = only_voter(tmp_path, disk, again)
+        await driver.start()
+        assert again.records == [b"a"]
+        assert driver.is_disk_full
+        await driver.stop()
+        disk.close()
+
+    asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def test_a_write_that_fails_for_another_reason_takes_nothing_from_the_reserve(tmp_path: Path) -> None:
+    disk = FullDisk()
+    reserve = Reserve(disk, str(tmp_path), BLOCKS * BLOCK_BYTES)
+    reserve.open()
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "as asked for")
+
+    with pytest.raises(OSError, match="as asked for"):
+        reserve.provide(fail)
+    assert reserve.is_whole
+    reserve.close()
+    disk.close()
+
+
+def test_a_disk_without_room_for_the_reserve_does_without_it(tmp_path: Path) -> None:
+    disk = FullDisk()
+    disk.is_full = True
+    reserve = Reserve(disk, str(tmp_path), BLOCKS * BLOCK_BYTES)
+    reserve.open()
+    assert not reserve.give()
+    disk.is_full = False
+    reserve.fill()
+    assert reserve.is_whole
+    reserve.close()
+    Reserve(disk, str(tmp_path), 0).open()
+    assert not (tmp_path / NAME).exists()
+    disk.close()

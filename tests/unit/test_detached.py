@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.unit.reports import reported
+
+from ottla.detached import looked_at, outliving
+
+
+def test_what_nobody_asks_for_is_reported_where_it_was_not_begun_to_outlive() -> None:
+    async def story() -> None:
+        failing = asyncio.get_running_loop().create_future()
+        failing.set_exception(OSError("as asked for"))
+
+    assert [type(report["exception"]) for report in reported(story())] == [OSError]
+
+
+def test_work_goes_on_without_whoever_waited_and_its_failure_is_not_reported() -> None:
+    ended = []
+
+    async def story() -> None:
+        go_on = asyncio.Event()
+
+        async def work() -> None:
+            await go_on.wait()
+            ended.append("work")
+            raise OSError("as asked for")
+
+        async def wait() -> None:
+            await outliving(work())
+
+        waiting = asyncio.ensure_future(wait())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        go_on.set()
+        while not ended:
+            await asyncio.sleep(0)
+
+    assert reported(story()) == []
+    assert ended == ["work"]
+
+
+def test_whoever_still_waits_gets_the_outcome() -> None:
+    async def story() -> None:
+        async def work(number: int) -> int:
+            await asyncio.sleep(0)
+            return 10 // number
+
+        assert await outliving(work(2)) == 5
+        with pytest.raises(ZeroDivisionError):
+            await outliving(work(0))
+        with pytest.raises(ZeroDivisionError):
+            await looked_at(asyncio.ensure_future(work(0)))
+
+    assert reported(story()) == []

@@ -7,7 +7,7 @@ look-up in a dictionary.
 
 Rule: everything is bounded: the program by `_SIZE_MAX` (which repetitions count against as often as they
 repeat) and what is kept by `_KEPT_MAX`, whatever a client sends. A step costs at most one visit to each
-instruction, and `select` yields between such steps.
+instruction, and `select` yields in the middle of a long one.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Pattern:
             for character in name:
                 following = state.steps.get(character)
                 if following is None:
-                    following = self._step(state, character)
+                    following = yield from self._step(state, character)
                     if self._work >= _STEP:
                         self._work = 0
                         yield
@@ -198,7 +198,7 @@ class Pattern:
                 if not state.places:
                     break
             if state.is_match is None:
-                self._resolve(state, _TEXT_END)
+                yield from self._resolve(state, _TEXT_END)
             if state.is_match:
                 selected.append(name)
             self._work += 1 + len(name) // 4
@@ -222,28 +222,33 @@ class Pattern:
             self._kept += 1 + len(places)
         return state
 
-    def _step(self, state: _State, character: str) -> _State:
+    def _step(self, state: _State, character: str) -> Generator[None, None, _State]:
         """Where a state's ways stand after one more character."""
         rune = ord(character)
         kind = _kind(rune)
         ways = state.ways.get(kind)
         if ways is None:
-            ways = self._resolve(state, kind)
+            ways = yield from self._resolve(state, kind)
         places = _NOWHERE.union(*(nexts for characters, nexts in ways.items() if characters >> rune & 1))
         self._work += len(ways) + len(places) // 4
         self._kept += 1
         following = state.steps[character] = self._state(places, kind)
         return following
 
-    def _resolve(self, state: _State, kind: int) -> _Ways:
+    def _resolve(self, state: _State, kind: int) -> Generator[None, None, _Ways]:
         """The ways out of a state if a character of this kind follows; at the end, whether it is a match."""
         program = self._program
         ways: _Ways = {}
         is_match = False
         todo = list(state.places)
         seen = set(todo)
+        visited = 0
         while todo:
             place = todo.pop()
+            visited += 1
+            if visited >= _STEP:
+                visited = 0
+                yield
             if place == _END:
                 is_match = True
                 continue
@@ -258,7 +263,7 @@ class Pattern:
             elif _holds(assertion, state.before, kind) and program.nexts[place] not in seen:
                 todo.append(program.nexts[place])
                 seen.add(program.nexts[place])
-        self._work += len(seen)
+        self._work += visited
         if kind == _TEXT_END:
             state.is_match = is_match
         else:

@@ -80,6 +80,18 @@ def test_groups_may_be_nested_deeply() -> None:
     assert compile("(" * 10_000 + "a" + ")" * 10_000).matches("a")
 
 
+def test_a_single_character_that_visits_a_large_program_is_matched_in_steps() -> None:
+    pattern = compile("(" + "|".join(f"(a|b{{0,20}}){{0,20}}x{index}" for index in range(40)) + ")*")
+    steps = 0
+    select = pattern.select(["a"])
+    with contextlib.suppress(StopIteration):
+        while True:
+            next(select)
+            steps += 1
+    assert len(pattern._program.sets) > 30_000
+    assert steps >= 6  # it visits some 9,000 places, and pauses after every 1,000
+
+
 def test_names_are_selected_in_order_and_in_steps() -> None:
     names = [f"topic-{number}" for number in range(5000)]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.server.coordinators.producer_ids import ProducerIds
     from ottla.server.coordinators.transactions import Transactions
     from ottla.server.metadata.committed_metadata import CommittedMetadata
-    from ottla.server.net.batch_worker import LongWork
+    from ottla.server.net.batch_worker import BatchWorker
     from ottla.server.net.dispatch import Dispatcher
     from ottla.server.net.loop_lag import LoopLateness
     from ottla.server.net.step_runner import StepRunner
@@ -67,7 +67,7 @@ class Broker:
     topics_in_creation: set[str] = field(default_factory=set)  # by themselves, since somebody asked for them
     _slices: Slices | None = None
     _step_runner: StepRunner | None = None
-    _long_work: LongWork | None = None
+    _batch_worker: BatchWorker | None = None
     _is_coordinating: bool = True
     _groups: Groups | None = None
     _transactions: Transactions | None = None
@@ -113,13 +113,13 @@ class Broker:
         return self._slices
 
     @property
-    def long_work(self) -> LongWork:
+    def batch_worker(self) -> BatchWorker:
         """The work of single requests that is done on another thread."""
-        if self._long_work is None:
-            from ottla.server.net.batch_worker import LongWork
+        if self._batch_worker is None:
+            from ottla.server.net.batch_worker import BatchWorker
 
-            self._long_work = LongWork(self.disk)
-        return self._long_work
+            self._batch_worker = BatchWorker(self.disk)
+        return self._batch_worker
 
     @property
     def groups(self) -> Groups:

@@ -117,7 +117,7 @@ async def _search_later(
             log = _log(request, partition, asked)
             first_offset, found = log.log_start_offset, None
             while found is None and (search := _next_search(broker, log, asked.timestamp, first_offset)):
-                found = await broker.long_work.run(search.find)
+                found = await broker.batch_worker.run(search.find)
                 first_offset = search.header.last_offset + 1
         except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
             error = error_of(broker, raised, "ListOffsets", topic, asked.partition_index)

@@ -193,7 +193,7 @@ class _Appending:
                     check = next(self._appends)
                     continue
                 try:
-                    checked = await self._broker.long_work.run(check())
+                    checked = await self._broker.batch_worker.run(check())
                 except Exception as error:  # noqa: BLE001 - see where it is thrown
                     check = self._appends.throw(error)
                 else:

@@ -1,22 +1,25 @@
-"""Work of single requests that would hold the event loop: decompressing and checking large batches.
+"""Work on single batches that would hold the event loop: decompressing, checking and searching large ones.
 
-It runs on another thread, on bytes that nobody else changes, and one piece at a time: so what a node
-decompresses for its clients takes the memory of one batch, however many clients ask for it.
+It runs on another thread, on bytes that nobody else changes, and one piece at a time, so that what a node
+decompresses for its clients takes the memory of one batch, however many clients ask for it. Rule: an error
+leaves the thread without its traceback, since the frames in that hold what was decompressed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ottla.log.offload import outlast
 from ottla.ports import Disk
+from ottla.wire.errors import KafkaError
 
 _T = TypeVar("_T")
 
 
-class LongWork:
+class BatchWorker:
     """The queue of such work, first come, first served."""
 
     def __init__(self, disk: Disk) -> None:
@@ -26,4 +29,31 @@ class LongWork:
     async def run(self, work: Callable[..., _T], *arguments: Any) -> _T:
         """What `work` returns. Who is cancelled leaves the queue; work that has begun is finished."""
         async with self._turn:
-            return await outlast(self._disk, work, *arguments)
+            outcome: _Outcome[_T] = await outlast(self._disk, _Outcome, work, *arguments)
+        return outcome.take()
+
+
+class _Outcome(Generic[_T]):
+    """What a piece of work returned or raised; made on the thread that does the work."""
+
+    __slots__ = ("_error", "_result")
+
+    def __init__(self, work: Callable[..., _T], *arguments: Any) -> None:
+        self._error: Exception | None = None
+        self._result: _T | None = None
+        try:
+            self._result = work(*arguments)
+        except Exception as error:  # noqa: BLE001 - `take` raises it
+            if not isinstance(error, KafkaError):
+                error.add_note(traceback.format_exc())
+            error.__traceback__ = error.__context__ = error.__cause__ = None
+            self._error = error
+
+    def take(self) -> _T:
+        error, self._error = self._error, None
+        if error is None:
+            return self._result  # type: ignore[return-value]
+        try:
+            raise error
+        finally:
+            del error  # it refers to this frame

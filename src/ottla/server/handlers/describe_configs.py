@@ -62,17 +62,30 @@ def _merged(resources: list[_Resource]) -> Steps[list[tuple[_Resource, _Names]]]
     every: list[tuple[_Resource, _Names]] = []
     found: dict[tuple[int, str], tuple[_Resource, _Names]] = {}
     for resource in resources:
-        key = (resource.resource_type, resource.resource_name)
+        key = (resource.resource_type, _plain_name(resource))
         keys = resource.configuration_keys
         names: _Names = None if keys is None else (yield from distinct(keys))
         every.append((resource, names))
-        if key in found:
-            known = found[key][1]
-            # No name asks for all settings, as null does.
-            names = {**known, **names} if known and names else None
-        found[key] = resource, names
+        known = found.get(key)
+        if known is None:
+            found[key] = resource, dict(names) if names else names
+        elif known[1] and names:
+            known[1].update(names)
+        else:  # no name asks for all settings, as null does
+            found[key] = known[0], None
         yield
     return every if len(every) - len(found) <= REPEATS_MAX else list(found.values())
+
+
+def _plain_name(resource: _Resource) -> str:
+    """The name by which repeats are noticed: the id of a broker can be written in several ways."""
+    name = resource.resource_name
+    if resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        try:
+            return str(int(name))
+        except ValueError:
+            return name
+    return name
 
 
 def _result(

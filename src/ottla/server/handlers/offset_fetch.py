@@ -58,12 +58,15 @@ def handle(
 
 
 def _merged(groups: list[_AskedGroup]) -> Steps[list[_AskedGroup]]:
-    """The groups as they are; or each group, topic and partition once, where many are repeated."""
+    """The groups as they are; or each group, topic and partition once, where many are repeated.
+
+    A group that is named several times, as different members, is then asked for as the first of them.
+    """
     repeats = 0
-    found: dict[tuple[str, str | None, int], _AskedGroup] = {}
-    places: dict[tuple[str, str | None, int], dict[tuple[str, bytes], dict[int, None]]] = {}
+    found: dict[str, _AskedGroup] = {}
+    places: dict[str, dict[tuple[str, bytes], dict[int, None]]] = {}
     for group in groups:
-        key = (group.group_id, group.member_id, group.member_epoch)
+        key = group.group_id
         if key in found:
             repeats += 1
         else:

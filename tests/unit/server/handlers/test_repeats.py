@@ -123,6 +123,26 @@ def test_a_resource_that_is_named_often_is_answered_with_all_settings_that_were_
     assert len(result.configs) > 30
 
 
+def test_a_group_that_is_asked_for_as_many_members_is_answered_once(node: RunningNode) -> None:
+    groups = [
+        OffsetFetchRequest.OffsetFetchRequestGroup(
+            group_id="g", member_id=f"member-{index}", member_epoch=index
+        )
+        for index in range(MANY)
+    ]
+    assert len(node.ask(OffsetFetchRequest(groups=groups), 9).groups) == 1
+
+
+def test_a_broker_whose_id_is_written_in_many_ways_is_described_once() -> None:
+    broker = broker_of(image_of(1, a=1))
+    for kind in (4, 8):
+        resources = [
+            _Resource(resource_type=kind, resource_name="0" * zeros + str(broker.node_id))
+            for zeros in range(200)
+        ]
+        assert len(ask(broker, DescribeConfigsRequest(resources=resources)).results) == 1
+
+
 def test_one_creation_of_an_internal_topic_is_under_way_however_many_keys_ask_for_it(
     start_node: Callable[..., RunningNode],
 ) -> None:

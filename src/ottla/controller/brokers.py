@@ -131,6 +131,12 @@ def _check_place(request: BrokerRegistrationRequest) -> None:
         raise InvalidRegistration(f"Broker {broker_id} names no listener at which it is reached.")
     if not all(listener.name for listener in request.listeners):
         raise InvalidRegistration(f"A listener of broker {broker_id} has no name.")
+    for listener in request.listeners:
+        if not listener.host or not listener.port:
+            raise InvalidRegistration(
+                f"Listener {listener.name} of broker {broker_id} needs a host and a port, "
+                f"not {listener.host!r} and {listener.port}."
+            )
 
 
 def _check_no_session(state: ControllerState, existing: BrokerRegistration) -> None:
@@ -362,6 +368,8 @@ def register_controller(
         raise UnsupportedVersion(
             "The current MetadataVersion is too old to support controller registrations."
         )
+    if request.controller_id < 0:
+        raise InvalidRegistration(f"A controller cannot have the negative id {request.controller_id}.")
     _check_lengths(request)
     record = RegisterControllerRecord(
         controller_id=request.controller_id,

@@ -140,6 +140,14 @@ def test_a_broker_in_the_controllers_own_process_need_not_wait_for_its_last_run(
             {"listeners": [BrokerRegistrationRequest.Listener(name="", host="localhost", port=9092)]},
             InvalidRegistration,
         ),
+        (
+            {"listeners": [BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="", port=9092)]},
+            InvalidRegistration,
+        ),
+        (
+            {"listeners": [BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="localhost", port=0)]},
+            InvalidRegistration,
+        ),
         ({"log_dirs": []}, InvalidRegistration),
         ({"log_dirs": [bytes(16)]}, InvalidRegistration),
         ({"log_dirs": [b"a" * 16, b"a" * 16]}, InvalidRegistration),
@@ -401,6 +409,11 @@ class TestDirectories:
         cluster = self.cluster()
         cluster.create("other", [2])
         assert assign(cluster, 1, identifier("directory", 1, 1), "other") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_controller_with_a_negative_id_is_refused() -> None:
+    with pytest.raises(InvalidRegistration, match="-5"):
+        Cluster().do(register_controller, ControllerRegistrationRequest(controller_id=-5))
 
 
 def test_a_controller_registers_once_for_each_run() -> None:

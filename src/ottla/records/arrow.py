@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ottla.records.columns import Binaries, Columns
+from ottla.records.kernel import HEADERS_IN_COLUMNS
 from ottla.records.reader import RecordReader
 from ottla.records.rows import Cells, Lists, Rows
 
@@ -58,8 +59,10 @@ class Collector:
 
     @property
     def is_full(self) -> bool:
-        """Whether a column comes near the 2 GiB that it may have."""
+        """Whether a column comes near the 2 GiB that it may have, or there are too many headers."""
         columns = self._columns
+        if columns.header_names.count >= HEADERS_IN_COLUMNS:
+            return True
         binaries = (columns.keys, columns.values, columns.header_names, columns.header_values)
         return any(column.used > _COLUMN_BYTES_MAX for column in binaries)
 

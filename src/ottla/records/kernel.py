@@ -59,6 +59,12 @@ PROBLEMS_MAX = 10_000
 HEADERS_MAX = 10_000
 """Headers of one record. An empty one takes two bytes, and eighty in the memory of a consumer."""
 
+HEADERS_AT_ONCE = 100_000
+"""Headers of the records that a reader makes in one call, beyond those of one record."""
+
+HEADERS_IN_COLUMNS = 1_000_000
+"""Headers of one Arrow record batch, beyond those of one record."""
+
 _PROBLEMS_MAX = PROBLEMS_MAX
 _HEADERS_MAX = HEADERS_MAX
 # Named, since Cython computes with a literal this large as with a Python object.

@@ -9,7 +9,7 @@ cdef int _TIMESTAMP_DELTA, _OFFSET_DELTA, _KEY_START, _KEY_END, _VALUE_START, _V
 cdef int _HEADER_COUNT, _HEADERS_START, _NOTES
 cdef long long _MASK_32, _LOWER_BITS, _UPPER_BIT
 cdef Py_ssize_t _RECORD_FIELDS
-cdef long long _HEADERS_MAX
+cdef long long _HEADERS_MAX, _HEADERS_AT_ONCE, _HEADERS_IN_COLUMNS
 cdef tuple _NO_HEADERS, _TIMESTAMP_TYPES
 cdef object _RECORD
 
@@ -26,6 +26,8 @@ cdef class RecordReader:
     cdef public list aborted
     cdef public set aborted_now
     cdef public Py_ssize_t allowance
+    cdef readonly bint ended_early
+    cdef long long _headers_left
     cdef object _buffer
     cdef Py_ssize_t _at
     cdef object _failure

@@ -32,7 +32,7 @@ from ottla.records.batch import (
 from ottla.records.compression import DECOMPRESSED_BYTES_MAX
 from ottla.records.consumed import ConsumerRecord
 from ottla.records.control import ControlType, control_type
-from ottla.records.kernel import HEADERS_MAX
+from ottla.records.kernel import HEADERS_AT_ONCE, HEADERS_IN_COLUMNS, HEADERS_MAX
 from ottla.records.legacy import read_entry
 from ottla.records.record import read_batch, read_content
 from ottla.wire.errors import CorruptMessage, KafkaError
@@ -77,6 +77,8 @@ _UPPER_BIT = -_LOWER_BITS - 1
 _HEADER_BYTES = HEADER_BYTES
 _HEADERS_MAX = HEADERS_MAX
 _TOO_MANY_HEADERS = f"a record has more than {HEADERS_MAX} headers"
+_HEADERS_AT_ONCE = HEADERS_AT_ONCE
+_HEADERS_IN_COLUMNS = HEADERS_IN_COLUMNS
 _RECORD_FIELDS = 9
 _NO_HEADERS = ()
 _RECORD = ConsumerRecord
@@ -143,6 +145,8 @@ class RecordReader:
         self.aborted: list[tuple[int, int]] | None = None
         self.aborted_now: set[int] | None = None
         self.allowance = -1
+        self.ended_early = False
+        self._headers_left = 0
         self._buffer = memoryview(buffer)
         self._at = 0
         self._failure: Exception | None = None
@@ -161,14 +165,20 @@ class RecordReader:
         self._legacy: list[tuple[int, int, bytes | None, bytes | None]] | None = None
 
     def take(self, count: int) -> list[ConsumerRecord[Any, Any]]:
-        """Up to `count` of the next records; none when there are no more."""
+        """Up to `count` of the next records; none when there are no more.
+
+        A few bytes can hold millions of empty headers. A call makes `HEADERS_AT_ONCE` of them, or those of
+        one record; `ended_early` says that it returns fewer records because of that.
+        """
         out: list[ConsumerRecord[Any, Any]] = []
         if self._failure is not None:
             raise self._failure.with_traceback(None)  # else it grows each time
         if self.allowance >= 0:
             count = min(count, self.allowance)
+        self.ended_early = False
+        self._headers_left = _HEADERS_AT_ONCE
         try:
-            while len(out) < count:
+            while len(out) < count and not self.ended_early:
                 if self._legacy is not None:
                     self._take_legacy(out, count)
                 elif self._left > 0:
@@ -331,6 +341,10 @@ class RecordReader:
                 raise self._corrupt(_TOO_MANY_HEADERS)
             offset = self._base_offset + notes[_OFFSET_DELTA]
             if offset >= self.next_offset:
+                if notes[_HEADER_COUNT] > self._headers_left and taken > 0:
+                    self.ended_early = True
+                    break
+                self._headers_left -= notes[_HEADER_COUNT]
                 self._add(out, raw, notes, offset)
                 taken += 1
                 self.next_offset = offset + 1
@@ -362,7 +376,9 @@ class RecordReader:
                 raise self._corrupt(_TOO_MANY_HEADERS)
             offset = self._base_offset + notes[_OFFSET_DELTA]
             if offset >= self.next_offset:
-                room = columns.has_room(after - self._position)
+                room = columns.has_room(after - self._position) and (
+                    columns.header_names.count < _HEADERS_IN_COLUMNS
+                )
                 if not room:
                     break
                 timestamp = self._append_timestamp

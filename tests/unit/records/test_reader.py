@@ -12,7 +12,7 @@ from tests.unit.records.samples import NOW, RECORDS, mutations, simple_records, 
 
 from ottla.records.batch import Codec, write_crc
 from ottla.records.control import end_txn_marker
-from ottla.records.kernel import HEADERS_MAX
+from ottla.records.kernel import HEADERS_AT_ONCE, HEADERS_MAX
 from ottla.records.record import Record, build_batch
 from ottla.wire.errors import CorruptMessage
 
@@ -261,3 +261,24 @@ def test_a_record_with_too_many_headers_is_refused_before_they_are_made(reader: 
         if len(records) == 2:
             with pytest.raises(CorruptMessage, match="more than 10000 headers"):
                 made.take(9)
+
+
+def test_a_few_bytes_do_not_become_millions_of_headers_at_once(reader: ModuleType) -> None:
+    count = HEADERS_AT_ONCE // HEADERS_MAX
+    records = [Record(index, 1, b"k", b"v", (("", None),) * HEADERS_MAX) for index in range(2 * count + 5)]
+    made = reader.records_of("topic", 4, bytes(build_batch(records)), from_offset=0)
+    taken = [[record.offset for record in made.take(1000)] for _ in range(3)]
+    assert taken == [
+        list(range(count)),
+        list(range(count, 2 * count)),
+        list(range(2 * count, 2 * count + 5)),
+    ]
+    assert not made.ended_early
+    assert made.exhausted
+
+
+def test_a_record_alone_may_have_all_headers_that_are_allowed(reader: ModuleType) -> None:
+    records = [Record(index, 1, b"k", b"v", (("h", b"v"),)) for index in range(3)]
+    made = reader.records_of("topic", 4, bytes(build_batch(records)), from_offset=0)
+    assert len(made.take(1000)) == 3
+    assert not made.ended_early

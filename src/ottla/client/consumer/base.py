@@ -219,7 +219,7 @@ class ConsumerBase(Generic[K, V]):
                 found = records
             else:
                 found += records
-            if len(found) >= limit:
+            if len(found) >= limit or (piece.reader is not None and piece.reader.ended_early):
                 break
         if found is None:
             self._wake_engine()  # what was passed over may have made room

@@ -146,7 +146,12 @@ class _Reading:
         collector = Collector()
         cuts: list[tuple[int, int, int]] = []  # (first row, row behind the last, the end of their range)
         moved = False
-        while buffer.ready and collector.rows < self._rows_max and collector.bytes_gathered < BATCH_BYTES_MAX:
+        while (
+            buffer.ready
+            and collector.rows < self._rows_max
+            and collector.bytes_gathered < BATCH_BYTES_MAX
+            and not collector.is_full
+        ):
             before = collector.rows
             took = buffer.take(self._rows_wanted(collector), collect=collector.add)
             moved = True

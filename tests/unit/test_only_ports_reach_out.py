@@ -21,6 +21,7 @@ SHELLS = (
     "host.py",
     "spark",
     "testing",
+    "operations",
     "tools",
     "client/net/background.py",  # the thread of the blocking clients
     "client/producer/exit_hooks.py",  # the end of the interpreter

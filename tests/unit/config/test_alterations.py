@@ -222,7 +222,7 @@ def test_remote_data_is_not_forgotten_by_turning_it_off(config: BrokerConfig) ->
 
 def test_faults_of_form_are_told_for_each_resource() -> None:
     topic, logger = ResourceType.TOPIC.value, ResourceType.BROKER_LOGGER.value
-    resources = [
+    resources: list[tuple[int, str, list[tuple[str, int, str | None]]]] = [
         (topic, "twice", [("retention.ms", 0, "1")]),
         (topic, "fine", [("retention.ms", 0, "1"), ("flush.ms", 1, None)]),
         (topic, "twice", []),

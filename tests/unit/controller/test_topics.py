@@ -60,6 +60,7 @@ def test_a_topic_is_one_record_and_one_more_for_each_setting_and_partition(clust
 
 def test_the_answer_tells_the_effective_settings_and_where_they_come_from(cluster: Cluster) -> None:
     result = created(cluster, topic(configs=[Config(name="retention.ms", value="1000")])).topics[0]
+    assert result.configs is not None
     entries = {entry.name: entry for entry in result.configs}
     assert (entries["retention.ms"].value, entries["retention.ms"].config_source) == ("1000", 1)
     assert (entries["cleanup.policy"].value, entries["cleanup.policy"].config_source) == ("delete", 5)

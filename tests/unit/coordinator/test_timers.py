@@ -45,7 +45,7 @@ def made() -> tuple[Loop, Timers, list[str]]:
 
 
 def expire() -> Result[Any]:
-    return cast(Any, "expired")
+    return cast("Result[Any]", "expired")
 
 
 def test_a_session_that_is_looked_at_late_gets_as_much_longer() -> None:

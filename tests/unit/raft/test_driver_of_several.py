@@ -35,7 +35,7 @@ class GatedDisk(HostDisk):
         self.gate.set()
         self.error = 0
 
-    async def offload_urgent(self, work: Callable[..., Any], *arguments: Any) -> Any:  # type: ignore[override]
+    async def offload_urgent(self, work: Callable[..., Any], *arguments: Any) -> Any:
         if work.__name__ == "write_election":
             await self.gate.wait()
             if self.error:

@@ -70,10 +70,12 @@ def forms_of(name: str) -> Iterator[ModuleType]:
 @pytest.fixture(params=[0, 1], ids=["compiled", "plain"])
 def builder(request: pytest.FixtureRequest) -> ModuleType:
     """One form of records/builder.py."""
-    return [*forms_of("builder")][request.param]
+    forms: list[ModuleType] = [*forms_of("builder")]
+    return forms[int(request.param)]
 
 
 @pytest.fixture(params=[0, 1], ids=["compiled", "plain"])
 def reader(request: pytest.FixtureRequest) -> ModuleType:
     """One form of records/reader.py."""
-    return [*forms_of("reader")][request.param]
+    forms: list[ModuleType] = [*forms_of("reader")]
+    return forms[int(request.param)]

@@ -38,7 +38,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setattr(arrow, "Columns", found["columns"].Columns)
     for name in ("Cells", "Lists", "Rows"):
         monkeypatch.setattr(arrow, name, getattr(found["rows"], name))
-    return SimpleNamespace(**found)  # type: ignore[return-value]
+    return SimpleNamespace(**found)
 
 
 def collected(kernel: Any, data: bytes | bytearray, rows_max: int = 1 << 30, **options: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.ports import Buffer
 from ottla.records.batch import HEADER_BYTES, read_header
 from ottla.records.control import (
     PLAIN_MARKER_BYTES,
@@ -50,7 +51,7 @@ def test_a_marker_that_is_written_in_another_way_is_left_to_others(place: int) -
 
 
 def test_a_batch_of_quorum_records_keeps_their_order() -> None:
-    entries: list[tuple[ControlType, bytes]] = [
+    entries: list[tuple[ControlType, Buffer]] = [
         (ControlType.KRAFT_VERSION, b"one"),
         (ControlType.KRAFT_VOTERS, b"two"),
     ]

@@ -49,7 +49,7 @@ def test_other_clients_build_the_same_bytes_and_read_ours(peer: Any, records: li
     batch = build_batch(records)
     # The leader's epoch, before the magic, is the broker's to set: one client leaves -1 there, one 0.
     theirs = bytes(builder.build())
-    assert (theirs[:12], theirs[16:]) == (batch[:12], batch[16:])
+    assert (theirs[:12], theirs[16:]) == (bytes(batch[:12]), bytes(batch[16:]))
     read = [
         Record(0, record.timestamp, record.key, record.value, tuple(record.headers))
         for record in peer.DefaultRecordBatch(bytes(batch))

@@ -74,7 +74,7 @@ def test_only_listed_replicas_that_are_out_of_sync_are_held_back() -> None:
 
 
 def test_lists_name_the_partitions_of_this_node() -> None:
-    assert throttled_partitions(["0:1", "1:2", "2:1", " 3:1"], 1) == {0, 2, 3}
+    assert throttled_partitions(["0:1", "1:2", "2:1", " 3:1"], 1) == frozenset({0, 2, 3})
     assert throttled_partitions(["*"], 1) is None
     assert throttled_partitions([], 1) == frozenset()
     assert throttled_partitions(["", "x:1", "4"], 1) == frozenset()

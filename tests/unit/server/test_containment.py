@@ -351,7 +351,7 @@ def test_what_is_raised_over_one_partition_leaves_the_others_of_a_request(tmp_pa
     async def test(node: FailingNode) -> None:
         await ask(node, lambda client: client.create_topic("mixed", 2))
         for index in range(2):
-            await ask(node, lambda client, index=index: client.produce("mixed", [b"v"], partition=index))
+            await ask(node, lambda client, index=index: client.produce("mixed", [b"v"], partition=index))  # type: ignore[misc]
         partition = node.broker.partitions.get("mixed", 0)
         assert partition is not None
         log = partition.log

@@ -58,7 +58,7 @@ def times(micros: int) -> datetime:
     return START + timedelta(microseconds=micros)
 
 
-COMPARISONS = {
+COMPARISONS: dict[str, Any] = {
     "EqualTo": lambda one, two: one == two,
     "GreaterThan": lambda one, two: one > two,
     "GreaterThanOrEqual": lambda one, two: one >= two,
@@ -78,7 +78,7 @@ def conditions(draw: Any) -> tuple[Any, Any]:
     kind = draw(st.sampled_from(sorted(COMPARISONS)))
     values: Any = MICROS.map(times) if column == "timestamp" else NUMBERS
     value = tuple(draw(st.lists(values, min_size=1, max_size=4))) if kind == "In" else draw(values)
-    place = {"partition": lambda row: row[1], "offset": lambda row: row[2]}.get(
+    place: Any = {"partition": lambda row: row[1], "offset": lambda row: row[2]}.get(
         column, lambda row: times(row[2] * 1000)
     )
     made = getattr(datasource, kind)((column,), value)

@@ -188,7 +188,7 @@ def test_progress_is_committed_to_the_group(broker: Broker, admin: ottla.Admin) 
 
 def committed(admin: ottla.Admin, group: str) -> dict[TopicPartition, int]:
     found = admin.list_consumer_group_offsets([group]).result(group)
-    return {key: one.offset for key, one in found.items()}
+    return {key: one.offset for key, one in found.items() if one is not None}
 
 
 def test_a_deleted_topic_is_said_and_what_is_left_goes_on(broker: Broker, admin: ottla.Admin) -> None:

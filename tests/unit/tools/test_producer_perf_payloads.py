@@ -38,7 +38,7 @@ def test_a_record_costs_one_draw_and_not_one_for_each_letter(monkeypatch: pytest
             return super().random()
 
     drawing = Counting(0)
-    monkeypatch.setattr(producer_perf_test.random, "Random", lambda seed: drawing)
+    monkeypatch.setattr("ottla.tools.producer_perf_test.random.Random", lambda seed: drawing)
     payload = producer_perf_test._payloads(options(record_size=1000))
     for number in range(10):
         payload(number)

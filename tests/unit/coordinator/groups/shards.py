@@ -317,7 +317,8 @@ def outcome_of(steps: Generator[None, None, T]) -> T:
         try:
             next(steps)
         except StopIteration as end:
-            return end.value
+            outcome: T = end.value
+            return outcome
 
 
 def codes(response: Any) -> dict[tuple[str, int], int]:

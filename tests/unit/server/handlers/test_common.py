@@ -150,7 +150,7 @@ class _HandClock(HostClock):
     def __init__(self) -> None:
         self.now = 100.0
 
-    def monotonic(self) -> float:  # type: ignore[override]
+    def monotonic(self) -> float:
         return self.now
 
 

@@ -389,7 +389,7 @@ class _SteppingClock(HostClock):
     def __init__(self) -> None:
         self.now = HostClock.monotonic()
 
-    def monotonic(self) -> float:  # type: ignore[override]
+    def monotonic(self) -> float:
         self.now += 0.003
         return self.now
 

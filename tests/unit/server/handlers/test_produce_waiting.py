@@ -168,7 +168,7 @@ class _SlowClock(HostClock):
     def __init__(self) -> None:
         self.now = HostClock.monotonic()
 
-    def monotonic(self) -> float:  # type: ignore[override]
+    def monotonic(self) -> float:
         self.now += 0.01
         return self.now
 

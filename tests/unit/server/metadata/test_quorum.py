@@ -218,14 +218,14 @@ def test_an_idle_controller_shows_that_it_is_alive(tmp_path: Path) -> None:
 
 def test_snapshots_are_written_by_size_and_the_next_run_uses_them(tmp_path: Path) -> None:
     async def test() -> None:
-        limit = {"metadata_log_max_record_bytes_between_snapshots": "2000"}
-        async with Node(tmp_path, **limit) as quorum:
+        limit = "2000"
+        async with Node(tmp_path, metadata_log_max_record_bytes_between_snapshots=limit) as quorum:
             await start_broker(quorum)
             for number in range(20):
                 await create(quorum, f"t{number}")
             while quorum.driver.latest_snapshot is None:
                 await asyncio.sleep(0)
-        async with Node(tmp_path, **limit) as quorum:
+        async with Node(tmp_path, metadata_log_max_record_bytes_between_snapshots=limit) as quorum:
             assert sorted(quorum.image.topics_by_name) == sorted(f"t{number}" for number in range(20))
 
     run(test)

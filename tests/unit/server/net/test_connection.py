@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from struct import pack
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ottla.host import HostClock, HostDisk, HostNetwork
 from ottla.ports import Clock
 from ottla.server.net.answers import Answer
-from ottla.server.net.connection import UNANSWERED_MAX, WRITE_CHUNK_BYTES, Connection, FileSlice
+from ottla.server.net.connection import UNANSWERED_MAX, WRITE_CHUNK_BYTES, Connection, Encoded, FileSlice
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.loop_lag import LoopLateness
@@ -417,7 +417,7 @@ class _StepClock(HostClock):
     def __init__(self) -> None:
         self.now = 0.0
 
-    def monotonic(self) -> float:  # type: ignore[override]
+    def monotonic(self) -> float:
         return self.now
 
 
@@ -542,7 +542,7 @@ def test_a_frame_that_arrives_behind_too_many_unanswered_requests_is_not_called_
 
     def dispatch(connection: Connection, frame: memoryview) -> None:
         answers.append(Answer())
-        connection.answer_later(answers[-1], lambda _: [pack(">i", 0)])
+        connection.answer_later(answers[-1], cast(Encoded, lambda _: [pack(">i", 0)]))
 
     async def main() -> None:
         async with _listening(dispatch) as listener:

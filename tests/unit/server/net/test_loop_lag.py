@@ -22,7 +22,7 @@ class _Clock(HostClock):
     def __init__(self) -> None:
         self.ahead_s = 0.0
 
-    def monotonic(self) -> float:  # type: ignore[override]
+    def monotonic(self) -> float:
         return HostClock.monotonic() + self.ahead_s
 
 

@@ -39,7 +39,7 @@ def wait_until_in_sync(cluster: Cluster) -> None:
         return len(found) == MANY and all(len(one.isr_nodes) == 3 and one.leader_id > 0 for one in found)
 
     for node_id in cluster.node_ids:
-        wait_until(lambda node_id=node_id: is_in_sync(node_id), f"node {node_id} to see all in sync")
+        wait_until(lambda node_id=node_id: is_in_sync(node_id), f"node {node_id} to see all in sync")  # type: ignore[misc]
 
 
 def create(cluster: Cluster) -> bool:
@@ -64,7 +64,7 @@ def write_to_some(cluster: Cluster) -> None:
             return bool(client.produce(TOPIC, [b"one"], partition=index).error_code == 0)
 
     for index in range(0, MANY, 40):
-        wait_until(lambda index=index: is_written(index), f"a write to partition {index}")
+        wait_until(lambda index=index: is_written(index), f"a write to partition {index}")  # type: ignore[misc]
 
 
 def test_no_heartbeat_is_missed_while_many_partitions_come_and_go() -> None:
@@ -77,7 +77,7 @@ def test_no_heartbeat_is_missed_while_many_partitions_come_and_go() -> None:
         write_to_some(cluster)
         wait_until(lambda: delete(cluster), "the deletion")
         for node_id in cluster.node_ids:
-            wait_until(lambda node_id=node_id: not partitions(cluster, node_id), "the topic to be gone")
+            wait_until(lambda node_id=node_id: not partitions(cluster, node_id), "the topic to be gone")  # type: ignore[misc]
         logs = {node_id: cluster.log_text(node_id) for node_id in cluster.node_ids}
     for node_id, text in logs.items():
         missed = [

@@ -228,7 +228,12 @@ def test_a_partition_whose_new_epoch_could_not_be_taken_over_takes_it_over_in_th
         assert partition is not None
         assert replicas is not None
         woken: list[bool] = []
-        partition.growth.add(lambda: bool(woken.append(True)))
+
+        def wake() -> bool:
+            woken.append(True)
+            return False
+
+        partition.growth.add(wake)
         monkeypatch.setattr(Replication, step, fail_once)
         registration = node.broker.image.topics_by_name["topic"].partitions[0]
         registration = replace(registration, leader_epoch=registration.leader_epoch + 1)

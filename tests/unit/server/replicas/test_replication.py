@@ -35,7 +35,7 @@ def test_what_is_acknowledged_is_on_every_replica_byte_for_byte(trio: Trio) -> N
     assert {trio.segment("all", at=node) for node in (1, 2, 3)} == {trio.segment("all", at=1)}
     assert trio.log_end("all", at=1) == 40
     for node in (2, 3):
-        wait_until(lambda node=node: len(trio.values("all", at=node)) == 40, f"the watermark at {node}")
+        wait_until(lambda node=node: len(trio.values("all", at=node)) == 40, f"the watermark at {node}")  # type: ignore[misc]
 
 
 def test_a_killed_leader_loses_nothing_that_was_acknowledged_and_catches_up(trio: Trio) -> None:
@@ -255,12 +255,12 @@ def kill_each_in_turn(trio: Trio) -> None:
     try:
         for victim in (1, 2, 3):
             count = len(writer.acknowledged)
-            wait_until(lambda count=count: len(writer.acknowledged) > count + 50, "writes")
+            wait_until(lambda count=count: len(writer.acknowledged) > count + 50, "writes")  # type: ignore[misc]
             trio.brokers[victim].kill()
             others = {1, 2, 3} - {victim}
             trio.wait_until_led_by("turns", others, at=min(others))
             count = len(writer.acknowledged)
-            wait_until(lambda count=count: len(writer.acknowledged) > count + 50, "writes without it")
+            wait_until(lambda count=count: len(writer.acknowledged) > count + 50, "writes without it")  # type: ignore[misc]
             trio.brokers[victim].start()
             trio.wait_until_isr("turns", {1, 2, 3}, at=victim)
     finally:

@@ -30,7 +30,7 @@ def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
         yield Trio(nodes, replica_selector_class=SELECTOR, replica_fetch_max_bytes="50000")
 
 
-def configure(trio: Trio, kind: int, name: str, *, at: int = 1, **configs: str) -> None:
+def configure(trio: Trio, kind: int, name: str, *, at: int = 1, **configs: Any) -> None:
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
@@ -218,7 +218,7 @@ def test_a_throttled_replica_that_is_out_of_sync_gets_the_rate_and_not_more(
     rate, size = 200_000, 1_000_000
     topic = f"throttled-by-{side}"
     trio.create(topic, (1, 2))
-    configure(trio, TOPIC, topic, **{f"{side}_replication_throttled_replicas": f"0:{node}"})
+    configure(trio, TOPIC, topic, at=1, **{f"{side}_replication_throttled_replicas": f"0:{node}"})
     configure(trio, BROKER, str(node), at=node, **{f"{side}_replication_throttled_rate": str(rate)})
     process = trio.brokers[2].process
     assert process is not None

@@ -1,6 +1,19 @@
 """The `ottla` command. `ottla --help` lists what it can do.
 
-`serve` and `--version` go their own way, past Typer and rich: a node should answer before those are loaded.
+`serve` and `--version` bypass Typer and rich: a node should answer before those are imported.
+
+app.py          parses the flags before the noun, imports the noun's module, and lets Typer parse the rest
+flags.py        adds the common flags to every verb, except where a verb uses their letters itself
+session.py      resolves flags over environment and profile (profiles.py) on first use, and opens the admin
+output.py       prints rows of plain values as a table, JSON or YAML
+errors.py       `finish` turns every exception into one line and an exit code
+completion.py   completes commands; a metavar (TOPIC, GROUP, CONFIG) says which values to offer
+records/        `ottla record`: formats, JSON lines, places and values are pure; consumption and production
+                use the client
+checks/         `ottla doctor`: `connections.py` connects to each address, `health.py` asks the admin
+logs/           `ottla log`: reads files and asks no broker
+reassignment/   `ottla reassign`: `planner.py` and `progress.py` are pure
+measures.py     `ottla bench`
 """
 
 from __future__ import annotations

@@ -1,1 +1,12 @@
-"""Requests and answers: listeners, connections, dispatch, limits, and requests that wait or take long."""
+"""Requests and responses: listeners, connections, dispatch, limits, and requests that wait or take long.
+
+No request may hold the event loop for long:
+- A connection serves the frames of one read for up to 4 ms; the rest waits for a later turn (`turns.py`).
+- Frames of 16 KB and more are decoded, and their responses encoded, by generators (`codec.sliced_decoder`,
+  `sliced_encoder`). A handler whose work grows with its request is a generator too.
+- `long_requests.py` runs the first 4 ms slice of such a request at once; `step_runner.py` and
+  `coordinator/slices.py` run the rest between other requests.
+- A produce request with many partitions continues in later turns. A thread (`batch_worker.py`, one batch at a
+  time) validates batches above 4 MiB, packed or not, and recompresses batches above 16 KiB.
+Until such a request is handled, its connection serves no other request, so that none overtakes it.
+"""

@@ -25,22 +25,22 @@ FRAMES ?= 100000
 .PHONY: help setup run test unit sim sim-ci sim-others fuzz sweep chaos compare-tools check format bench bench-library bench-spark demo clean
 
 help:
-	@echo "make setup    a virtual environment in .venv with Ottla and everything its tests use"
-	@echo "make run      a broker on localhost:9092 that keeps its data in ./data"
-	@echo "make test     all tests, those with real peers too (Java and Maven, Go, kcat, PostgreSQL)"
-	@echo "make unit     the tests that need Python alone"
-	@echo "make sim      simulated clusters under faults: SEED=7 replays one, RUNS=20 takes the seeds from SEED on, SCENARIO='bits flip'"
-	@echo "make sim-ci   the long simulations of CI: quorums, clusters, crash states, and 20,000 frames of make fuzz"
-	@echo "make fuzz     a node under random and damaged requests: FRAMES=1000000 for so many, SEED=7 for others"
-	@echo "make sweep    large and repetitive requests of every API and version: ARGS='--newest --count 40000'"
-	@echo "make chaos    a cluster of real processes under faults: MINUTES=10 is how long, SEED=7 draws the same faults"
-	@echo "make compare-tools    Kafka's commands and ours side by side; ends with how many command lines were compared"
-	@echo "make check    style, types, layers and generated files"
-	@echo "make format   put the style right"
-	@echo "make demo     a pipeline on Spark whose driver is killed, and the proof that each row arrived once"
-	@echo "make bench    Kafka and Ottla side by side (ARGS=--quick for the short one)"
-	@echo "make bench-library    client libraries for Python side by side, on one Ottla node"
-	@echo "make bench-spark      Ottla's format for Spark and Spark's own connector side by side"
+	@echo "make setup    create .venv with Ottla and everything its tests use"
+	@echo "make run      start a broker on localhost:9092 with its data in ./data"
+	@echo "make test     run all tests, including those with real peers (Java and Maven, Go, kcat, PostgreSQL)"
+	@echo "make unit     run the tests that need only Python"
+	@echo "make sim      simulate clusters under faults: SEED=7 replays one, RUNS=20 runs 20 seeds from SEED on, SCENARIO='bits flip' picks one"
+	@echo "make sim-ci   run the long simulations of CI: quorums, clusters, crash states, and 20,000 frames of make fuzz"
+	@echo "make fuzz     send random and damaged requests to a node: FRAMES=1000000 sets how many, SEED=7 which"
+	@echo "make sweep    send large and repetitive requests of every API and version: ARGS='--newest --count 40000'"
+	@echo "make chaos    run a cluster of real processes under faults: MINUTES=10 sets how long, SEED=7 which faults"
+	@echo "make compare-tools    compare the output of Kafka's commands with ours, and print how many command lines were compared"
+	@echo "make check    check style, types, layers and generated files"
+	@echo "make format   format the code"
+	@echo "make demo     kill the driver of a Spark pipeline and show that each row still arrived exactly once"
+	@echo "make bench    benchmark Kafka and Ottla side by side (ARGS=--quick for a short run)"
+	@echo "make bench-library    benchmark Python client libraries on one Ottla node"
+	@echo "make bench-spark      benchmark Ottla's Spark format and Spark's own connector"
 
 setup: $(STAMP)
 

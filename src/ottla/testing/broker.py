@@ -122,7 +122,12 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except BrokerFailed as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # the error that ended the block is the one to look at
 
 
 class _ThreadRun:

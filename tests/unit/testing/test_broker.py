@@ -66,3 +66,19 @@ def test_only_a_child_process_can_be_killed() -> None:
 def test_the_fixture_gives_a_running_broker(ottla_broker: Broker) -> None:
     with Asking(ottla_broker.port) as client:
         client.create_topic("fixture")
+
+
+def test_a_broker_that_does_not_stop_hides_no_error_of_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    stop = broker.stop
+
+    def fail() -> None:
+        stop()
+        raise BrokerFailed("The broker did not stop when asked to.")
+
+    monkeypatch.setattr(broker, "stop", fail)
+    with pytest.raises(ZeroDivisionError) as raised, broker:
+        raise ZeroDivisionError
+    assert raised.value.__notes__ == ["The broker did not stop when asked to."]
+    with pytest.raises(BrokerFailed), broker:
+        pass

@@ -56,7 +56,7 @@ def create_partitions(
                 raise PolicyViolation("Excessively large number of partitions per request.")
             records += made
         except KafkaError as raised:
-            error = raised
+            error = raised.with_traceback(None)  # which would make it garbage in a cycle
         response.results.append(
             TopicResult(
                 name=name,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Hashable, Sequence, Sized
+from collections.abc import Coroutine, Generator, Hashable, Sequence, Sized
 from types import CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from ottla.server.step_runner import UNFINISHED, CollectionPause, freed, long_lists
 from ottla.server.waiting import Answer, answer_of
@@ -83,6 +83,13 @@ class _LongAnswer(Answer):
         return is_first
 
 
+class _Working(NamedTuple):
+    """A coroutine that brings the answer, and the long lists of its request, to be freed when it ends."""
+
+    coroutine: Coroutine[Any, Any, Any]
+    lists: list[list[Any]]
+
+
 class LongRequests:
     """See the module."""
 
@@ -93,7 +100,7 @@ class LongRequests:
     def read(self, route: Route, context: RequestContext, frame: memoryview, position: int) -> None:
         """Read a frame that takes more than one slice, and handle what is in it."""
         is_owned = len(frame) == len(cast(Sized, frame.obj))  # else it is a view on a shared buffer
-        whole = frame if is_owned else memoryview(bytes(frame))
+        whole = frame if is_owned else memoryview(bytearray(frame))
         hold = _Hold(context.connection)
         steps = self._read_and_handle(route, context, hold, whole, position)
         self._go_on(route, context, hold, steps, 0 if is_owned else len(whole))
@@ -155,14 +162,17 @@ class LongRequests:
     def _handled(
         self, route: Route, context: RequestContext, hold: _Hold, request: Any, outcome: Any
     ) -> Steps[Any]:
-        """The parts of the answer, an `Answer` or coroutine that brings it, or None where there is none."""
+        """The parts of the answer, an `Answer` or `_Working` that brings it, or None where there is none."""
         if type(outcome) is GeneratorType:
             outcome = yield from outcome
         hold.end()
-        if outcome is None or type(outcome) in (Answer, CoroutineType):
-            return outcome
         lists = long_lists(request)
         del request
+        if type(outcome) is CoroutineType:
+            return _Working(outcome, lists)
+        if outcome is None or type(outcome) is Answer:
+            self._runner.free(lists)
+            return outcome
         yield from freed(lists)
         return (yield from self._written(route, context, outcome))
 
@@ -203,7 +213,13 @@ class LongRequests:
         if type(outcome) is list:
             answer.settle(outcome)
             return
-        later = outcome if type(outcome) is Answer else answer_of(asyncio.ensure_future(outcome))
+        if type(outcome) is _Working:
+            task = asyncio.ensure_future(outcome.coroutine)
+            lists = outcome.lists
+            task.add_done_callback(lambda _: self._runner.free(lists))
+            later = answer_of(task)
+        else:
+            later = outcome
         answer.when_released(later.abandon)
         if later.is_settled:
             self._write(answer, route, context, later)
@@ -212,6 +228,7 @@ class LongRequests:
 
     def _write(self, answer: Answer, route: Route, context: RequestContext, later: Answer) -> None:
         """Write a response that is there now."""
+        later.on_settled = None  # which keeps `later` itself
         if answer.is_settled:
             return
         response, later.response = later.response, None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Generator, Hashable, Sequence, Sized
+from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Sequence, Sized
 from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 REPEATS_MAX = 8
 _COMPARED_IN_STEP = 4096
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 Steps = Generator[None, None, T]
@@ -247,6 +248,15 @@ class LongRequests:
             return
         run = self._runner.start(steps, answer.settle, lambda error: self.close_failed(route, context, error))
         answer.when_released(run.cancel)
+
+
+def made_of(items: Iterable[Item], make: Callable[[Item], T]) -> Steps[list[T]]:
+    """What is made of each item."""
+    made = []
+    for item in items:
+        made.append(make(item))
+        yield
+    return made
 
 
 def distinct(items: Sequence[H]) -> Steps[dict[H, None]]:

@@ -68,19 +68,24 @@ class _Hold:
 
 
 class _LongAnswer(Answer):
-    """The answer to a long request. Nothing collects garbage until it is settled."""
+    """The answer to a long request. Nothing collects garbage until it is settled, or waits for others."""
 
     __slots__ = ("_pause",)
 
     def __init__(self, pause: CollectionPause) -> None:
         super().__init__()
-        self._pause = pause
+        self._pause: CollectionPause | None = pause
         pause.begin()
+
+    def end_pause(self) -> None:
+        if self._pause is not None:
+            self._pause.end()
+            self._pause = None
 
     def _finish(self) -> bool:
         is_first = super()._finish()
         if is_first:
-            self._pause.end()
+            self.end_pause()
         return is_first
 
 
@@ -225,6 +230,8 @@ class LongRequests:
         if later.is_settled:
             self._write(answer, route, context, later)
         else:
+            if type(answer) is _LongAnswer and type(outcome) is Answer:
+                answer.end_pause()  # it may wait for others for as long as they please
             later.on_settled = lambda: self._write(answer, route, context, later)
 
     def _write(self, answer: Answer, route: Route, context: RequestContext, later: Answer) -> None:

@@ -17,6 +17,7 @@ from tests.unit.coordinator.groups.shards import outcome_of
 from tests.unit.server.handlers.support import broker_of, image_of
 
 from ottla.host import HostClock, HostNetwork
+from ottla.server import step_runner
 from ottla.server.broker import Broker
 from ottla.server.connection import READ_BUFFER_BYTES
 from ottla.server.connection_quotas import ConnectionLimits, ConnectionQuotas
@@ -338,6 +339,34 @@ def test_what_a_request_named_is_freed_in_steps_once_its_answer_is_there(is_coro
             freed = [before - after for before, after in pairwise(seen[1:])]
             assert max(freed) < count / 2, "in several turns of the loop"
             await _answer(reader)
+            writer.close()
+
+    _run(main())
+
+
+def test_garbage_is_collected_while_a_long_request_waits_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_runner, "PAUSE_S_MAX", 10_000)
+
+    async def main() -> None:
+        answer = Answer()
+
+        def handle(_broker: Broker, request: DeleteGroupsRequest, _context: RequestContext) -> Steps[Answer]:
+            for _ in request.groups_names:
+                yield
+            work.events.append("handled")
+            return answer
+
+        work = Work()
+        work.long = handle  # type: ignore[method-assign]
+        async with _serving(work) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(_frame(_names(1_000)))
+            await _until(lambda: work.events)
+            await _until(gc.isenabled)
+            assert not answer.is_settled
+            answer.settle(DeleteGroupsResponse())
+            await _answer(reader)
+            assert gc.isenabled()
             writer.close()
 
     _run(main())

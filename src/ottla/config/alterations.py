@@ -8,7 +8,7 @@ Both raise or return the error that goes to the client, with Kafka's code and se
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -52,8 +52,8 @@ SETTINGS_PER_RESOURCE_MAX = 1_000
 
 def check_request(
     resources: Sequence[tuple[int, str, Sequence[tuple[str, int, str | None]]]], *, incremental: bool
-) -> dict[int, KafkaError]:
-    """Faults in the form of a request: {position of the resource: error}.
+) -> Generator[None, None, dict[int, KafkaError]]:
+    """Faults in the form of a request: {position of the resource: error}. In steps: there may be many.
 
     Each resource is (type, name, [(setting, operation, value)]); AlterConfigs has no operations: pass SET.
     """
@@ -63,11 +63,13 @@ def check_request(
         first = seen.setdefault((kind, name), at)
         if first != at:
             faults[first] = faults[at] = InvalidRequest("Each resource must appear at most once.")
+        yield
     for at, (kind, _, settings) in enumerate(resources):
         if at not in faults:
             fault = _form_fault(kind, settings, incremental)
             if fault is not None:
                 faults[at] = InvalidRequest(fault)
+        yield
     return faults
 
 

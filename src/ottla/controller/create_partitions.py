@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ottla.controller.registrations import PartitionRegistration
-from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result
+from ottla.controller.result import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Result
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import (
     Charge,
@@ -44,6 +44,8 @@ def create_partitions(
     wanted: dict[str, WantedTopic | None] = {}
     for topic in request.topics:
         wanted[topic.name] = None if topic.name in wanted else topic
+    if sum(found is not None for found in wanted.values()) > RECORDS_PER_REQUEST_MAX:
+        raise PolicyViolation(TOO_LARGE)  # Kafka bounds the answers as it bounds the records
     for name, found in wanted.items():
         error: KafkaError | None = None
         try:
@@ -56,7 +58,7 @@ def create_partitions(
                 raise PolicyViolation("Excessively large number of partitions per request.")
             records += made
         except KafkaError as raised:
-            error = raised
+            error = raised.with_traceback(None)  # which would make it garbage in a cycle
         response.results.append(
             TopicResult(
                 name=name,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ottla.controller.image import ClusterImage, QuotaEntity
-from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result
+from ottla.controller.result import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Result, Steps, finished
 from ottla.controller.state import ControllerState
 from ottla.wire.errors import InvalidRequest, KafkaError, PolicyViolation, UnsupportedVersion
-from ottla.wire.message import Message
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ottla.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -37,39 +37,70 @@ _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 
 EntryData = AlterClientQuotasRequest.EntryData
 
+_NO_QUOTAS: Mapping[str, float] = {}
+
+
+class WantedQuotas(NamedTuple):
+    """What a request asks for, as far as it can be judged without the state of the cluster."""
+
+    errors: dict[QuotaEntity, KafkaError | None]
+    """Each entity that is named, in its order."""
+    changes: list[tuple[QuotaEntity, list[tuple[str, float | None]]]]
+    """By entity the new quotas by their keys; None removes one. Each entity comes once."""
+
 
 def alter_client_quotas(
     state: ControllerState, request: AlterClientQuotasRequest
 ) -> Result[AlterClientQuotasResponse]:
-    """Set and remove quotas."""
-    errors: dict[QuotaEntity, KafkaError | None] = {}
-    records: list[Message] = []
+    """Set and remove quotas, at once. A large request is read and answered in steps."""
+    wanted = finished(read_quotas(request))
+    result = change_quotas(state, wanted, validate_only=request.validate_only)
+    return Result(finished(quotas_answered(wanted)), result.records)
+
+
+def read_quotas(request: AlterClientQuotasRequest) -> Steps[WantedQuotas]:
+    """Check each entry by itself, and that no entity comes twice."""
+    wanted = WantedQuotas({}, [])
     for entry in request.entries:
+        yield
         entity: QuotaEntity = frozenset((part.entity_type, part.entity_name) for part in entry.entity)
         try:
-            if entity in errors:
+            if entity in wanted.errors:
                 raise InvalidRequest(f"Ignoring duplicate entity {_shown(entity)}")
-            errors[entity] = None
-            made = _records(state, entity, entry)
-            if len(records) + len(made) > RECORDS_PER_REQUEST_MAX:
-                raise PolicyViolation("Excessively large number of quotas per request.")
-            records += made
+            wanted.errors[entity] = None
+            wanted.changes.append((entity, _checked(entity, entry)))
         except KafkaError as error:
-            errors[entity] = error.with_traceback(None)  # which would make it garbage in a cycle
-    response = AlterClientQuotasResponse(
-        entries=[
-            AlterClientQuotasResponse.EntryData(
-                error_code=0 if error is None else error.code,
-                error_message=None if error is None else error.message,
-                entity=[
-                    AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
-                    for kind, name in _ordered(entity)
-                ],
-            )
-            for entity, error in errors.items()
-        ]
-    )
-    return Result(response, () if request.validate_only else records)
+            wanted.errors[entity] = error.with_traceback(None)  # which would make it garbage in a cycle
+    return wanted
+
+
+def change_quotas(state: ControllerState, wanted: WantedQuotas, *, validate_only: bool) -> Result[None]:
+    """The records of what changes. Too many of them refuse the request as a whole, as in Kafka."""
+    quotas = state.image.client_quotas
+    changes: list[tuple[QuotaEntity, str, float | None]] = []
+    for entity, ops in wanted.changes:
+        current = quotas.get(entity, _NO_QUOTAS)
+        for key, value in ops:
+            if current.get(key) != value:
+                changes.append((entity, key, value))
+        if len(changes) > RECORDS_PER_REQUEST_MAX:
+            raise PolicyViolation(TOO_LARGE)
+    return Result(None, () if validate_only else [_record(*change) for change in changes])
+
+
+def quotas_answered(wanted: WantedQuotas) -> Steps[AlterClientQuotasResponse]:
+    response = AlterClientQuotasResponse()
+    for entity, error in wanted.errors.items():
+        answered = AlterClientQuotasResponse.EntryData(
+            error_code=0 if error is None else error.code,
+            error_message=None if error is None else error.message,
+        )
+        response.entries.append(answered)
+        for kind, name in _ordered(entity):
+            answered.entity.append(AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=name))
+            yield
+        yield
+    return response
 
 
 def _ordered(entity: QuotaEntity) -> list[tuple[str, str | None]]:
@@ -81,32 +112,28 @@ def _shown(entity: QuotaEntity) -> str:
     return f"ClientQuotaEntity(entries={{{parts}}})"
 
 
-def _records(state: ControllerState, entity: QuotaEntity, entry: EntryData) -> list[Message]:
+def _checked(entity: QuotaEntity, entry: EntryData) -> list[tuple[str, float | None]]:
+    """The quotas that an entry sets, and None for one that it removes."""
     keys = _keys_of(entity, entry.entity)
-    current = state.image.client_quotas.get(entity, {})
-    seen: set[str] = set()
-    records: list[Message] = []
+    ops: dict[str, float | None] = {}
     for op in entry.ops:
-        if op.key in seen:
+        if op.key in ops:
             raise InvalidRequest(
                 f"Duplicate quota key {op.key} not updating quota for this entity {_shown(entity)}"
             )
-        seen.add(op.key)
-        if op.remove:
-            if op.key in current:
-                records.append(_record(entity, op.key, remove=True))
-            continue
-        _check_value(keys, op.key, op.value)
-        if current.get(op.key) != op.value:
-            records.append(_record(entity, op.key, value=op.value))
-    return records
+        if not op.remove:
+            _check_value(keys, op.key, op.value)
+        ops[op.key] = None if op.remove else op.value
+    return list(ops.items())
 
 
-def _record(entity: QuotaEntity, key: str, *, value: float = 0.0, remove: bool = False) -> ClientQuotaRecord:
+def _record(entity: QuotaEntity, key: str, value: float | None) -> ClientQuotaRecord:
     parts = [
         ClientQuotaRecord.EntityData(entity_type=kind, entity_name=name) for kind, name in _ordered(entity)
     ]
-    return ClientQuotaRecord(entity=parts, key=key, value=value, remove=remove)
+    if value is None:
+        return ClientQuotaRecord(entity=parts, key=key, value=0.0, remove=True)
+    return ClientQuotaRecord(entity=parts, key=key, value=value)
 
 
 def _keys_of(entity: QuotaEntity, parts: Sequence[AlterClientQuotasRequest.EntityData]) -> frozenset[str]:

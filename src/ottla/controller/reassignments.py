@@ -53,7 +53,7 @@ def alter_partition_reassignments(
                 if record is not None:
                     records.append(record)
             except KafkaError as raised:
-                error = raised
+                error = raised.with_traceback(None)  # which would make it garbage in a cycle
             answers.partitions.append(
                 AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
                     partition_index=wanted.partition_index,

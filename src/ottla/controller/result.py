@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -19,8 +19,13 @@ from ottla.wire.message import Message
 
 _T = TypeVar("_T")
 
+Steps = Generator[None, None, _T]
+"""What is done before and after the decision on a large request, piece by piece."""
+
 RECORDS_PER_REQUEST_MAX = 10_000
 """Kafka's bound on the records that one request may make."""
+TOO_LARGE = "Unable to perform excessively large batch operation."
+"""What Kafka says where a request is refused as a whole for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +57,13 @@ _STANDING_TEXTS: dict[type[KafkaError], str] = {
 def standing(cls: type[KafkaError]) -> KafkaError:
     """An error with the text that Kafka sends where the code alone is the whole story."""
     return cls(_STANDING_TEXTS[cls])
+
+
+def finished(steps: Steps[_T]) -> _T:
+    """The outcome of steps that are all done at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            outcome: _T = end.value
+            return outcome

@@ -6,12 +6,13 @@ A created topic is a TopicRecord, its ConfigRecords and a PartitionRecord for ea
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from typing import NamedTuple
 
 from ottla.controller.configs import topic_config_records
 from ottla.controller.elections import default_directory
 from ottla.controller.placement import Placer, UsableBroker
 from ottla.controller.registrations import PartitionRegistration
-from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result, standing
+from ottla.controller.result import RECORDS_PER_REQUEST_MAX, Result, Steps, finished, standing
 from ottla.controller.state import ControllerState
 from ottla.controller.topic_names import METADATA_TOPIC, collision_key, validate_topic_name
 from ottla.wire import uuid
@@ -259,45 +260,79 @@ def _in_sync(state: ControllerState, brokers: list[int]) -> PartitionRegistratio
     )
 
 
+class Deleted(NamedTuple):
+    """What became of a topic that was to be deleted."""
+
+    name: str | None
+    topic_id: bytes
+    error: KafkaError | None
+
+    def to_answer(self) -> DeletedTopic:
+        error = self.error
+        return DeletedTopic(
+            name=self.name,
+            topic_id=self.topic_id,
+            error_code=ErrorCode.NONE if error is None else error.code,
+            error_message=None if error is None else error.message,
+        )
+
+
+class Deletable(NamedTuple):
+    """The topics that a request asks to delete, and the answers to what it asks for wrongly."""
+
+    names: list[str]
+    ids: list[bytes]
+    answers: list[Deleted]
+
+
 def delete_topics(
+    state: ControllerState, request: DeleteTopicsRequest, version: int
+) -> Result[DeleteTopicsResponse]:
+    """Delete topics by name or by id, at once. A large request is read and answered in steps."""
+    result = remove_topics(state, finished(read_deletion(request)), version)
+    response = DeleteTopicsResponse(responses=[one.to_answer() for one in result.response])
+    return Result(response, result.records)
+
+
+def remove_topics(
     state: ControllerState,
-    request: DeleteTopicsRequest,
+    wanted: Deletable,
     version: int,
     *,
     deletable: Container[str] | None = None,
     describable: Container[str] | None = None,
     charge: Charge | None = None,
-) -> Result[DeleteTopicsResponse]:
-    """Delete topics by name or by id."""
+) -> Result[list[Deleted]]:
+    """Delete what can be deleted; what became of each."""
     if not state.settings.is_topic_deletion_enabled:
         if version < 3:
             raise InvalidRequest("This version does not support topic deletion.")
         raise TopicDeletionDisabled
-    response = DeleteTopicsResponse()
-    names, ids = _wanted(request, response)
+    names, ids, answers = wanted
+    unknown_id, unknown_name = standing(UnknownTopicId), standing(UnknownTopicOrPartition)
     records: list[Message] = []
     chosen: dict[bytes, str] = {}
     for topic_id in ids:
         topic = state.image.topics.get(topic_id)
         if topic is None:
-            _answer(response, None, topic_id, standing(UnknownTopicId))
+            answers.append(Deleted(None, topic_id, unknown_id))
         elif deletable is not None and topic.name not in deletable:
             shown = topic.name if describable is None or topic.name in describable else None
-            _answer(response, shown, topic_id, standing(TopicAuthorizationFailed))
+            answers.append(Deleted(shown, topic_id, standing(TopicAuthorizationFailed)))
         else:
             chosen[topic_id] = topic.name
     for name in names:
         topic = state.image.topics_by_name.get(name)
         if describable is not None and name not in describable:
-            _answer(response, name, uuid.ZERO, standing(TopicAuthorizationFailed))
+            answers.append(Deleted(name, uuid.ZERO, standing(TopicAuthorizationFailed)))
         elif topic is None:
-            _answer(response, name, uuid.ZERO, standing(UnknownTopicOrPartition))
+            answers.append(Deleted(name, uuid.ZERO, unknown_name))
         elif deletable is not None and name not in deletable:
-            _answer(response, name, uuid.ZERO, standing(TopicAuthorizationFailed))
+            answers.append(Deleted(name, uuid.ZERO, standing(TopicAuthorizationFailed)))
         elif topic.id in chosen:
             del chosen[topic.id]
             text = "The provided topic name maps to an ID that was already supplied."
-            _answer(response, name, topic.id, InvalidRequest(text))
+            answers.append(Deleted(name, topic.id, InvalidRequest(text)))
         else:
             chosen[topic.id] = name
     for topic_id, name in chosen.items():
@@ -305,49 +340,40 @@ def delete_topics(
             if charge is not None:
                 charge(len(state.image.topics[topic_id].partitions))
         except KafkaError as error:
-            _answer(response, name, topic_id, error)
+            answers.append(Deleted(name, topic_id, error.with_traceback(None)))
             continue
         records.append(RemoveTopicRecord(topic_id=topic_id))
-        _answer(response, name, topic_id, None)
-    return Result(response, records)
+        answers.append(Deleted(name, topic_id, None))
+    return Result(answers, records)
 
 
-def _wanted(request: DeleteTopicsRequest, response: DeleteTopicsResponse) -> tuple[list[str], list[bytes]]:
-    """The names and the ids to delete; what is asked for wrongly is answered here."""
-    names = dict.fromkeys(request.topic_names, 0)
+def read_deletion(request: DeleteTopicsRequest) -> Steps[Deletable]:
+    """The names and the ids to delete, each of which must come once."""
+    answers: list[Deleted] = []
+    names: dict[str, int] = {}
     ids: dict[bytes, int] = {}
     for name in request.topic_names:
-        names[name] += 1
+        names[name] = names.get(name, 0) + 1
+        yield
     for topic in request.topics:
+        yield
         if topic.name is None and topic.topic_id == uuid.ZERO:
             error = InvalidRequest("Neither topic name nor id were specified.")
-            _answer(response, None, uuid.ZERO, error)
+            answers.append(Deleted(None, uuid.ZERO, error))
         elif topic.name is None:
             ids[topic.topic_id] = ids.get(topic.topic_id, 0) + 1
         elif topic.topic_id == uuid.ZERO:
             names[topic.name] = names.get(topic.name, 0) + 1
         else:
             error = InvalidRequest("You may not specify both topic name and topic id.")
-            _answer(response, topic.name, topic.topic_id, error)
+            answers.append(Deleted(topic.name, topic.topic_id, error))
     for name, count in names.items():
         if count > 1:
-            _answer(response, name, uuid.ZERO, InvalidRequest("Duplicate topic name."))
+            answers.append(Deleted(name, uuid.ZERO, InvalidRequest("Duplicate topic name.")))
+    yield
     for topic_id, count in ids.items():
         if count > 1:
-            _answer(response, None, topic_id, InvalidRequest("Duplicate topic id."))
-    return [name for name, count in names.items() if count == 1], [
-        i for i, count in ids.items() if count == 1
-    ]
-
-
-def _answer(
-    response: DeleteTopicsResponse, name: str | None, topic_id: bytes, error: KafkaError | None
-) -> None:
-    response.responses.append(
-        DeletedTopic(
-            name=name,
-            topic_id=topic_id,
-            error_code=ErrorCode.NONE if error is None else error.code,
-            error_message=None if error is None else error.message,
-        )
-    )
+            answers.append(Deleted(None, topic_id, InvalidRequest("Duplicate topic id.")))
+    yield
+    once = [name for name, count in names.items() if count == 1]
+    return Deletable(once, [topic_id for topic_id, count in ids.items() if count == 1], answers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.coordinator.groups.shards import outcome_of
 
 from ottla.config import (
     BrokerConfig,
@@ -232,7 +233,7 @@ def test_faults_of_form_are_told_for_each_resource() -> None:
         (topic, "operation", [("retention.ms", 9, "1")]),
         (logger, "1", [("root", 0, "INFO")]),
     ]
-    faults = check_request(resources, incremental=True)
+    faults = outcome_of(check_request(resources, incremental=True))
     assert {at: fault.message for at, fault in faults.items()} == {
         0: "Each resource must appear at most once.",
         2: "Each resource must appear at most once.",
@@ -242,7 +243,7 @@ def test_faults_of_form_are_told_for_each_resource() -> None:
         6: "Unknown operations type 9",
     }
     assert all(isinstance(fault, InvalidRequest) for fault in faults.values())
-    assert 7 in check_request(resources, incremental=False)
+    assert 7 in outcome_of(check_request(resources, incremental=False))
 
 
 @pytest.mark.parametrize(

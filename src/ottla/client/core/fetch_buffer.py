@@ -25,6 +25,7 @@ class Reader(Protocol):
 
     next_offset: int
     exhausted: bool
+    ended_early: bool
     last_leader_epoch: int | None
 
     def take(self, count: int) -> list[Any]: ...

@@ -1,16 +1,17 @@
 """AlterClientQuotas (49), versions 0 to 1.
 
 Sets and removes quotas of users, client ids and addresses. Each entity succeeds or fails by itself, and
-`validate_only` writes nothing.
+`validate_only` writes nothing. A request that would change more than 10,000 quotas is refused, as in Kafka.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.quotas import alter_client_quotas
+from ottla.controller.quotas import change_quotas, quotas_answered, read_quotas
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 
@@ -25,22 +26,29 @@ _Entity = AlterClientQuotasResponse.EntityData
 async def handle(
     broker: Broker, request: AlterClientQuotasRequest, context: RequestContext
 ) -> AlterClientQuotasResponse:
+    run = broker.step_runner.run
+    wanted = await run(read_quotas(request))
     try:
-        return await decide(broker, lambda state: alter_client_quotas(state, request))
+        await decide(broker, lambda state: change_quotas(state, wanted, validate_only=request.validate_only))
     except KafkaError as error:
-        return AlterClientQuotasResponse(
-            entries=[
-                AlterClientQuotasResponse.EntryData(
-                    error_code=error.code,
-                    error_message=error.message,
-                    entity=[
-                        _Entity(entity_type=one.entity_type, entity_name=one.entity_name)
-                        for one in entry.entity
-                    ],
-                )
-                for entry in request.entries
-            ]
-        )
+        code, message = error.code, error.message
+    else:
+        return await run(quotas_answered(wanted))
+    return await run(_refused(request, code, message))
+
+
+def _refused(
+    request: AlterClientQuotasRequest, code: int, message: str | None
+) -> Steps[AlterClientQuotasResponse]:
+    response = AlterClientQuotasResponse()
+    for entry in request.entries:
+        refused = AlterClientQuotasResponse.EntryData(error_code=code, error_message=message)
+        response.entries.append(refused)
+        for one in entry.entity:
+            refused.entity.append(_Entity(entity_type=one.entity_type, entity_name=one.entity_name))
+            yield
+        yield
+    return response
 
 
 API = Api(KEY, handle)

@@ -13,7 +13,8 @@ from ottla.config import Operation, ResourceType
 from ottla.controller.configs import alter_configs
 from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forward, is_controller_listener
 from ottla.server.net.dispatch import Api, RequestContext
-from ottla.server.net.long_requests import Steps
+from ottla.server.net.long_requests import Steps, made_of
+from ottla.server.net.step_runner import freed
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
@@ -37,23 +38,23 @@ async def handle(
     rest = [resource for index, resource in enumerate(request.resources) if index not in errors]
     decided = await _decided(broker, context, rest, request.validate_only)
     by_key = {(one.resource_type, one.resource_name): one for one in decided}
+
+    def answer(place: tuple[int, _Resource]) -> _Response:
+        index, resource = place
+        if index in errors:
+            return _refused(resource, errors[index])
+        return by_key[resource.resource_type, resource.resource_name]
+
     return AlterConfigsResponse(
-        responses=[
-            _refused(resource, errors[index])
-            if index in errors
-            else by_key[resource.resource_type, resource.resource_name]
-            for index, resource in enumerate(request.resources)
-        ]
+        responses=await broker.step_runner.run(made_of(enumerate(request.resources), answer))
     )
 
 
 def _faults(broker: Broker, request: AlterConfigsRequest) -> Steps[dict[int, KafkaError]]:
     """What this broker has against resources, by their position."""
-    facts = []
-    for resource in request.resources:
-        facts.append(_facts(resource))
-        yield
-    errors = configs.check_request(facts, incremental=False)
+    facts = yield from made_of(request.resources, _facts)
+    errors = yield from configs.check_request(facts, incremental=False)
+    yield from freed([facts])
     for index, resource in enumerate(request.resources):
         try:
             if index not in errors:

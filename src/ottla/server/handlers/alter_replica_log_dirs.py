@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 KEY = 34
 
 FILE_NAME_LENGTH_MAX = 255
+REFUSALS_TOLD_MAX = 10
+"""Of one request, in the log of the node."""
+
 _SUFFIX_LENGTH = len(".0123456789abcdef0123456789abcdef-future")
 
 _Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
@@ -33,11 +36,16 @@ def handle(
     broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> Steps[AlterReplicaLogDirsResponse]:
     results: dict[str, dict[int, ErrorCode]] = {}
+    refused = 0
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                results.setdefault(topic.name, {})[index] = _move(broker, topic.name, index, directory.path)
+                code = _move(broker, topic.name, index, directory.path, is_told=refused < REFUSALS_TOLD_MAX)
+                results.setdefault(topic.name, {})[index] = code
+                refused += code is not ErrorCode.NONE
                 yield
+    if refused > REFUSALS_TOLD_MAX:
+        logger.warning("Could not move %d other partitions of this request.", refused - REFUSALS_TOLD_MAX)
     response = AlterReplicaLogDirsResponse()
     for name, codes in results.items():
         found = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=name)
@@ -48,13 +56,14 @@ def handle(
     return response
 
 
-def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
+def _move(broker: Broker, topic: str, index: int, path: str, *, is_told: bool) -> ErrorCode:
     try:
         if len(f"{topic}-{index}") + _SUFFIX_LENGTH > FILE_NAME_LENGTH_MAX:
             raise InvalidTopicException(f"The topic's name is too long to be moved: {topic}")
         broker.directories.move(topic, index, path)
     except KafkaError as error:
-        logger.warning("Could not move %s-%d to %s: %s", topic, index, path, error)
+        if is_told:
+            logger.warning("Could not move %s-%d to %s: %s", topic, index, path, error)
         if isinstance(error, ReplicaNotAvailable) and broker.image.partition(topic, index) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return error.code

@@ -137,12 +137,12 @@ async def decide(
         return await outliving(broker.quorum.submit(decision))
     if timeout_ms <= 0:
         raise RequestTimedOut(f"A timeout of {timeout_ms} ms leaves the controller no time; give it more.")
-    work = outliving(broker.quorum.submit(decision))
     try:
-        answer: _T = await asyncio.wait_for(work, timeout_ms / 1000)
+        async with asyncio.timeout(timeout_ms / 1000):
+            # No frame may keep the future: an error in it leads to the frame, and both to the request.
+            return await outliving(broker.quorum.submit(decision))
     except TimeoutError:
         raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
-    return answer
 
 
 async def decide_in_parts(

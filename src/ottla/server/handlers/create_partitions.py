@@ -1,7 +1,8 @@
 """CreatePartitions (37), versions 0 to 3.
 
 Raises topics to a number of partitions; the controller places the new ones, or takes the given assignments.
-Each topic succeeds or fails by itself, and `validate_only` writes nothing. v3 quota errors.
+Each topic succeeds or fails by itself, and `validate_only` writes nothing. More than 10,000 topics are
+refused, as in Kafka. v3 quota errors.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.controller.create_partitions import create_partitions
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import made_of
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
@@ -28,14 +30,17 @@ async def handle(
             broker, lambda state: create_partitions(state, request), timeout_ms=request.timeout_ms
         )
     except KafkaError as error:
-        return CreatePartitionsResponse(
-            results=[
-                CreatePartitionsResponse.CreatePartitionsTopicResult(
-                    name=topic.name, error_code=error.code, error_message=error.message
-                )
-                for topic in request.topics
-            ]
+        code, message = error.code, error.message
+    return CreatePartitionsResponse(
+        results=await broker.step_runner.run(
+            made_of(
+                request.topics,
+                lambda topic: CreatePartitionsResponse.CreatePartitionsTopicResult(
+                    name=topic.name, error_code=code, error_message=message
+                ),
+            )
         )
+    )
 
 
 API = Api(KEY, handle)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.controller.topics import create_topics
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import made_of
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
@@ -30,14 +31,17 @@ async def handle(
             broker, lambda state: create_topics(state, request), timeout_ms=request.timeout_ms
         )
     except KafkaError as error:
-        return CreateTopicsResponse(
-            topics=[
-                CreateTopicsResponse.CreatableTopicResult(
-                    name=topic.name, error_code=error.code, error_message=error.message
-                )
-                for topic in request.topics
-            ]
+        code, message = error.code, error.message
+    return CreateTopicsResponse(
+        topics=await broker.step_runner.run(
+            made_of(
+                request.topics,
+                lambda topic: CreateTopicsResponse.CreatableTopicResult(
+                    name=topic.name, error_code=code, error_message=message
+                ),
+            )
         )
+    )
 
 
 API = Api(KEY, handle)

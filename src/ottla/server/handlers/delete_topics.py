@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.controller.topics import delete_topics
+from ottla.controller.topics import Deleted, read_deletion, remove_topics
 from ottla.server.handlers.common import decide
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import made_of
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -26,19 +27,26 @@ _Result = DeleteTopicsResponse.DeletableTopicResult
 async def handle(
     broker: Broker, request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse:
+    run = broker.step_runner.run
+    wanted = await run(read_deletion(request))
     try:
-        return await decide(
+        deleted = await decide(
             broker,
-            lambda state: delete_topics(state, request, context.version),
+            lambda state: remove_topics(state, wanted, context.version),
             timeout_ms=request.timeout_ms,
         )
     except KafkaError as error:
-        results = [_Result(name=name, error_code=error.code) for name in request.topic_names]
-        results += [
-            _Result(name=topic.name, topic_id=topic.topic_id, error_code=error.code)
-            for topic in request.topics
-        ]
-        return DeleteTopicsResponse(responses=results)
+        code = error.code
+    else:
+        return DeleteTopicsResponse(responses=await run(made_of(deleted, Deleted.to_answer)))
+    results = await run(made_of(request.topic_names, lambda name: _Result(name=name, error_code=code)))
+    results += await run(
+        made_of(
+            request.topics,
+            lambda topic: _Result(name=topic.name, topic_id=topic.topic_id, error_code=code),
+        )
+    )
+    return DeleteTopicsResponse(responses=results)
 
 
 API = Api(KEY, handle)

@@ -8,22 +8,26 @@ of aborted transactions. A follower reads up to the log's end, and its offset te
 
 v7 incremental sessions; v11 the client's rack, and consumers may read followers; v12 flexible, last fetched
 epoch; v13 topic ids; v15 the epoch of a follower's broker; v16 the new leader's address.
-Records leave as slices of the segment files: nothing here looks into them.
+Records leave as slices of the segment files: nothing here looks into them. A fetch of many partitions goes
+over them in steps, each partition in one: between two steps everything else may change.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.log.log import Log
 from ottla.rare_paths import rarely
 from ottla.server.handlers.common import leader_endpoints, leader_hint
+from ottla.server.handlers.offset_common import in_parts
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.answers import Answer, WatchList
 from ottla.server.net.connection import FileSlice
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
+from ottla.server.net.step_runner import Run, freed
 from ottla.server.replicas.fetch_sessions import FetchedPartition, FetchSession
 from ottla.server.replicas.partition import Partition, why_not_hosted
 from ottla.wire.errors import (
@@ -51,21 +55,78 @@ READ_NOW_BYTES_MAX = (
     64 * 1024
 )  # a slice up to this size is read when the answer is made, a larger one as it is sent
 
+PARTITIONS_AT_ONCE = 1000
+"""A fetch that names more partitions, or whose session has more, is done in steps."""
+_PARTITIONS_IN_STEP = 64
+
 _PartitionData = FetchResponse.PartitionData
 _TopicResponse = FetchResponse.FetchableTopicResponse
 _NO_RECORDS = b""
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
+_T = TypeVar("_T")
+_Found = list[tuple[FetchedPartition, _PartitionData]]
+_AtEnd = list[tuple[int, FetchedPartition]]
+"""Partitions that have nothing new, with the place of each among those found."""
 
-def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Answer:
+
+def handle(
+    broker: Broker, request: FetchRequest, context: RequestContext
+) -> FetchResponse | Answer | Steps[FetchResponse | Answer]:
+    if _names_many(request):
+        return _handle_in_steps(broker, request, context)
     session = broker.fetch_sessions.resolve(request, context.version)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
     fetch = _Fetch(broker, request, session, context)
+    if len(session.partitions) > PARTITIONS_AT_ONCE:
+        return fetch.in_steps()
     found = fetch.collect(is_first=True)
     if found is not None or request.max_wait_ms <= 0 or not session.partitions:
         return fetch.respond(found)
     return fetch.wait()
+
+
+def _names_many(request: FetchRequest) -> bool:
+    topics, forgotten = request.topics, request.forgotten_topics_data
+    if len(topics) + len(forgotten) > PARTITIONS_AT_ONCE:
+        return True
+    count = 0
+    for topic in topics:
+        count += len(topic.partitions)
+    for gone in forgotten:
+        count += len(gone.partitions)
+    return count > PARTITIONS_AT_ONCE
+
+
+def _handle_in_steps(
+    broker: Broker, request: FetchRequest, context: RequestContext
+) -> Steps[FetchResponse | Answer]:
+    sessions = broker.fetch_sessions
+    session = sessions.begin(request, context.version)
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
+    for topics in (yield from in_parts(request.topics)):
+        session.take(topics)
+        yield
+    if session.is_incremental:
+        for forgotten in (yield from in_parts(request.forgotten_topics_data)):
+            session.forget(forgotten)
+            yield
+    sessions.keep(session, request)
+    return (yield from _Fetch(broker, request, session, context).in_steps())
+
+
+class _Look:
+    """One look at the partitions of a fetch: what may still be read, and whether it must be answered."""
+
+    __slots__ = ("at_least_one", "budget", "must_answer", "total")
+
+    def __init__(self, budget: int, *, must_answer: bool) -> None:
+        self.budget = budget
+        self.at_least_one = True
+        self.total = 0
+        self.must_answer = must_answer
 
 
 class _Fetch:
@@ -76,9 +137,11 @@ class _Fetch:
         "_broker",
         "_context",
         "_is_due",
+        "_is_late",
         "_replica_epoch",
         "_replica_id",
         "_request",
+        "_run",
         "_session",
         "_tickets",
     )
@@ -90,8 +153,10 @@ class _Fetch:
         self._request = request
         self._session = session
         self._context = context
-        self._answer = Answer(self._stop_watching)
+        self._answer: Answer | None = None
         self._is_due = False
+        self._is_late = False
+        self._run: Run | None = None  # a look in steps that is under way
         self._tickets: list[tuple[WatchList, int]] = []
         # A broker that follows; negative for a consumer.
         if context.version >= REPLICA_STATE_VERSION:
@@ -101,58 +166,82 @@ class _Fetch:
             self._replica_id = request.replica_id
             self._replica_epoch = -1
 
-    def collect(
-        self, *, is_first: bool = False, at_deadline: bool = False
-    ) -> list[tuple[FetchedPartition, _PartitionData]] | None:
+    # Collecting
+
+    def collect(self, *, is_first: bool = False, at_deadline: bool = False) -> _Found | None:
         """What every partition has now; None where that is too little to answer yet."""
-        request = self._request
-        budget = min(request.max_bytes, self._broker.config.int_of("fetch.max.bytes"))
-        at_least_one = True
-        total = 0
-        must_answer = at_deadline
-        found: list[tuple[FetchedPartition, _PartitionData]] = []
-        at_end: list[tuple[int, FetchedPartition]] = []  # with the place of each among those found
+        look = self._new_look(at_deadline=at_deadline)
+        awake = self._awake(self._session.partitions.values(), is_first=is_first)
+        found, at_end = self._collect_some(look, awake, is_first=is_first)
+        if not look.must_answer and look.total < self._request.min_bytes:
+            return None
+        return _merge(found, at_end) if at_end else found
+
+    def _collect_in_steps(self, *, is_first: bool = False, at_deadline: bool = False) -> Steps[_Found | None]:
+        """The same. What is small is read in the same step: its file may be cut off in the next one."""
+        look = self._new_look(at_deadline=at_deadline)
+        parts: list[tuple[_Found, _AtEnd]] = []
+        for some in _pieces(list(self._session.partitions.values())):
+            awake = self._awake(some, is_first=is_first)
+            found, at_end = self._collect_some(look, awake, is_first=is_first)
+            parts.append(([(fetched, self._read_now(fetched, data)) for fetched, data in found], at_end))
+            yield
+        if not look.must_answer and look.total < self._request.min_bytes:
+            return None
+        whole: _Found = []
+        for found, at_end in parts:
+            whole += _merge(found, at_end) if at_end else found
+            yield
+        return whole
+
+    def _new_look(self, *, at_deadline: bool) -> _Look:
+        budget = min(self._request.max_bytes, self._broker.config.int_of("fetch.max.bytes"))
+        return _Look(budget, must_answer=at_deadline)
+
+    def _collect_some(
+        self, look: _Look, partitions: Iterable[FetchedPartition], *, is_first: bool
+    ) -> tuple[_Found, _AtEnd]:
+        """What some of the partitions have now."""
+        found: _Found = []
+        at_end: _AtEnd = []
         data: _PartitionData | None
-        for fetched in self._awake(is_first=is_first):
+        for fetched in partitions:
+            limit_bytes = min(look.budget, fetched.max_bytes)
             try:
                 if self._replica_id >= 0:
-                    data, count = self._read_as_follower(
-                        fetched, min(budget, fetched.max_bytes), at_least_one, is_first
-                    )
+                    data, count = self._read_as_follower(fetched, limit_bytes, look.at_least_one, is_first)
                 else:
-                    data, count = self._read(fetched, min(budget, fetched.max_bytes), at_least_one)
+                    data, count = self._read(fetched, limit_bytes, look.at_least_one)
             except Exception as raised:  # noqa: BLE001 - it concerns this partition alone
                 error = error_of(self._broker, raised, "Fetch", str(fetched.topic), fetched.index)
                 data, count = self._failed(fetched, error), 0
-                must_answer = True
+                look.must_answer = True
             if data is None:
                 at_end.append((len(found), fetched))
                 continue
             if count:
-                at_least_one = False
-                budget = max(0, budget - count)
-                total += count
+                look.at_least_one = False
+                look.budget = max(0, look.budget - count)
+                look.total += count
             elif data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0:
-                must_answer = True
+                look.must_answer = True
             found.append((fetched, data))
-        if not must_answer and total < request.min_bytes:
-            return None
-        return _merge(found, at_end) if at_end else found
+        return found, at_end
 
-    def _awake(self, *, is_first: bool) -> Iterable[FetchedPartition]:
+    def _awake(self, partitions: Iterable[FetchedPartition], *, is_first: bool) -> Iterable[FetchedPartition]:
         """The partitions to look at. A follower may have thousands, most of them as it was told: those are
         passed over; that it fetches them is noted all the same.
         """
         session, replica_id, epoch = self._session, self._replica_id, self._replica_epoch
         replication = self._broker.replication
         if replica_id < 0 or not session.is_incremental or not session.id or replication is None:
-            return session.partitions.values()
+            return partitions
         standing = replication.brokers.get(replica_id)
         if standing is None or standing.fenced or standing.epoch != epoch:
-            return session.partitions.values()
+            return partitions
         now_ms = replication.now_ms()
         awake = []
-        for fetched in session.partitions.values():
+        for fetched in partitions:
             partition = fetched.hosted
             if (
                 partition is not None
@@ -330,62 +419,173 @@ class _Fetch:
         A follower's fetch may itself have made a partition grow, before it watched: it moves high watermarks,
         and whoever waited for one may append here. So it looks again where there is more than it asked from.
         """
-        is_follower = self._replica_id >= 0
         has_grown = False
         for fetched in self._session.partitions.values():
-            partition = fetched.hosted or self._find(fetched)
-            watched = partition.appends if is_follower else partition.growth
-            self._tickets.append((watched, watched.add(self._on_growth)))
-            if is_follower and (log := partition.log) is not None:
-                has_grown |= log.log_end_offset > fetched.fetch_offset
-        wait_ms = 0 if rarely("a fetch waits for nothing") else self._request.max_wait_ms
-        self._answer.timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._on_deadline)
-        if has_grown:
+            has_grown |= self._watch(fetched)
+        answer = self._wait_at_most(Answer(self._stop_watching))
+        if has_grown and self._replica_id >= 0:
             self._on_growth()
-        return self._answer
+        return answer
+
+    def _wait_at_most(self, answer: Answer) -> Answer:
+        self._answer = answer
+        wait_ms = 0 if rarely("a fetch waits for nothing") else self._request.max_wait_ms
+        answer.timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._on_deadline)
+        return answer
+
+    def _watch(self, fetched: FetchedPartition) -> bool:
+        """Look again when a partition grows. Whether it has more than was asked from already."""
+        partition = fetched.hosted or self._find(fetched)
+        is_consumer = self._replica_id < 0
+        watched = partition.growth if is_consumer else partition.appends
+        self._tickets.append((watched, watched.add(self._on_growth)))
+        log = partition.log
+        if log is None:
+            return False
+        return (log.high_watermark if is_consumer else log.log_end_offset) > fetched.fetch_offset
 
     def _on_growth(self) -> bool:
+        answer = self._answer
+        if answer is None:  # not all partitions are watched yet
+            self._is_due = True
+            return False
         if self._replica_id < 0:
             return self._answer_if_enough()
         if not self._is_due:
             # What else comes in this turn of the loop, to this partition or another, goes in the same answer.
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._answer_if_enough)
-        return self._answer.is_settled
+        return answer.is_settled
 
     def _answer_if_enough(self) -> bool:
+        answer = self._answer
+        assert answer is not None
         self._is_due = False
-        if not self._answer.is_settled:
-            found = self.collect()
-            if found is not None:
-                self._answer.settle(self.respond(found))
-        return self._answer.is_settled
+        if not answer.is_settled:
+            if self._is_long:
+                self._look_again()
+            elif (found := self.collect()) is not None:
+                answer.settle(self.respond(found))
+        return answer.is_settled
 
     def _on_deadline(self) -> None:
-        self._answer.settle(self.respond(None))
+        assert self._answer is not None
+        if self._is_long:
+            self._is_late = True
+            self._look_again()
+        else:
+            self._answer.settle(self.respond(None))
 
     def _stop_watching(self) -> None:
+        if self._run is not None:
+            self._run.cancel()
+            self._run = None
         for watched, ticket in self._tickets:
             watched.remove(ticket)
         self._tickets = []
 
+    # In steps
+
+    @property
+    def _is_long(self) -> bool:
+        return len(self._session.partitions) > PARTITIONS_AT_ONCE
+
+    def in_steps(self) -> Steps[FetchResponse | Answer]:
+        """The answer of a fetch of many partitions."""
+        must_answer = self._request.max_wait_ms <= 0
+        found = yield from self._collect_in_steps(is_first=True, at_deadline=must_answer)
+        if found is None and self._session.partitions:
+            return (yield from self._wait_in_steps())
+        return (yield from self._respond_in_steps(found or []))
+
+    def _wait_in_steps(self) -> Steps[Answer]:
+        """Watch all partitions, and look again if one has changed since it was looked at."""
+        try:
+            for some in _pieces(list(self._session.partitions.values())):
+                for fetched in some:
+                    try:
+                        self._is_due |= self._watch(fetched)
+                    except KafkaError:  # it is not here any more: the answer says so
+                        self._is_due = True
+                yield
+        except BaseException:  # the connection is lost
+            self._stop_watching()
+            raise
+        answer = self._wait_at_most(Answer(self._stop_watching))
+        if self._is_due:
+            self._look_again()
+        return answer
+
+    def _look_again(self) -> None:
+        if self._run is None:
+            self._run = self._broker.step_runner.start(self._looked_again(), self._on_looked, self._on_failed)
+        else:
+            self._is_due = True
+
+    def _looked_again(self) -> Steps[FetchResponse | None]:
+        """The answer if there is enough for it, after as many looks as it takes."""
+        while True:
+            self._is_due = False
+            found = yield from self._collect_in_steps(at_deadline=self._is_late)
+            if found is not None:
+                return (yield from self._respond_in_steps(found))
+            if not self._is_due:
+                return None
+
+    def _on_looked(self, response: FetchResponse | None) -> None:
+        assert self._answer is not None
+        self._run = None
+        if response is not None:
+            self._answer.settle(response)
+
+    def _on_failed(self, error: Exception) -> None:
+        assert self._answer is not None
+        self._run = None
+        self._broker.failures.note("Fetch", "", error)
+        self._answer.settle(None)
+
+    def _respond_in_steps(self, found: _Found) -> Steps[FetchResponse]:
+        """The same as `respond`."""
+        known: _Found = []
+        unknown: _Found = []
+        for some in _pieces(found):
+            for one in some:
+                (unknown if one[1].error_code in _UNKNOWN else known).append(one)
+            yield
+        response = FetchResponse(session_id=self._session.id)
+        leaders: set[int] = set()
+        for part in (known, unknown):
+            for some in _pieces(part):
+                self._respond_some(response.responses, some, leaders)
+                yield
+        self._name_leaders(response, leaders)
+        yield from freed([found, known, unknown])
+        return response
+
     # Answering
 
-    def respond(self, found: list[tuple[FetchedPartition, _PartitionData]] | None) -> FetchResponse:
+    def respond(self, found: _Found | None) -> FetchResponse:
         """The response; in a session only what is news to the client."""
         if found is None:
             found = self.collect(at_deadline=True) or []
+        response = FetchResponse(session_id=self._session.id)
+        leaders: set[int] = set()
+        self._respond_some(response.responses, _in_order(found), leaders)
+        self._name_leaders(response, leaders)
+        return response
+
+    def _respond_some(self, topics: list[_TopicResponse], found: _Found, leaders: set[int]) -> None:
+        """Append what the client must be told of some partitions, and note the leaders that it is told of."""
         session = self._session
-        topics: list[_TopicResponse] = []
         topic_key: bytes | str | None = None
-        for fetched, data in _in_order(found):
+        if topics:
+            topic_key = topics[-1].topic_id if session.by_id else topics[-1].topic
+        for fetched, data in found:
+            data = self._read_now(fetched, data)
             records = data.records
             count = len(records) if records is not None else 0
-            if 0 < count <= READ_NOW_BYTES_MAX:
-                try:
-                    data.records = records.read()  # type: ignore[union-attr]
-                except OSError as error:
-                    data, count = self._failed(fetched, self._unreadable(fetched, error)), 0
+            if data.current_leader.leader_id >= 0:
+                leaders.add(data.current_leader.leader_id)
             if session.id and not is_news(fetched, data, count, session.is_incremental):
                 continue
             if fetched.topic != topic_key:
@@ -396,16 +596,22 @@ class _Fetch:
                 session.serve_last(fetched)
                 if self._replica_id >= 0:
                     self._note_sent(fetched, count)
-        response = FetchResponse(session_id=session.id, responses=topics)
-        if self._context.version >= 16:
-            leaders = {
-                data.current_leader.leader_id for _, data in found if data.current_leader.leader_id >= 0
-            }
-            if leaders:
-                response.node_endpoints = leader_endpoints(
-                    self._broker, leaders, self._context.listener, FetchResponse.NodeEndpoint
-                )
-        return response
+
+    def _read_now(self, fetched: FetchedPartition, data: _PartitionData) -> _PartitionData:
+        """With its records as bytes where they are few; an error where they cannot be read."""
+        records = data.records
+        if type(records) is FileSlice and len(records) <= READ_NOW_BYTES_MAX:
+            try:
+                data.records = records.read()
+            except OSError as error:
+                return self._failed(fetched, self._unreadable(fetched, error))
+        return data
+
+    def _name_leaders(self, response: FetchResponse, leaders: set[int]) -> None:
+        if leaders and self._context.version >= 16:
+            response.node_endpoints = leader_endpoints(
+                self._broker, leaders, self._context.listener, FetchResponse.NodeEndpoint
+            )
 
     def _note_sent(self, fetched: FetchedPartition, count: int) -> None:
         replication = self._broker.replication
@@ -413,11 +619,14 @@ class _Fetch:
             replication.sent(self._find(fetched).topic, fetched.index, count)
 
 
-def _merge(
-    found: list[tuple[FetchedPartition, _PartitionData]], at_end: list[tuple[int, FetchedPartition]]
-) -> list[tuple[FetchedPartition, _PartitionData]]:
+def _pieces(items: list[_T]) -> Iterator[list[_T]]:
+    for start in range(0, len(items), _PARTITIONS_IN_STEP):
+        yield items[start : start + _PARTITIONS_IN_STEP]
+
+
+def _merge(found: _Found, at_end: _AtEnd) -> _Found:
     """Put the partitions that have nothing new back where the request has them."""
-    merged: list[tuple[FetchedPartition, _PartitionData]] = []
+    merged: _Found = []
     done = 0
     for place, fetched in at_end:
         log = None if fetched.hosted is None else fetched.hosted.log
@@ -429,9 +638,7 @@ def _merge(
     return merged
 
 
-def _in_order(
-    found: list[tuple[FetchedPartition, _PartitionData]],
-) -> list[tuple[FetchedPartition, _PartitionData]]:
+def _in_order(found: _Found) -> _Found:
     """The order of the answer: that of the request, with partitions that the cluster does not know last."""
     if all(data.error_code not in _UNKNOWN for _, data in found):
         return found

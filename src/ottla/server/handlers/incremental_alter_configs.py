@@ -16,7 +16,8 @@ from ottla.controller.configs import incremental_alter_configs
 from ottla.server.handlers import log_levels
 from ottla.server.handlers.common import RESOURCES_PER_DECISION, decide_or_forward, is_controller_listener
 from ottla.server.net.dispatch import Api, RequestContext
-from ottla.server.net.long_requests import Steps
+from ottla.server.net.long_requests import Steps, made_of
+from ottla.server.net.step_runner import freed
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -39,15 +40,19 @@ async def handle(
     settled = await broker.step_runner.run(_settled(broker, request, is_at_controller=is_at_controller))
     rest = [resource for index, resource in enumerate(request.resources) if index not in settled]
     decided = await _decided(broker, context, rest, request.validate_only)
-    answers = {index: _answer(request.resources[index], error) for index, error in settled.items()}
-    if is_at_controller:  # where the same resource may come twice, and is answered once
-        return IncrementalAlterConfigsResponse(responses=decided + list(answers.values()))
     by_key = {(one.resource_type, one.resource_name): one for one in decided}
+
+    def answer(index: int) -> _Response:
+        resource = request.resources[index]
+        if index in settled:
+            return _answer(resource, settled[index])
+        return by_key[resource.resource_type, resource.resource_name]
+
+    if is_at_controller:  # where the same resource may come twice, and is answered once
+        answers = await broker.step_runner.run(made_of(settled, answer))
+        return IncrementalAlterConfigsResponse(responses=decided + answers)
     return IncrementalAlterConfigsResponse(
-        responses=[
-            answers.get(index) or by_key[resource.resource_type, resource.resource_name]
-            for index, resource in enumerate(request.resources)
-        ]
+        responses=await broker.step_runner.run(made_of(range(len(request.resources)), answer))
     )
 
 
@@ -57,11 +62,9 @@ def _settled(
     """The resources that the controller need not see, by their position: with an error, or done."""
     settled: dict[int, KafkaError | None] = {}
     if not is_at_controller:
-        facts = []
-        for resource in request.resources:
-            facts.append(_facts(resource))
-            yield
-        settled.update(configs.check_request(facts, incremental=True))
+        facts = yield from made_of(request.resources, _facts)
+        settled.update((yield from configs.check_request(facts, incremental=True)))
+        yield from freed([facts])
     for index, resource in enumerate(request.resources):
         yield
         if index in settled:

@@ -99,6 +99,7 @@ def _response(
 ) -> Steps[OffsetFetchResponse]:
     answered = []
     for group, one in zip(groups, found, strict=True):
+        yield
         if isinstance(one, _Group):
             answered.append(one)
             continue

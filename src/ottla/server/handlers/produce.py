@@ -32,6 +32,8 @@ from ottla.server.handlers.produce_fast_path import express
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.answers import Answer, answer_of, settled
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.server.net.long_requests import Steps
+from ottla.server.net.step_runner import finished, long_lists
 from ottla.server.net.turns import TURN_MS
 from ottla.server.replicas.partition import Partition, flush_partition, why_not_hosted
 from ottla.wire.errors import (
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 
 KEY = 0
 LEADER_HINT_VERSION = 10
+PARTITIONS_AT_ONCE = 1000
+"""A request with more is checked in steps."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client that may write to internal topics."""
 
@@ -92,12 +96,38 @@ class _Written:
 
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | Answer | None:
-    refusal = _refusal_of_all(request)
+) -> ProduceResponse | Answer | Steps[ProduceResponse | Answer | None] | None:
+    steps = _check_and_append(broker, request, context)
+    return _held(steps, request, context) if _names_many(request) else finished(steps)
+
+
+def _names_many(request: ProduceRequest) -> bool:
+    count = 0
+    for topic in request.topic_data:
+        count += len(topic.partition_data) or 1
+    return count > PARTITIONS_AT_ONCE
+
+
+def _held(
+    steps: Steps[ProduceResponse | Answer | None], request: ProduceRequest, context: RequestContext
+) -> Steps[ProduceResponse | Answer | None]:
+    """The steps of a request that keeps its records until the last of them."""
+    connection = context.connection
+    connection.hold(keep_records(connection, request.topic_data))
+    try:
+        return (yield from steps)
+    finally:
+        connection.release()
+
+
+def _check_and_append(
+    broker: Broker, request: ProduceRequest, context: RequestContext
+) -> Steps[ProduceResponse | Answer | None]:
+    refusal = yield from _refusal_of_all(request)
     if request.transactional_id is not None and refusal is None:
         from ottla.server.handlers.produce_transactional import verify_and_append
 
-        return verify_and_append(broker, request, context)
+        return (yield from verify_and_append(broker, request, context))
     return append_all(broker, request, context, refusal=refusal)
 
 
@@ -206,7 +236,10 @@ class _Appending:
         finally:
             self._release()
         check = checked = None
+        lists = long_lists(self._request)
         self._request.topic_data = []  # the records are not needed while the replicas fetch them
+        self._broker.step_runner.free(lists)
+        del lists
         outcome = self._finish()
         return await settled(outcome) if isinstance(outcome, Answer) else outcome
 
@@ -316,11 +349,16 @@ class _Appending:
 
 
 def keep_records(connection: Connection, topics: list[ProduceRequest.TopicProduceData]) -> int:
-    """Copy what is appended later: its buffer is used again. How many bytes that takes."""
+    """Copy what is appended later: its buffer is used again. How many bytes that takes.
+
+    All records of a request lie in one frame, or have been copied: if one needs no copy, none does.
+    """
     kept = 0
     for topic in topics:
         for data in topic.partition_data:
-            if data.records is not None and connection.is_shared(data.records):
+            if data.records is not None:
+                if not connection.is_shared(data.records):
+                    return kept
                 data.records = memoryview(bytearray(data.records))
                 kept += len(data.records)
     return kept
@@ -358,7 +396,7 @@ def _leaders_of(
     return leader_endpoints(broker, leaders, listener, ProduceResponse.NodeEndpoint)
 
 
-def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
+def _refusal_of_all(request: ProduceRequest) -> Steps[KafkaError | None]:
     """Why nothing of the request may be written; None where there is no such reason."""
     if not -1 <= request.acks <= 1:
         return InvalidRequiredAcks(f"acks is {request.acks}; it must be -1 (all), 0 or 1.")
@@ -375,6 +413,7 @@ def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
                     return TransactionalIdAuthorizationFailed(
                         "A transactional batch needs a request that names its transactional id."
                     )
+                yield
     return None
 
 

@@ -17,6 +17,7 @@ from ottla.server.coordinators.transaction_verification import Guards, Refusals,
 from ottla.server.handlers import produce
 from ottla.server.net.answers import Answer
 from ottla.server.net.dispatch import RequestContext
+from ottla.server.net.long_requests import Steps
 from ottla.wire.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -41,14 +42,14 @@ _PASSING = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NetworkException
 
 def verify_and_append(
     broker: Broker, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | Answer | None:
+) -> Steps[ProduceResponse | Answer | None]:
     """The response, now or later.
 
     What is behind a request on its connection waits until the request is appended, or has gone to another
     thread for that: so no batch overtakes another one, and what waits is charged to the memory of requests.
     """
     try:
-        writing = _writing(broker, request, context.version)
+        writing = yield from _writing(broker, request, context.version)
     except InvalidProducerIdMapping as error:
         return produce.append_all(broker, request, context, refusal=error)
     if writing is None:
@@ -74,7 +75,7 @@ def verify_and_append(
     return answer if request.acks != 0 else None
 
 
-def _writing(broker: Broker, request: ProduceRequest, version: int) -> Writing | None:
+def _writing(broker: Broker, request: ProduceRequest, version: int) -> Steps[Writing | None]:
     """What is to be written in a transaction; None where nothing is.
 
     InvalidProducerIdMapping: by more than one producer.
@@ -88,6 +89,7 @@ def _writing(broker: Broker, request: ProduceRequest, version: int) -> Writing |
             else broker.partitions.by_name.get(topic.name)
         )
         for data in topic.partition_data:
+            yield
             partition = hosted.get(data.index) if hosted is not None else None
             if partition is None or data.records is None:
                 continue

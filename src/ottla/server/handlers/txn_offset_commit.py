@@ -9,7 +9,7 @@ coordinator may be loading, and are told COORDINATOR_NOT_AVAILABLE instead.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.result import TransactionalWrite
 from ottla.coordinator.runtime import shown
@@ -19,7 +19,7 @@ from ottla.server.coordinators.groups import caller_of
 from ottla.server.coordinators.transaction_verification import Guards, Refusals, Writing, answer_when_verified
 from ottla.server.handlers.offset_common import check_commit_bytes, commit_bytes, merged, split
 from ottla.server.net.dispatch import Api, RequestContext
-from ottla.server.net.long_requests import Steps
+from ottla.server.net.long_requests import Steps, made_of
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
@@ -41,10 +41,13 @@ _AskedTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 _Topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 _Partition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
+_Outcome = TxnOffsetCommitResponse | Steps[TxnOffsetCommitResponse]
+"""The response, or what makes it."""
+
 
 def handle(
     broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
-) -> Steps[TxnOffsetCommitResponse | Answer]:
+) -> Steps[_Outcome | Answer]:
     refused: list[_Topic] = []
     topics = []
     for topic in request.topics:
@@ -57,12 +60,12 @@ def handle(
     if not request.topics:
         return TxnOffsetCommitResponse(topics=merged(refused, [], _name_of))
     if not request.group_id:
-        return _refuse_all(request, ErrorCode.INVALID_GROUP_ID, refused)
+        return (yield from _refuse_all(request, ErrorCode.INVALID_GROUP_ID, refused))
     caller = caller_of(context)
     key = (GROUPS_TOPIC, broker.groups.coordinator.partition_for(request.group_id))
     guard: VerificationGuard | None = None
 
-    def decide(shard: GroupShard, _reply: Reply) -> Result[TxnOffsetCommitResponse]:
+    def decide(shard: GroupShard, _reply: Reply) -> Result[Any]:
         check_commit_bytes(broker, request.group_id, size)
         write = TransactionalWrite(request.producer_id, request.producer_epoch, guard=guard)
         result = shard.offsets.commit_in_transaction(request, caller, write)
@@ -70,13 +73,13 @@ def handle(
             result.response.topics = merged(refused, result.response.topics, _name_of)
         return result
 
-    def failed(error: KafkaError) -> TxnOffsetCommitResponse:
+    def failed(error: KafkaError) -> Steps[TxnOffsetCommitResponse]:
         code = error.code
         if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < _KNOWS_LOADING_FROM:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _refuse_all(request, code, refused)
 
-    def verified(refusals: Refusals, guards: Guards) -> TxnOffsetCommitResponse | Answer:
+    def verified(refusals: Refusals, guards: Guards) -> _Outcome | Answer:
         nonlocal guard
         if key in refusals:
             return failed(shown(refusals[key]))
@@ -106,8 +109,10 @@ def _known_part(broker: Broker, topic: _AskedTopic, refused: list[_Topic]) -> _A
     return topic if topic.partitions else None
 
 
-def _refuse_all(request: TxnOffsetCommitRequest, code: int, refused: list[_Topic]) -> TxnOffsetCommitResponse:
-    topics = [_refused(topic, topic.partitions, code) for topic in request.topics]
+def _refuse_all(
+    request: TxnOffsetCommitRequest, code: int, refused: list[_Topic]
+) -> Steps[TxnOffsetCommitResponse]:
+    topics = yield from made_of(request.topics, lambda topic: _refused(topic, topic.partitions, code))
     return TxnOffsetCommitResponse(topics=merged(refused, topics, _name_of))
 
 

@@ -11,8 +11,12 @@ if TYPE_CHECKING:
 
 
 def error_of(broker: Broker, raised: Exception, api: str, topic: str, index: int) -> KafkaError:
-    """The error to answer. One that nobody foresaw is logged and counted."""
+    """The error to answer. One that nobody foresaw is logged and counted.
+
+    Its traceback is dropped: it leads to the frame that keeps the error, and this cycle would keep the whole
+    request until the garbage collector finds it.
+    """
     if isinstance(raised, KafkaError):
-        return raised
+        return raised.with_traceback(None)
     broker.failures.note(api, f"{topic}-{index}", raised)
     return UnknownServerError(f"{api} failed over {topic}-{index} in a way that nobody foresaw.")

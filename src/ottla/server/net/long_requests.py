@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Hashable, Sequence, Sized
+from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Sequence, Sized
 from types import CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from ottla.server.net.answers import Answer, answer_of
 from ottla.server.net.step_runner import UNFINISHED, CollectionPause, freed, long_lists
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 REPEATS_MAX = 8
 _COMPARED_IN_STEP = 4096
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 Steps = Generator[None, None, T]
@@ -67,20 +68,32 @@ class _Hold:
 
 
 class _LongAnswer(Answer):
-    """The answer to a long request. Nothing collects garbage until it is settled."""
+    """The answer to a long request. Nothing collects garbage until it is settled, or waits for others."""
 
     __slots__ = ("_pause",)
 
     def __init__(self, pause: CollectionPause) -> None:
         super().__init__()
-        self._pause = pause
+        self._pause: CollectionPause | None = pause
         pause.begin()
+
+    def end_pause(self) -> None:
+        if self._pause is not None:
+            self._pause.end()
+            self._pause = None
 
     def _finish(self) -> bool:
         is_first = super()._finish()
         if is_first:
-            self._pause.end()
+            self.end_pause()
         return is_first
+
+
+class _Working(NamedTuple):
+    """A coroutine that brings the answer, and the long lists of its request, to be freed when it ends."""
+
+    coroutine: Coroutine[Any, Any, Any]
+    lists: list[list[Any]]
 
 
 class LongRequests:
@@ -93,7 +106,7 @@ class LongRequests:
     def read(self, route: Route, context: RequestContext, frame: memoryview, position: int) -> None:
         """Read a frame that takes more than one slice, and handle what is in it."""
         is_owned = len(frame) == len(cast(Sized, frame.obj))  # else it is a view on a shared buffer
-        whole = frame if is_owned else memoryview(bytes(frame))
+        whole = frame if is_owned else memoryview(bytearray(frame))
         hold = _Hold(context.connection)
         steps = self._read_and_handle(route, context, hold, whole, position)
         self._go_on(route, context, hold, steps, 0 if is_owned else len(whole))
@@ -155,14 +168,17 @@ class LongRequests:
     def _handled(
         self, route: Route, context: RequestContext, hold: _Hold, request: Any, outcome: Any
     ) -> Steps[Any]:
-        """The parts of the answer, an `Answer` or coroutine that brings it, or None where there is none."""
+        """The parts of the answer, an `Answer` or `_Working` that brings it, or None where there is none."""
         if type(outcome) is GeneratorType:
             outcome = yield from outcome
         hold.end()
-        if outcome is None or type(outcome) in (Answer, CoroutineType):
-            return outcome
         lists = long_lists(request)
         del request
+        if type(outcome) is CoroutineType:
+            return _Working(outcome, lists)
+        if outcome is None or type(outcome) is Answer:
+            self._runner.free(lists)
+            return outcome
         yield from freed(lists)
         return (yield from self._written(route, context, outcome))
 
@@ -203,15 +219,24 @@ class LongRequests:
         if type(outcome) is list:
             answer.settle(outcome)
             return
-        later = outcome if type(outcome) is Answer else answer_of(asyncio.ensure_future(outcome))
+        if type(outcome) is _Working:
+            task = asyncio.ensure_future(outcome.coroutine)
+            lists = outcome.lists
+            task.add_done_callback(lambda _: self._runner.free(lists))
+            later = answer_of(task)
+        else:
+            later = outcome
         answer.when_released(later.abandon)
         if later.is_settled:
             self._write(answer, route, context, later)
         else:
+            if type(answer) is _LongAnswer and type(outcome) is Answer:
+                answer.end_pause()  # it may wait for others for as long as they please
             later.on_settled = lambda: self._write(answer, route, context, later)
 
     def _write(self, answer: Answer, route: Route, context: RequestContext, later: Answer) -> None:
         """Write a response that is there now."""
+        later.on_settled = None  # which keeps `later` itself
         if answer.is_settled:
             return
         response, later.response = later.response, None
@@ -230,6 +255,15 @@ class LongRequests:
             return
         run = self._runner.start(steps, answer.settle, lambda error: self.close_failed(route, context, error))
         answer.when_released(run.cancel)
+
+
+def made_of(items: Iterable[Item], make: Callable[[Item], T]) -> Steps[list[T]]:
+    """What is made of each item."""
+    made = []
+    for item in items:
+        made.append(make(item))
+        yield
+    return made
 
 
 def distinct(items: Sequence[H]) -> Steps[dict[H, None]]:

@@ -81,6 +81,11 @@ class StepRunner:
                 run.cancel()
         return outcome
 
+    def free(self, lists: list[list[Any]]) -> None:
+        """Empty lists in the slices of the node, where nobody waits for that."""
+        if lists:
+            self.start(freed(lists), _pass, _pass)
+
     def _admit(self) -> None:
         while self._waiting and len(self._running) < AT_ONCE_MAX:
             run = self._waiting.popleft()
@@ -165,6 +170,20 @@ class Run:
         self.is_over = True
         self._runner.forget(self)
         self._on_error(error)
+
+
+def _pass(_outcome: Any) -> None:
+    """Nobody waits."""
+
+
+def finished(steps: Generator[None, None, T]) -> T:
+    """The outcome of steps that are few enough to be done at once."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as done:
+        outcome: T = done.value
+        return outcome
 
 
 def long_lists(message: Any) -> list[list[Any]]:

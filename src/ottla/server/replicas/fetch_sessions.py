@@ -124,16 +124,22 @@ class FetchSessions:
 
     def resolve(self, request: FetchRequest, version: int) -> FetchSession | ErrorCode:
         """The session that a request continues or begins, updated by the request."""
+        session = self.begin(request, version)
+        if not isinstance(session, ErrorCode):
+            session.take(request.topics)
+            if session.is_incremental:
+                session.forget(request.forgotten_topics_data)
+            self.keep(session, request)
+        return session
+
+    def begin(self, request: FetchRequest, version: int) -> FetchSession | ErrorCode:
+        """The session that a request continues or begins. Whoever asks lets it take what the request names,
+        and forget it if it is incremental, at once or in steps; and then calls `keep`."""
         by_id = version >= 13
-        epoch = request.session_epoch
-        if epoch in (EPOCH_INITIAL, EPOCH_FINAL):
+        if request.session_epoch in (EPOCH_INITIAL, EPOCH_FINAL):
             self._sessions.pop(request.session_id, None)
             is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
-            session = FetchSession(0, by_id, self._clock.now_ms(), is_follower=is_follower)
-            session.take(request.topics)
-            if epoch == EPOCH_INITIAL:
-                self._remember(session)
-            return session
+            return FetchSession(0, by_id, self._clock.now_ms(), is_follower=is_follower)
         return self._continue(request, by_id)
 
     def _continue(self, request: FetchRequest, by_id: bool) -> FetchSession | ErrorCode:
@@ -144,18 +150,20 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if known.by_id != by_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        known.take(request.topics)
-        known.forget(request.forgotten_topics_data)
         known.is_incremental = True
-        if not known.partitions:
-            del self._sessions[known.id]
-            known.id = 0
-            return known
         known.epoch = 1 if known.epoch == _EPOCH_MAX else known.epoch + 1
         known.used_ms = self._clock.now_ms()
         # Most recently used last: the first one is the one to evict.
         self._sessions[known.id] = self._sessions.pop(known.id)
         return known
+
+    def keep(self, session: FetchSession, request: FetchRequest) -> None:
+        """Remember a new session; let go one that has no partitions any more."""
+        if request.session_epoch == EPOCH_INITIAL:
+            self._remember(session)
+        elif request.session_epoch != EPOCH_FINAL and not session.partitions:
+            self._sessions.pop(session.id, None)
+            session.id = 0
 
     def _remember(self, session: FetchSession) -> None:
         """Give a new session an id, if there is room or another must go for it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.server.handlers.support import RunningNode
@@ -35,3 +37,19 @@ def start_node(tmp_path: Path) -> Iterator[Callable[..., RunningNode]]:
 @pytest.fixture
 def node(start_node: Callable[..., RunningNode]) -> RunningNode:
     return start_node()
+
+
+@pytest.fixture
+def garbage() -> Iterator[Callable[[Callable[[], Any]], int]]:
+    """Counts the objects that a call leaves in cycles. What a large request leaves so is collected at once,
+    in one turn of the loop."""
+
+    def count(call: Callable[[], Any]) -> int:
+        call()  # what is made once, such as a codec
+        gc.collect()
+        gc.disable()
+        call()
+        return gc.collect()
+
+    yield count
+    gc.enable()

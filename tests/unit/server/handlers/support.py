@@ -117,7 +117,7 @@ def newest(request: Message) -> int:
 
 def ask(broker: Broker, request: Message, version: int | None = None, listener: str = LISTENER) -> Any:
     """The answer to a request; one that comes later is waited for on a loop of its own."""
-    outcome = _made(start(broker, request, newest(request) if version is None else version, listener))
+    outcome = made(start(broker, request, newest(request) if version is None else version, listener))
     return (
         asyncio.run(finish(outcome, request, version))
         if inspect.iscoroutine(outcome)
@@ -139,13 +139,13 @@ def start(broker: Broker, request: Message, version: int, listener: str) -> Any:
 
 
 async def finish(outcome: Any, request: Message, version: int | None) -> Any:
-    outcome = _made(outcome)
+    outcome = made(outcome)
     if isinstance(outcome, Answer):
         outcome = await _settled(outcome)
-    return _sent(_made(await outcome if inspect.isawaitable(outcome) else outcome), request, version)
+    return _sent(made(await outcome if inspect.isawaitable(outcome) else outcome), request, version)
 
 
-def _made(outcome: Any) -> Any:
+def made(outcome: Any) -> Any:
     """What a handler that works in steps comes to."""
     while inspect.isgenerator(outcome):
         try:

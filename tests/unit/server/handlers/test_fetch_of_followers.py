@@ -17,6 +17,7 @@ from tests.unit.server.handlers.support import (
     context_of,
     host_log,
     image_of,
+    made,
 )
 
 from ottla.host import HostDisk
@@ -102,8 +103,11 @@ class World:
         ]
 
 
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+@pytest.fixture(params=[False, True], ids=["at once", "in steps"])
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    if request.param:  # as if the partitions were too many to be looked at in one turn
+        monkeypatch.setattr(fetch, "PARTITIONS_AT_ONCE", 0)
+        monkeypatch.setattr(fetch, "_PARTITIONS_IN_STEP", 3)
     made = World(tmp_path, monkeypatch)
     assert set(made.fetch(*range(PARTITIONS))) == set(range(PARTITIONS))
     made.fetch()
@@ -229,9 +233,11 @@ def test_records_that_a_followers_own_fetch_brought_about_do_not_wait_for_its_de
 
     async def fetch_and_wait() -> Any:
         request = world.request(0, max_wait_ms=10_000_000)
-        answer = fetch.handle(world.broker, as_sent(request, VERSION), context_of(world.broker, VERSION))
+        answer = made(
+            fetch.handle(world.broker, as_sent(request, VERSION), context_of(world.broker, VERSION))
+        )
         assert isinstance(answer, Answer)
-        for _ in range(3):  # turns of the loop
+        for _ in range(10):  # turns of the loop
             await asyncio.sleep(0)
         assert answer.is_settled, "it waits for its deadline"
         return answer.response

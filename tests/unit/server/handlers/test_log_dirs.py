@@ -9,6 +9,7 @@ import pytest
 from tests.unit.server.handlers.support import RunningNode
 
 from ottla.config import Operation, ResourceType
+from ottla.server.handlers.alter_replica_log_dirs import REFUSALS_TOLD_MAX
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -141,3 +142,16 @@ def test_what_cannot_be_moved_is_refused(node: RunningNode, tmp_path: Path) -> N
     assert move(node, f"{tmp_path}/three", "a") == ErrorCode.LOG_DIR_NOT_FOUND
     assert move(node, f"{tmp_path}/one", "missing") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert move(node, f"{tmp_path}/one", "x" * 220) == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_few_of_the_partitions_that_cannot_be_moved_are_logged(
+    node: RunningNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A line for each of tens of thousands takes longer than all other work on a request."""
+    topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name="missing", partitions=list(range(500)))
+    directory = AlterReplicaLogDirsRequest.AlterReplicaLogDir(path=f"{tmp_path}/two", topics=[topic])
+    with caplog.at_level("WARNING", "ottla.server.log_directories"):
+        (result,) = node.ask(AlterReplicaLogDirsRequest(dirs=[directory])).results
+    assert len(result.partitions) == 500
+    assert len(caplog.records) == REFUSALS_TOLD_MAX + 1
+    assert "490 other partitions" in caplog.messages[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.coordinator.groups.shards import outcome_of
 from tests.unit.server.asking import produce_request
 from tests.unit.server.handlers.support import RunningNode, connection_of
 
@@ -23,8 +25,8 @@ from ottla.records.record import Record, assemble, build_batch, read_records
 from ottla.records.validate import BYTES_AT_ONCE
 from ottla.server.broker import Broker
 from ottla.server.coordinators.transaction_verification import Verification
-from ottla.server.handlers.produce import handle
-from ottla.server.net.answers import Answer
+from ottla.server.handlers.produce import PARTITIONS_AT_ONCE, handle
+from ottla.server.net.answers import Answer, settled
 from ottla.server.net.dispatch import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.frame import read_response, request_frame
@@ -449,3 +451,60 @@ def test_a_batch_of_gzip_members_that_hold_nothing_is_refused(node: RunningNode,
     batch = bytes(assemble(header, packed))
     answer = node.ask(_request("a", {0: batch}), VERSION).responses[0].partition_responses[0]
     assert answer.error_code == (0 if members == 1 else ErrorCode.MESSAGE_TOO_LARGE)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "t"])
+def test_a_request_with_many_partitions_is_checked_in_steps(
+    node: RunningNode, transactional_id: str | None
+) -> None:
+    node.create("a", 2)
+    batch = bytes(build_batch([Record(0, 1, b"k", b"v")]))
+    request = _request("a", dict.fromkeys(range(PARTITIONS_AT_ONCE + 1), batch), acks=1)
+    request.transactional_id = transactional_id
+
+    async def main() -> None:
+        context = RequestContext(VERSION, 1, "test", connection_of(node.broker), "PLAINTEXT")
+        steps = handle(node.broker, request, context)
+        assert inspect.isgenerator(steps)
+        count = 0
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                outcome = end.value
+                break
+            assert not node.broker.partitions.by_name["a"][0].log.log_end_offset, (
+                "checked first, then appended"
+            )
+            count += 1
+        assert count > PARTITIONS_AT_ONCE
+        response = await settled(outcome) if isinstance(outcome, Answer) else outcome
+        codes = [one.error_code for one in response.responses[0].partition_responses]
+        assert codes[:2] == [0, 0]
+        assert set(codes[2:]) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+    node.run(main())
+
+
+def test_records_in_a_shared_buffer_are_copied_before_the_first_pause(node: RunningNode) -> None:
+    node.create("a", 2)
+    batch = bytearray(build_batch([Record(0, 1, b"k", b"v")]))
+    request = _request("a", dict.fromkeys(range(PARTITIONS_AT_ONCE + 1), b""), acks=1)
+
+    async def main() -> None:
+        connection = connection_of(node.broker)
+        shared = connection._listener.read_buffer
+        shared[: len(batch)] = batch
+        for data in request.topic_data[0].partition_data:
+            data.records = shared[: len(batch)]
+        steps = handle(node.broker, request, RequestContext(VERSION, 1, "test", connection, "PLAINTEXT"))
+        assert inspect.isgenerator(steps)
+        next(steps)
+        shared[: len(batch)] = bytes(len(batch))
+        outcome = outcome_of(steps)
+        response = await settled(outcome) if isinstance(outcome, Answer) else outcome
+        codes = [one.error_code for one in response.responses[0].partition_responses]
+        assert codes[:2] == [0, 0]
+        assert not connection._holds
+
+    node.run(main())

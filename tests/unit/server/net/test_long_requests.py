@@ -9,6 +9,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.unit.coordinator.groups.shards import outcome_of
 from tests.unit.server.handlers.support import broker_of, image_of
 
 from ottla.host import HostClock, HostNetwork
+from ottla.server import step_runner
 from ottla.server.broker import Broker
 from ottla.server.net.answers import Answer
 from ottla.server.net.connection import READ_BUFFER_BYTES
@@ -24,7 +26,7 @@ from ottla.server.net.dispatch import Api, Dispatcher, RequestContext
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.long_requests import REPEATS_MAX, Steps, few_repeats
 from ottla.server.net.request_memory import RequestMemory
-from ottla.server.net.step_runner import AT_ONCE_MAX, long_lists
+from ottla.server.net.step_runner import AT_ONCE_MAX, FREED_IN_STEP, long_lists
 from ottla.server.net.turns import Turns
 from ottla.wire import codec
 from ottla.wire import frame as frames
@@ -288,6 +290,111 @@ def test_no_garbage_is_collected_while_a_long_request_goes_on() -> None:
             writer.close()
 
     assert gc.isenabled()
+    _run(main())
+
+
+@pytest.mark.parametrize("is_coroutine", [True, False])
+def test_what_a_request_named_is_freed_in_steps_once_its_answer_is_there(is_coroutine: bool) -> None:
+    """Whoever brings the answer later may be the last to have the request."""
+    count = 20 * FREED_IN_STEP
+
+    class Name(str):
+        alive = 0
+
+        def __new__(cls, text: str) -> Name:
+            cls.alive += 1
+            return super().__new__(cls, text)
+
+        def __del__(self) -> None:
+            Name.alive -= 1
+
+    async def main() -> None:
+        later: list[Answer] = []
+
+        def handle(_broker: Broker, request: DeleteGroupsRequest, _context: RequestContext) -> Any:
+            request.groups_names = [Name(name) for name in request.groups_names]
+
+            async def answer() -> DeleteGroupsResponse:
+                assert request.groups_names
+                return DeleteGroupsResponse()
+
+            if is_coroutine:
+                return answer()
+            later.append(Answer())
+            return later[0]
+
+        work = Work()
+        work.long = handle  # type: ignore[method-assign]
+        async with _serving(work) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(_frame(_names(count)))
+            seen = [0]
+            while seen[-1] or len(seen) == 1:
+                for one in later:
+                    one.settle(DeleteGroupsResponse())
+                await asyncio.sleep(0)
+                if Name.alive != seen[-1]:
+                    seen.append(Name.alive)
+            assert seen[1] == count
+            freed = [before - after for before, after in pairwise(seen[1:])]
+            assert max(freed) < count / 2, "in several turns of the loop"
+            await _answer(reader)
+            writer.close()
+
+    _run(main())
+
+
+def test_garbage_is_collected_while_a_long_request_waits_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_runner, "PAUSE_S_MAX", 10_000)
+
+    async def main() -> None:
+        answer = Answer()
+
+        def handle(_broker: Broker, request: DeleteGroupsRequest, _context: RequestContext) -> Steps[Answer]:
+            for _ in request.groups_names:
+                yield
+            work.events.append("handled")
+            return answer
+
+        work = Work()
+        work.long = handle  # type: ignore[method-assign]
+        async with _serving(work) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(_frame(_names(1_000)))
+            await _until(lambda: work.events)
+            await _until(gc.isenabled)
+            assert not answer.is_settled
+            answer.settle(DeleteGroupsResponse())
+            await _answer(reader)
+            assert gc.isenabled()
+            writer.close()
+
+    _run(main())
+
+
+def test_a_request_that_is_answered_later_leaves_no_garbage() -> None:
+    async def main() -> None:
+        def handle(_broker: Broker, _request: Any, _context: RequestContext) -> Steps[Answer]:
+            yield
+            answer = Answer()
+            asyncio.get_running_loop().call_soon(answer.settle, DeleteGroupsResponse())
+            return answer
+
+        work = Work()
+        work.long = handle  # type: ignore[method-assign]
+        async with _serving(work) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(100):
+                    writer.write(_frame(_names(3)))
+                    await _answer(reader)
+                assert gc.collect() < 100
+            finally:
+                gc.enable()
+            writer.close()
+
     _run(main())
 
 

@@ -85,6 +85,66 @@ def test_a_listener_may_commit_when_the_consumer_closes_or_unsubscribes(protocol
 
 
 @PROTOCOLS
+@pytest.mark.parametrize("when", ["in on_revoked", "before the poll that gives partitions back"])
+def test_a_commit_that_is_not_waited_for_is_sent_although_its_partitions_are_given_back(
+    protocol: str, when: str
+) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        outcomes: list[Exception | None] = []
+
+        async def commit() -> None:
+            await first.commit(wait=False, on_commit=lambda offsets, error: outcomes.append(error))
+
+        async def on_revoked(partitions: list[TopicPartition]) -> None:
+            if when == "in on_revoked":
+                await commit()
+
+        settings: dict[str, Any] = {"enable_auto_commit": False}
+        first = member(client, protocol, **settings)
+        async with first, member(client, protocol, **settings) as second:
+            await first.subscribe(["t"], on_revoked=on_revoked)
+            await read(first, 40)
+            await second.subscribe(["t"])
+            assert first._engine.group is not None
+            while not first._engine.group.calls:
+                await second.poll(0.1)
+            if when != "in on_revoked":
+                await commit()
+            while not second.assignment:
+                await asyncio.gather(first.poll(0.1), second.poll(0.1))
+            assert outcomes == [None]
+            assert await second.committed([T0, T1]) == dict.fromkeys([T0, T1], OffsetAndMetadata(20, 0))
+
+    play(act)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("ending", ["close", "unsubscribe"])
+@pytest.mark.parametrize("when", ["before it", "in on_revoked"])
+def test_close_and_unsubscribe_wait_for_commits_in_the_background(
+    protocol: str, ending: str, when: str
+) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        outcomes: list[Exception | None] = []
+
+        async def commit(*_: Any) -> None:
+            await consumer.commit(wait=False, on_commit=lambda offsets, error: outcomes.append(error))
+
+        consumer = member(client, protocol, enable_auto_commit=False)
+        await consumer.subscribe(["t"], on_revoked=commit if when == "in on_revoked" else None)
+        await read(consumer, 40)
+        if when == "before it":
+            await commit()
+        await (consumer.close() if ending == "close" else consumer.unsubscribe())
+        assert outcomes == [None]
+        async with member(client, protocol) as other:
+            assert await other.committed([T0, T1]) == dict.fromkeys([T0, T1], OffsetAndMetadata(20, 0))
+        await consumer.close()
+
+    play(act)
+
+
+@PROTOCOLS
 @pytest.mark.parametrize("committed", [None, 5])
 def test_a_listener_may_ask_for_positions_and_lag_of_what_it_is_assigned(
     protocol: str, committed: int | None

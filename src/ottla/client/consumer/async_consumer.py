@@ -308,7 +308,7 @@ class AsyncConsumer(ConsumerBase[K, V]):
 
     async def _leave(self, leave_group: bool | None, seconds: float) -> None:
         group = self._engine.group
-        if group is None or group.membership is None:
+        if group is None:
             return
         remain = None if leave_group is None else not leave_group
         call, send = group.farewell(remain=remain)
@@ -316,7 +316,7 @@ class AsyncConsumer(ConsumerBase[K, V]):
             if call is not None:
                 await self._listen(call.change, call.partitions)
         finally:
-            await bounded(group.leave(send), seconds)
+            await self._engine.leave(send, seconds)
 
     # Positions.
 

@@ -27,7 +27,6 @@ from ottla.client.consumer.base import (
     Partitions,
     Told,
     V,
-    bounded,
     engine_of,
     place,
 )
@@ -317,7 +316,7 @@ class Consumer(ConsumerBase[K, V]):
 
     def _leave(self, leave_group: bool | None, seconds: float) -> None:
         group = self._engine.group
-        if group is None or group.membership is None:
+        if group is None:
             return
         remain = None if leave_group is None else not leave_group
         call, send = self._call(lambda: group.farewell(remain=remain))
@@ -325,7 +324,7 @@ class Consumer(ConsumerBase[K, V]):
             if call is not None:
                 self._callbacks.call(call.change, call.partitions)
         finally:
-            self._wait(bounded(group.leave(send), seconds))
+            self._wait(self._engine.leave(send, seconds))
 
     # Positions.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ottla import Consumer, Producer, TopicPartition
+from ottla import Consumer, OffsetAndMetadata, Producer, TopicPartition
 from ottla.testing import Broker
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 
@@ -311,6 +311,31 @@ def test_polls_end_in_time_and_give_nothing_while_the_commit_before_a_revocation
         assert told == [[first]]
         assert [record.topic for record in records] == [second.topic]
         assert consumer.committed([first])[first].offset == consumer.metrics()["records"] - 1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_commit_that_is_not_waited_for_in_on_revoked_is_sent(broker: Broker, protocol: str) -> None:
+    outcomes: list[Any] = []
+
+    def on_revoked(partitions: list[TopicPartition]) -> None:
+        consumer.commit(wait=False, on_commit=lambda offsets, error: outcomes.append((offsets, error)))
+
+    first, second = TopicPartition(f"first-{protocol}", 0), TopicPartition(f"second-{protocol}", 0)
+    settings = {"group_protocol": protocol, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    with (
+        Producer(broker.bootstrap_servers) as producer,
+        Consumer(broker.bootstrap_servers, group_id=f"commits-{protocol}", **settings) as consumer,
+    ):
+        for place in (first, second):
+            producer.send(place.topic, b"x", partition=0).result(60)
+        consumer.subscribe([first.topic], on_revoked=on_revoked)
+        while not consumer.poll(1.0):
+            pass
+        consumer.subscribe([second.topic], on_revoked=on_revoked)
+        while not consumer.poll(1.0):
+            pass
+        assert outcomes == [({first: OffsetAndMetadata(1, 0)}, None)]
+        assert consumer.committed([first]) == {first: OffsetAndMetadata(1, 0)}
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])

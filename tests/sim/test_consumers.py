@@ -259,6 +259,55 @@ def test_a_second_task_is_refused_while_one_polls_and_may_close_it() -> None:
     play(act)
 
 
+def test_a_task_of_a_listener_that_outlives_the_poll_does_not_keep_the_consumer() -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        begun: list[asyncio.Task[Any]] = []
+
+        async def on_assigned(partitions: list[TopicPartition]) -> None:
+            begun.append(asyncio.create_task(consumer.end_offsets([("missing", 0)], timeout=3.0)))
+            await asyncio.sleep(0)
+
+        consumer = member(client)
+        await consumer.subscribe(["t"], on_assigned=on_assigned)
+        found: list[Any] = []
+        while not found:
+            found += await asyncio.create_task(consumer.poll(1.0, max_records=3))
+        assert not begun[0].done()
+        await asyncio.gather(*begun, return_exceptions=True)
+        found += await asyncio.create_task(consumer.poll(1.0, max_records=3))
+        assert len(found) == 6
+        began = world.now
+        await asyncio.create_task(consumer.close())
+        assert world.now - began < 1.0
+
+    play(act)
+
+
+@pytest.mark.parametrize("cancellations", [1, 2, 3])
+def test_a_close_that_is_cancelled_leaves_no_task(cancellations: int) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        consumer = member(client)
+        await consumer.subscribe(["t"])
+        await read(consumer, 40)
+        engine = consumer._engine
+        assert engine.group is not None
+        world.pause(1)
+        closing = asyncio.create_task(consumer.close(timeout=10))
+        await asyncio.sleep(0.3)
+        for _ in range(cancellations):
+            closing.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await consumer.close()
+        assert not engine._tasks
+        assert not engine.group._tasks
+        assert engine.cluster._is_closed
+        world.resume(1)
+
+    play(act)
+
+
 # Buffers
 
 

@@ -26,6 +26,7 @@ from ottla.client.producer.base import (
     handle_of,
     joined_failure,
     settings_of,
+    timeout_on_leaving,
 )
 from ottla.client.values import GroupMetadata, OffsetAndMetadata
 
@@ -351,10 +352,7 @@ class Producer(ProducerBase):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None or issubclass(kind, Exception):
-            self.close()
-        else:
-            self.close(timeout=0)  # Ctrl-C and the like: at once
+        self.close(timeout_on_leaving(kind))
 
 
 class Transaction:

@@ -32,7 +32,7 @@ from ottla.client.consumer.base import (
 )
 from ottla.client.consumer.engine import Engine
 from ottla.client.core.membership import Call, Change
-from ottla.client.errors import ClientError, TimedOut
+from ottla.client.errors import ClientError, Closed, TimedOut
 from ottla.client.net.background import Background
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from ottla.records.consumed import ConsumerRecord
@@ -63,8 +63,9 @@ class Consumer(ConsumerBase[K, V]):
             if isinstance(settings, ConsumerSettings)
             else ConsumerSettings.parse(settings, **keywords)
         )
-        self._background = Background("consumer")
+        self._background = Background("consumer", on_end=self._ended)
         self._bell = threading.Event()
+        self._has_ended = False  # the thread: nothing is fetched any more
         self._user: int | None = None
         self._wake_engine = self._kick_engine
         self._soon = self._background.soon
@@ -85,8 +86,15 @@ class Consumer(ConsumerBase[K, V]):
         engine.start()
         return engine
 
+    def _ended(self) -> None:
+        """The thread has ended: polls that wait, and all after them, say so."""
+        self._has_ended = True
+        engine = getattr(self, "_engine", None)  # there is none where it could not start
+        if engine is not None:
+            engine.alert()
+
     def _kick_engine(self) -> None:
-        if self._engine.waits_for_user:
+        if self._engine.waits_for_user and not self._has_ended:
             self._background.soon(self._engine.kick)
 
     # Getting at the loop.
@@ -174,6 +182,11 @@ class Consumer(ConsumerBase[K, V]):
         engine.is_alert = False
         is_all_told = True
         try:
+            if self._has_ended:
+                raise Closed(
+                    "The consumer's thread has ended, as by sys.exit() in an assignor: the log says why. "
+                    "Close this consumer and make another."
+                )
             self._next_trouble()
             group = engine.group
             if group is not None and not self._is_telling:
@@ -446,6 +459,9 @@ class Consumer(ConsumerBase[K, V]):
             return
         if self._background.is_forked:
             self._is_closed = True  # the parent goes on with it
+            return
+        if self._has_ended:
+            self._is_closed = True  # nothing is left that could be committed or closed
             return
         with self._use():
             self._is_closing = True

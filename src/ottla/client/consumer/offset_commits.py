@@ -93,7 +93,7 @@ class OffsetCommits:
         except (ClientError, KafkaError) as error:
             log.warning("Offsets could not be committed: %s", error)
         else:
-            committed(offsets)
+            _tell(committed, offsets)
         finally:
             done()
 
@@ -124,9 +124,13 @@ class OffsetCommits:
             if told is None:
                 log.warning("Offsets could not be committed: %s", error)
         else:
-            committed(offsets)
+            _tell(committed, offsets)
         if told is not None:
-            try:
-                told(offsets, failure)
-            except BaseException:  # SystemExit too: it would end the loop, and the heartbeats with it
-                log.exception("The callback of a commit failed.")
+            _tell(told, offsets, failure)
+
+
+def _tell(callback: Callable[..., Any], *arguments: object) -> None:
+    try:
+        callback(*arguments)
+    except BaseException:  # SystemExit too: it would end the loop, and the heartbeats with it
+        log.exception("The callback of a commit failed.")

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from ottla import Consumer, OffsetAndMetadata, Producer, TopicPartition
+from ottla.client.core.assignors.ranges import Range
+from ottla.client.errors import Closed
 from ottla.testing import Broker
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 
@@ -336,6 +338,59 @@ def test_a_commit_that_is_not_waited_for_in_on_revoked_is_sent(broker: Broker, p
             pass
         assert outcomes == [({first: OffsetAndMetadata(1, 0)}, None)]
         assert consumer.committed([first]) == {first: OffsetAndMetadata(1, 0)}
+
+
+class Exiting(Range):
+    """An assignor and an interceptor of the user's that end the thread they run in."""
+
+    name = "exiting"
+
+    def on_assignment(self, *arguments: Any) -> None:
+        sys.exit(1)
+
+    def on_commit(self, offsets: Any) -> None:
+        sys.exit(1)
+
+
+def test_polls_raise_after_an_assignor_has_ended_the_consumers_thread(broker: Broker) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        producer.send("x", b"x", partition=0)
+    settings = {"group_id": "exiting", "partition_assignment_strategy": [Exiting()]}
+    consumer = Consumer(broker.bootstrap_servers, topics=["x"], **settings)
+    for _ in range(3):
+        with pytest.raises(Closed, match="thread has ended"):
+            consumer.poll(60)
+    with pytest.raises(Closed):
+        consumer.commit({T0: 1})
+    consumer.close()
+    with pytest.raises(Closed, match="is closed"):
+        consumer.poll(60)
+
+
+@pytest.mark.parametrize("is_automatic", [True, False])
+def test_an_interceptor_that_exits_on_a_commit_does_not_end_the_consumers_thread(
+    broker: Broker, is_automatic: bool
+) -> None:
+    topic = f"exits-{is_automatic}"
+    with Producer(broker.bootstrap_servers) as producer:
+        for number in range(RECORDS):
+            producer.send(topic, b"%d" % number, partition=0)
+    settings = {"group_id": topic, "auto_offset_reset": "earliest", "max_poll_records": 1}
+    with Consumer(
+        broker.bootstrap_servers,
+        topics=[topic],
+        interceptor_classes=[Exiting()],
+        enable_auto_commit=is_automatic,
+        auto_commit_interval_ms=1,
+        **settings,
+    ) as consumer:
+        found: list[Any] = []
+        while len(found) < RECORDS or not consumer.metrics()["commits"]:
+            found += consumer.poll(0.1)
+            if not is_automatic:
+                consumer.commit(wait=False)
+        assert len(found) == RECORDS
+        consumer._commits_itself = False  # a commit of close() is the user's own thread's
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])

@@ -308,6 +308,38 @@ def test_a_close_that_is_cancelled_leaves_no_task(cancellations: int) -> None:
     play(act)
 
 
+@pytest.mark.parametrize("part", ["fetches", "heartbeats"])
+def test_work_in_the_background_that_failed_once_is_said_and_begins_anew(part: str) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        async with member(client, session_timeout_ms=6000, heartbeat_interval_ms=300) as consumer:
+            await consumer.subscribe(["t"])
+            await read(consumer, 40)
+            engine = consumer._engine
+            assert engine.group is not None
+            failing: Any = engine.fetching if part == "fetches" else engine.group.membership
+            name = "wanted" if part == "fetches" else "effects"
+            work = getattr(failing, name)
+
+            def fail(*arguments: Any) -> Any:
+                setattr(failing, name, work)
+                raise MemoryError("once")
+
+            setattr(failing, name, fail)
+            engine.kick()
+            engine.group.kick()
+            with pytest.raises(MemoryError, match="once"):
+                await consumer.poll(5.0)
+            async with client.producer() as producer:
+                await producer.send("t", b"later", partition=0)
+            assert len(await read(consumer, 1)) == 1
+            before = consumer.metrics()
+            await consumer.poll(30.0)
+            assert consumer.metrics()["heartbeat_requests"] - before["heartbeat_requests"] > 50
+            assert consumer.metrics()["lost_partitions"] == 0
+
+    play(act)
+
+
 # Buffers
 
 

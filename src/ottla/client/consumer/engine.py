@@ -59,6 +59,7 @@ _FETCH_LANE = "fetch"
 _UNREADABLE = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 _HASTY_ANSWERS_MAX = 10
 _LEAVE_SECONDS_MIN = 0.1
+_FAILED_WORK_MS_MIN = 10
 _UNKNOWN_TOPIC_SECONDS = 1.0  # how often to look again for a topic that is not there
 
 
@@ -138,8 +139,18 @@ class Engine:
     def start(self) -> None:
         """Begin to connect. If no server can be reached a poll says why, and it is tried on."""
         self.cluster.on_view(self._on_view)
-        self._spawn(self._connect())
-        self._spawn(self._run())
+        self._spawn(self._again(self._connect))
+        self._spawn(self._again(self._run))
+
+    async def _again(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin work anew after an error that nobody foresaw: else nothing would be fetched any more."""
+        while True:
+            try:
+                return await work()
+            except Exception as error:
+                log.exception("The consumer's work in the background failed; it begins anew.")
+                self.fail(error)
+                await asyncio.sleep(max(self.settings.retry_backoff_ms, _FAILED_WORK_MS_MIN) / 1000)
 
     async def _connect(self) -> None:
         while not self.cluster.view.brokers:

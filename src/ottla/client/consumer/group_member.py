@@ -33,6 +33,7 @@ _NAMES_VERSION_MAX = 9  # of OffsetCommit and OffsetFetch: from 10 on topics go 
 _GROUPS_VERSION_MIN = 8  # of OffsetFetch: several groups a request
 
 _LEARN_STREAK_SECONDS = 2.0
+_FAILED_DRIVE_SECONDS = 0.1
 _COMMITS_FIRST_SECONDS_MAX = 2.0  # so long does a join wait for commits: other members wait for the join
 
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
@@ -131,6 +132,16 @@ class GroupMember:
         self._kick.set()
 
     async def _run(self, membership: Membership) -> None:
+        while True:
+            try:
+                await self._drive(membership)
+            except Exception as error:
+                # One that nobody foresaw: without heartbeats the group would go on without this member.
+                log.exception("The consumer's dealings with its group failed; they go on.")
+                self.fail(error)
+                await asyncio.sleep(_FAILED_DRIVE_SECONDS)
+
+    async def _drive(self, membership: Membership) -> None:
         while True:
             self._kick.clear()
             now_ms = self.now_ms

@@ -117,13 +117,16 @@ class Consumer(ConsumerBase[K, V]):
             raise RuntimeError("A consumer is for one thread at a time: only wakeup() may come from another.")
         outer, self._user = self._user, thread
         try:
-            if self._background.is_forked:
-                self._background.loop  # noqa: B018 - says what to do after a fork
+            self._check_fork()
             if settle:
                 self._settle()
             yield
         finally:
             self._user = outer
+
+    def _check_fork(self) -> None:
+        if self._background.is_forked:
+            self._background.loop  # noqa: B018 - says what to do after a fork
 
     def _seconds(self, timeout: float | None) -> float:
         return self._settings.default_api_timeout_ms / 1000 if timeout is None else timeout
@@ -439,7 +442,8 @@ class Consumer(ConsumerBase[K, V]):
             return self._wait(self._partitions_of(topic, self._seconds(timeout)))
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group, for a producer's transaction."""
+        """Who this consumer is in its group, for a producer's transaction. From any thread."""
+        self._check_fork()
         return self._engine.require_group("be in a group").metadata
 
     # The end.

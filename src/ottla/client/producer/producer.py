@@ -57,6 +57,7 @@ class Producer(ProducerBase):
         parsed = settings_of(settings, keywords)
         self._background = Background("producer", on_fork=self._forked, on_end=self._ended)
         self._room = threading.Event()
+        self._failed_before_exit: int | None = None
         super().__init__(
             parsed,
             handle=_handle,
@@ -303,14 +304,17 @@ class Producer(ProducerBase):
             try:
                 self.flush(exit_hooks.seconds_left(self._settings.delivery_timeout_ms))
             except TimedOut:
-                return  # `close_at_exit` counts what is left
+                self._failed_before_exit = failed_before  # `close_at_exit` counts from there
+                return
             self._warn_of_loss(failed_before)
 
     def close_at_exit(self) -> None:
         """The program ends: deliver what it has sent, and log what could not be delivered."""
         if not self._has_loop:
             return
-        failed_before = self._engine.counts["records_failed"]
+        failed_before = self._failed_before_exit
+        if failed_before is None:
+            failed_before = self._engine.counts["records_failed"]
         seconds = exit_hooks.seconds_left(self._settings.delivery_timeout_ms)
         runner = self._engine.transactions
         if runner is not None and not runner.is_joined:

@@ -511,11 +511,11 @@ def _paused_bytes_count() -> list[Patch]:
 
 def _commits_wait_without_end() -> list[Patch]:
     async def commit(
-        member: Any, offsets: Any, *, seconds: float, retries: bool = True, revocations: int
+        member: Any, offsets: Any, *, seconds: float, retries: bool = True, asked_at: Any
     ) -> None:
         try:
             async with member._commits, asyncio.timeout(seconds):
-                await member._commit(offsets, revocations, retries=retries)
+                await member._commit(offsets, asked_at, retries=retries)
         except TimeoutError as error:
             raise TimedOut("Offsets could not be committed in time.") from error
 

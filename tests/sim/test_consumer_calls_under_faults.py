@@ -6,6 +6,7 @@ consumer goes on when all is well again. The consumers of one fault share a worl
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,11 +17,11 @@ import pytest
 from ottla import OffsetAndMetadata, TopicPartition
 from ottla.aio import Consumer
 from ottla.client.admin.topics import NewTopic
-from ottla.client.errors import ClientError, Closed
+from ottla.client.errors import ClientError, Closed, WokenUp
 from ottla.testing.world import SimulatedClient, World
 from ottla.wire.errors import KafkaError
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+T0, T1, O0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("other", 0)
 RECORDS = 40
 TIMEOUT_S = 4.0
 API_TIMEOUT_S = 6.0
@@ -41,6 +42,7 @@ class Row:
     before: Call | None = None
     settings: Mapping[str, Any] | None = None
     closes: bool = False
+    is_by_hand: bool = False  # its partitions are assigned, not subscribed to
 
 
 async def _drain(consumer: Consumer[Any, Any]) -> None:
@@ -54,6 +56,22 @@ async def _iterate(consumer: Consumer[Any, Any]) -> list[Any]:
 
 async def _batches(consumer: Consumer[Any, Any]) -> list[Any]:
     return [batch async for batch in consumer.batches(idle_timeout=TIMEOUT_S)]
+
+
+async def _arrow(consumer: Consumer[Any, Any]) -> list[Any]:
+    return [batch async for batch in consumer.arrow(idle_timeout=TIMEOUT_S)]
+
+
+async def _wakeup(consumer: Consumer[Any, Any]) -> None:
+    consumer.wakeup()
+
+
+async def _poll_and_wakeup(consumer: Consumer[Any, Any]) -> Any:
+    asyncio.get_running_loop().call_later(0.1, consumer.wakeup)
+    try:
+        return await consumer.poll(TIMEOUT_S)
+    except WokenUp:
+        return []
 
 
 async def _group_metadata(consumer: Consumer[Any, Any]) -> Any:
@@ -81,6 +99,11 @@ CALLS: dict[str, Row] = {
     ),
     "iteration": Row(_iterate, _is_list, before=_drain),
     "batches": Row(_batches, _is_list, before=_drain),
+    "poll that is woken up": Row(_poll_and_wakeup, _is_list, before=_drain, ends_s=0.1),
+    "poll of partitions assigned by hand": Row(
+        lambda c: c.poll(TIMEOUT_S), _is_list, before=_drain, is_by_hand=True
+    ),
+    "arrow": Row(_arrow, _is_list, before=_drain),
     "fetched": Row(lambda c: c.fetched(TIMEOUT_S), lambda found: True, before=_drain),
     "commit": Row(lambda c: c.commit(timeout=TIMEOUT_S)),
     "commit of offsets": Row(lambda c: c.commit({T0: 3}, timeout=TIMEOUT_S)),
@@ -99,6 +122,9 @@ CALLS: dict[str, Row] = {
     ),
     "seek": Row(lambda c: c.seek(T0, 2), is_local=True),
     "seek to the beginning": Row(lambda c: c.seek_to_beginning(), is_local=True),
+    "seek to the end": Row(lambda c: c.seek_to_end(), is_local=True),
+    "assign": Row(lambda c: c.assign([T0, T1, O0]), is_local=True, is_by_hand=True),
+    "wakeup": Row(_wakeup, is_local=True),
     "offsets for times": Row(
         lambda c: c.offsets_for_times({T0: 0, T1: 0}, timeout=TIMEOUT_S),
         lambda found: {one.offset for one in found.values()} == {0},
@@ -111,6 +137,7 @@ CALLS: dict[str, Row] = {
         lambda c: c.partitions_for("t", timeout=TIMEOUT_S), lambda found: found == [T0, T1]
     ),
     "subscribe": Row(lambda c: c.subscribe(["t", "other"]), is_local=True),
+    "subscribe by pattern": Row(lambda c: c.subscribe(pattern=re.compile("t|other")), is_local=True),
     "unsubscribe": Row(lambda c: c.unsubscribe(), ends_s=LEAVE_S, closes=True),
     "unsubscribe with automatic commits": Row(
         lambda c: c.unsubscribe(), ends_s=API_TIMEOUT_S + LEAVE_S, closes=True, settings=_AUTOMATIC
@@ -203,7 +230,7 @@ class Stage:
             **(row.settings or {}),
         }
         consumer = client.consumer(**settings)
-        await consumer.subscribe(["t"])
+        await (consumer.assign([T0, T1]) if row.is_by_hand else consumer.subscribe(["t"]))
         read: set[int] = set()
         while len(read) < 2:
             read |= {record.partition for record in await consumer.poll(1.0, max_records=3)}
@@ -219,7 +246,7 @@ class Stage:
         await self._call(consumer, row, seen)
         await self.is_mended.wait()
         if not row.closes and self.ending != "close":
-            await self._go_on(consumer, seen)
+            await self._go_on(consumer, row, seen)
         await consumer.close()
 
     async def _call(self, consumer: Consumer[Any, Any], row: Row, seen: Seen) -> None:
@@ -243,9 +270,10 @@ class Stage:
             seen.error = calling.exception()
             seen.value = None if seen.error else calling.result()
 
-    async def _go_on(self, consumer: Consumer[Any, Any], seen: Seen) -> None:
+    async def _go_on(self, consumer: Consumer[Any, Any], row: Row, seen: Seen) -> None:
         await consumer.resume([T0, T1])
-        await consumer.subscribe(["t"])
+        if not row.is_by_hand:
+            await consumer.subscribe(["t"])
         while True:
             try:
                 await consumer.poll(0.2)
@@ -314,17 +342,21 @@ def _is_honest(row: Row, fault: str, ending: str, error: BaseException) -> bool:
     return isinstance(error, (ClientError, KafkaError)) and not row.is_local and fault != "slow"
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+PROTOCOLS = ("classic", "consumer")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_call_ends_within_its_timeout_with_a_true_answer(fault: str, protocol: str) -> None:
     seen = play(fault, protocol, "timeout")
     assert wrong_answers(fault, "timeout", seen) == []
 
 
-@pytest.mark.parametrize("fault", ["stopped", "leader gone"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("ending", ["cancel", "close"])
 def test_each_call_ends_when_it_is_cancelled_or_another_task_closes_the_consumer(
-    fault: str, ending: str
+    fault: str, protocol: str, ending: str
 ) -> None:
-    seen = play(fault, "classic", ending)
+    seen = play(fault, protocol, ending)
     assert wrong_answers(fault, ending, seen) == []

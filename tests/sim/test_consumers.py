@@ -85,6 +85,66 @@ def test_a_listener_may_commit_when_the_consumer_closes_or_unsubscribes(protocol
 
 
 @PROTOCOLS
+@pytest.mark.parametrize("when", ["in on_revoked", "before the poll that gives partitions back"])
+def test_a_commit_that_is_not_waited_for_is_sent_although_its_partitions_are_given_back(
+    protocol: str, when: str
+) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        outcomes: list[Exception | None] = []
+
+        async def commit() -> None:
+            await first.commit(wait=False, on_commit=lambda offsets, error: outcomes.append(error))
+
+        async def on_revoked(partitions: list[TopicPartition]) -> None:
+            if when == "in on_revoked":
+                await commit()
+
+        settings: dict[str, Any] = {"enable_auto_commit": False}
+        first = member(client, protocol, **settings)
+        async with first, member(client, protocol, **settings) as second:
+            await first.subscribe(["t"], on_revoked=on_revoked)
+            await read(first, 40)
+            await second.subscribe(["t"])
+            assert first._engine.group is not None
+            while not first._engine.group.calls:
+                await second.poll(0.1)
+            if when != "in on_revoked":
+                await commit()
+            while not second.assignment:
+                await asyncio.gather(first.poll(0.1), second.poll(0.1))
+            assert outcomes == [None]
+            assert await second.committed([T0, T1]) == dict.fromkeys([T0, T1], OffsetAndMetadata(20, 0))
+
+    play(act)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("ending", ["close", "unsubscribe"])
+@pytest.mark.parametrize("when", ["before it", "in on_revoked"])
+def test_close_and_unsubscribe_wait_for_commits_in_the_background(
+    protocol: str, ending: str, when: str
+) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        outcomes: list[Exception | None] = []
+
+        async def commit(*_: Any) -> None:
+            await consumer.commit(wait=False, on_commit=lambda offsets, error: outcomes.append(error))
+
+        consumer = member(client, protocol, enable_auto_commit=False)
+        await consumer.subscribe(["t"], on_revoked=commit if when == "in on_revoked" else None)
+        await read(consumer, 40)
+        if when == "before it":
+            await commit()
+        await (consumer.close() if ending == "close" else consumer.unsubscribe())
+        assert outcomes == [None]
+        async with member(client, protocol) as other:
+            assert await other.committed([T0, T1]) == dict.fromkeys([T0, T1], OffsetAndMetadata(20, 0))
+        await consumer.close()
+
+    play(act)
+
+
+@PROTOCOLS
 @pytest.mark.parametrize("committed", [None, 5])
 def test_a_listener_may_ask_for_positions_and_lag_of_what_it_is_assigned(
     protocol: str, committed: int | None
@@ -195,6 +255,87 @@ def test_a_second_task_is_refused_while_one_polls_and_may_close_it() -> None:
             await polling
         assert world.now - began < 1.0
         await consumer.close()
+
+    play(act)
+
+
+def test_a_task_of_a_listener_that_outlives_the_poll_does_not_keep_the_consumer() -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        begun: list[asyncio.Task[Any]] = []
+
+        async def on_assigned(partitions: list[TopicPartition]) -> None:
+            begun.append(asyncio.create_task(consumer.end_offsets([("missing", 0)], timeout=3.0)))
+            await asyncio.sleep(0)
+
+        consumer = member(client)
+        await consumer.subscribe(["t"], on_assigned=on_assigned)
+        found: list[Any] = []
+        while not found:
+            found += await asyncio.create_task(consumer.poll(1.0, max_records=3))
+        assert not begun[0].done()
+        await asyncio.gather(*begun, return_exceptions=True)
+        found += await asyncio.create_task(consumer.poll(1.0, max_records=3))
+        assert len(found) == 6
+        began = world.now
+        await asyncio.create_task(consumer.close())
+        assert world.now - began < 1.0
+
+    play(act)
+
+
+@pytest.mark.parametrize("cancellations", [1, 2, 3])
+def test_a_close_that_is_cancelled_leaves_no_task(cancellations: int) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        consumer = member(client)
+        await consumer.subscribe(["t"])
+        await read(consumer, 40)
+        engine = consumer._engine
+        assert engine.group is not None
+        world.pause(1)
+        closing = asyncio.create_task(consumer.close(timeout=10))
+        await asyncio.sleep(0.3)
+        for _ in range(cancellations):
+            closing.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await consumer.close()
+        assert not engine._tasks
+        assert not engine.group._tasks
+        assert engine.cluster._is_closed
+        world.resume(1)
+
+    play(act)
+
+
+@pytest.mark.parametrize("part", ["fetches", "heartbeats"])
+def test_work_in_the_background_that_failed_once_is_said_and_begins_anew(part: str) -> None:
+    async def act(world: World, client: SimulatedClient) -> None:
+        async with member(client, session_timeout_ms=6000, heartbeat_interval_ms=300) as consumer:
+            await consumer.subscribe(["t"])
+            await read(consumer, 40)
+            engine = consumer._engine
+            assert engine.group is not None
+            failing: Any = engine.fetching if part == "fetches" else engine.group.membership
+            name = "wanted" if part == "fetches" else "effects"
+            work = getattr(failing, name)
+
+            def fail(*arguments: Any) -> Any:
+                setattr(failing, name, work)
+                raise MemoryError("once")
+
+            setattr(failing, name, fail)
+            engine.kick()
+            engine.group.kick()
+            with pytest.raises(MemoryError, match="once"):
+                await consumer.poll(5.0)
+            async with client.producer() as producer:
+                await producer.send("t", b"later", partition=0)
+            assert len(await read(consumer, 1)) == 1
+            before = consumer.metrics()
+            await consumer.poll(30.0)
+            assert consumer.metrics()["heartbeat_requests"] - before["heartbeat_requests"] > 50
+            assert consumer.metrics()["lost_partitions"] == 0
 
     play(act)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import select
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,16 @@ class Agent:
             raise AssertionError(f"{self.name} did not answer {op} {arguments}")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The process does nothing meanwhile, as on a machine that stalls."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._process.pid, signal.SIGCONT)
 
     def close(self) -> None:
         if self._process is not None:

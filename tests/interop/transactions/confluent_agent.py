@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -110,7 +111,11 @@ def _member(command: dict[str, Any]) -> Consumer:
         "log_level": 0,
     }
     if command["protocol"] == "classic":
-        settings |= {"session.timeout.ms": command["poll_interval_ms"], "heartbeat.interval.ms": 300}
+        session_ms = command.get("session_ms", command["poll_interval_ms"])
+        settings |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": 300}
+    settings |= {"client.id": command.get("member", "member")}
+    if command.get("instance"):
+        settings |= {"group.instance.id": command["instance"]}
     consumer = Consumer(settings)
     consumer.subscribe([command["source"]])
     return consumer
@@ -124,14 +129,56 @@ def _offsets_after(consumer: Consumer, count: int) -> Any:
     return consumer.position(consumer.assignment())
 
 
+@dataclass
+class Zombie:
+    """A member within its transaction."""
+
+    member: Consumer
+    producer: Producer
+    offsets: Any
+
+    @classmethod
+    def begun(cls, command: dict[str, Any]) -> Self:
+        member = _member(command)
+        offsets = _offsets_after(member, 5)
+        producer = _producer(command)
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        producer.produce(command["topic"], value="of the zombie", partition=0)
+        producer.flush(20)
+        return cls(member, producer, offsets)
+
+    def commit(self) -> dict[str, Any]:
+        refused = None
+        try:
+            group = self.member.consumer_group_metadata()
+            self.producer.send_offsets_to_transaction(self.offsets, group, 20)
+            self.producer.commit_transaction(20)
+        except KafkaException as error:
+            refused = error.args[0].name()
+            self.producer.abort_transaction(20)
+        return {"refused": refused}
+
+
+_zombies: list[Zombie] = []
+
+
+def begin_zombie(command: dict[str, Any]) -> dict[str, Any]:
+    _zombies.append(Zombie.begun(command))
+    return {}
+
+
+def end_zombie(command: dict[str, Any]) -> dict[str, Any]:
+    return _zombies[-1].commit()
+
+
+def close_zombie(command: dict[str, Any]) -> dict[str, Any]:
+    _zombies.pop().member.close()
+    return {}
+
+
 def zombie(command: dict[str, Any]) -> dict[str, Any]:
-    old = _member(command)
-    offsets = _offsets_after(old, 5)
-    producer = _producer(command)
-    producer.init_transactions(20)
-    producer.begin_transaction()
-    producer.produce(command["topic"], value="of the zombie", partition=0)
-    producer.flush(20)
+    old = Zombie.begun(command)
     # From here on the old member does not poll: its group goes on without it, and the new one has it all.
     new = _member(command)
     taken = _offsets_after(new, command["count"])
@@ -141,17 +188,21 @@ def zombie(command: dict[str, Any]) -> dict[str, Any]:
     successor.produce(command["topic"], value="of the new one", partition=0)
     successor.send_offsets_to_transaction(taken, new.consumer_group_metadata(), 20)
     successor.commit_transaction(20)
-    refused = None
-    try:
-        producer.send_offsets_to_transaction(offsets, old.consumer_group_metadata(), 20)
-        producer.commit_transaction(20)
-    except KafkaException as error:
-        refused = error.args[0].name()
-        producer.abort_transaction(20)
+    answer = old.commit()
     new.close()
-    old.close()
-    return {"refused": refused}
+    old.member.close()
+    return answer
 
 
 if __name__ == "__main__":
-    serve({"flow": flow, "fence": fence, "overstay": overstay, "zombie": zombie})
+    serve(
+        {
+            "flow": flow,
+            "fence": fence,
+            "overstay": overstay,
+            "zombie": zombie,
+            "begin_zombie": begin_zombie,
+            "end_zombie": end_zombie,
+            "close_zombie": close_zombie,
+        }
+    )

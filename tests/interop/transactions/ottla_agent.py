@@ -11,7 +11,10 @@ from ottla.wire.errors import KafkaError
 def _member(command: dict[str, Any]) -> ottla.Consumer[Any, Any]:
     settings: dict[str, Any] = {"max_poll_interval_ms": command["poll_interval_ms"]}
     if command["protocol"] == "classic":
-        settings |= {"session_timeout_ms": command["poll_interval_ms"], "heartbeat_interval_ms": 300}
+        session_ms = command.get("session_ms", command["poll_interval_ms"])
+        settings |= {"session_timeout_ms": session_ms, "heartbeat_interval_ms": 300}
+    if command.get("instance"):
+        settings |= {"group_instance_id": command["instance"]}
     return ottla.Consumer(
         command["bootstrap"],
         group_id=command["group"],
@@ -31,24 +34,31 @@ def _read(consumer: ottla.Consumer[Any, Any], count: int) -> None:
         read += len(consumer.poll(0.2))
 
 
+def take_over(**command: Any) -> None:
+    """Read everything as the next member of the group, and commit that in a transaction."""
+    name = f"{command['id']}-new"
+    with (
+        _member(command) as new,
+        ottla.Producer(command["bootstrap"], transactional_id=name) as successor,
+    ):
+        _read(new, command["count"])
+        successor.begin_transaction()
+        successor.send(command["topic"], b"of the new one", partition=0)
+        successor.send_offsets(new)
+        successor.commit_transaction()
+
+
 def zombie(**command: Any) -> dict[str, Any]:
     """As an agent's command."""
-    topic, name = command["topic"], command["id"]
     with (
         _member(command) as old,
-        _member(command) as new,
-        ottla.Producer(command["bootstrap"], transactional_id=name) as producer,
-        ottla.Producer(command["bootstrap"], transactional_id=f"{name}-new") as successor,
+        ottla.Producer(command["bootstrap"], transactional_id=command["id"]) as producer,
     ):
         _read(old, 5)
         producer.begin_transaction()
-        producer.send(topic, b"of the zombie", partition=0)
+        producer.send(command["topic"], b"of the zombie", partition=0)
         producer.flush()
-        _read(new, command["count"])
-        successor.begin_transaction()
-        successor.send(topic, b"of the new one", partition=0)
-        successor.send_offsets(new)
-        successor.commit_transaction()
+        take_over(**command)
         try:
             producer.send_offsets(old)
             producer.commit_transaction()

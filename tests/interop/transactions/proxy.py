@@ -2,7 +2,8 @@
 
 It counts the requests of one client id among the APIs of interest. At the one it is armed for it either does
 not hand the request on (`Cut.REQUEST`) or hands it on, waits for the answer and swallows it (`Cut.ANSWER`);
-in both cases the client sees a connection that breaks. Everything else passes.
+in both cases the client sees a connection that breaks. Everything else passes, but for a client id that is
+silenced: its requests are neither handed on nor answered.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from enum import Enum
 from struct import unpack_from
 from typing import Any, Self
@@ -40,6 +41,8 @@ class CuttingProxy:
         self._spare: frozenset[str] = frozenset()
         self.seen: list[str] = []
         self.has_cut = False
+        self._silenced: bytes | None = None
+        self._is_silence_over = asyncio.Event()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -60,6 +63,17 @@ class CuttingProxy:
         self.seen = []
         self.has_cut = False
         self._cut_at, self._cut, self._spare = number, cut, spare
+
+    @contextlib.contextmanager
+    def silence(self, client_id: str) -> Iterator[None]:
+        """Hand on no request of a client meanwhile; then its connections break."""
+        self._is_silence_over.clear()
+        self._silenced = client_id.encode()
+        try:
+            yield
+        finally:
+            self._silenced = None
+            self._loop.call_soon_threadsafe(self._is_silence_over.set)
 
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
@@ -104,8 +118,11 @@ class CuttingProxy:
             while True:
                 frame = await _frame(reader)
                 api_key, _version, correlation_id, length = unpack_from(">hhih", frame, 4)
-                name = COUNTED.get(api_key)
-                if name is not None and frame[14 : 14 + max(length, 0)] == self._client_id:
+                name, client_id = COUNTED.get(api_key), frame[14 : 14 + max(length, 0)]
+                if client_id == self._silenced:
+                    await self._is_silence_over.wait()
+                    return
+                if name is not None and client_id == self._client_id:
                     self.seen.append(name)
                     if len(self.seen) - 1 == self._cut_at and name not in self._spare:
                         self.has_cut = True

@@ -65,6 +65,7 @@ class AsyncConsumer(ConsumerBase[K, V]):
         self._user: asyncio.Task[Any] | None = None
         self._is_free = asyncio.Event()  # the task that used it while another one closed it is through
         self._is_listening = False  # a listener runs
+        self._ending: asyncio.Future[None] | None = None
         self._engine = engine_of(
             self, self._settings, self._bell.set, clock=clock, network=network, random=random
         )
@@ -85,13 +86,15 @@ class AsyncConsumer(ConsumerBase[K, V]):
             raise RuntimeError(
                 "A consumer is for one task at a time: only wakeup() and close() may come from another."
             )
-        outer, self._user = self._user, task
+        is_outermost = self._user is None
+        if is_outermost:  # a task that a listener began may outlive the poll: it is never the user
+            self._user = task
         try:
             self._settle()
             yield
         finally:
-            self._user = outer
-            if outer is None:
+            if is_outermost:
+                self._user = None
                 self._is_free.set()
 
     def _seconds(self, timeout: float | None) -> float:
@@ -308,7 +311,7 @@ class AsyncConsumer(ConsumerBase[K, V]):
 
     async def _leave(self, leave_group: bool | None, seconds: float) -> None:
         group = self._engine.group
-        if group is None or group.membership is None:
+        if group is None:
             return
         remain = None if leave_group is None else not leave_group
         call, send = group.farewell(remain=remain)
@@ -316,7 +319,7 @@ class AsyncConsumer(ConsumerBase[K, V]):
             if call is not None:
                 await self._listen(call.change, call.partitions)
         finally:
-            await bounded(group.leave(send), seconds)
+            await self._engine.leave(send, seconds)
 
     # Positions.
 
@@ -429,7 +432,12 @@ class AsyncConsumer(ConsumerBase[K, V]):
         self._engine.alert()
 
     async def close(self, timeout: float = CLOSE_SECONDS, *, leave_group: bool | None = None) -> None:
-        """As `Consumer.close`. A poll that another task waits for raises Closed."""
+        """As `Consumer.close`. A poll that another task waits for raises Closed.
+
+        If it is cancelled, connections and tasks end all the same; another call waits for that.
+        """
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
         if self._is_closed or self._is_closing:
             return
         self._is_closing = True
@@ -443,7 +451,9 @@ class AsyncConsumer(ConsumerBase[K, V]):
             await self._leave(leave_group, max(min(deadline - clock(), LEAVE_SECONDS_MAX), 0.1))
         finally:
             self._is_closed = True
-            await bounded(self._engine.close(), max(deadline - clock(), 1.0))
+            work = bounded(self._engine.close(), max(deadline - clock(), 1.0))
+            self._ending = asyncio.ensure_future(work)
+            await asyncio.shield(self._ending)
 
     async def _end_use(self, seconds: float) -> None:
         """Have another task that uses the consumer end that, if it does so in time."""

@@ -27,13 +27,12 @@ from ottla.client.consumer.base import (
     Partitions,
     Told,
     V,
-    bounded,
     engine_of,
     place,
 )
 from ottla.client.consumer.engine import Engine
 from ottla.client.core.membership import Call, Change
-from ottla.client.errors import ClientError, TimedOut
+from ottla.client.errors import ClientError, Closed, TimedOut
 from ottla.client.net.background import Background
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from ottla.records.consumed import ConsumerRecord
@@ -64,8 +63,9 @@ class Consumer(ConsumerBase[K, V]):
             if isinstance(settings, ConsumerSettings)
             else ConsumerSettings.parse(settings, **keywords)
         )
-        self._background = Background("consumer")
+        self._background = Background("consumer", on_end=self._ended)
         self._bell = threading.Event()
+        self._has_ended = False  # the thread: nothing is fetched any more
         self._user: int | None = None
         self._wake_engine = self._kick_engine
         self._soon = self._background.soon
@@ -86,8 +86,15 @@ class Consumer(ConsumerBase[K, V]):
         engine.start()
         return engine
 
+    def _ended(self) -> None:
+        """The thread has ended: polls that wait, and all after them, say so."""
+        self._has_ended = True
+        engine = getattr(self, "_engine", None)  # there is none where it could not start
+        if engine is not None:
+            engine.alert()
+
     def _kick_engine(self) -> None:
-        if self._engine.waits_for_user:
+        if self._engine.waits_for_user and not self._has_ended:
             self._background.soon(self._engine.kick)
 
     # Getting at the loop.
@@ -110,13 +117,16 @@ class Consumer(ConsumerBase[K, V]):
             raise RuntimeError("A consumer is for one thread at a time: only wakeup() may come from another.")
         outer, self._user = self._user, thread
         try:
-            if self._background.is_forked:
-                self._background.loop  # noqa: B018 - says what to do after a fork
+            self._check_fork()
             if settle:
                 self._settle()
             yield
         finally:
             self._user = outer
+
+    def _check_fork(self) -> None:
+        if self._background.is_forked:
+            self._background.loop  # noqa: B018 - says what to do after a fork
 
     def _seconds(self, timeout: float | None) -> float:
         return self._settings.default_api_timeout_ms / 1000 if timeout is None else timeout
@@ -175,6 +185,11 @@ class Consumer(ConsumerBase[K, V]):
         engine.is_alert = False
         is_all_told = True
         try:
+            if self._has_ended:
+                raise Closed(
+                    "The consumer's thread has ended, as by sys.exit() in an assignor: the log says why. "
+                    "Close this consumer and make another."
+                )
             self._next_trouble()
             group = engine.group
             if group is not None and not self._is_telling:
@@ -317,7 +332,7 @@ class Consumer(ConsumerBase[K, V]):
 
     def _leave(self, leave_group: bool | None, seconds: float) -> None:
         group = self._engine.group
-        if group is None or group.membership is None:
+        if group is None:
             return
         remain = None if leave_group is None else not leave_group
         call, send = self._call(lambda: group.farewell(remain=remain))
@@ -325,7 +340,7 @@ class Consumer(ConsumerBase[K, V]):
             if call is not None:
                 self._callbacks.call(call.change, call.partitions)
         finally:
-            self._wait(bounded(group.leave(send), seconds))
+            self._wait(self._engine.leave(send, seconds))
 
     # Positions.
 
@@ -427,7 +442,8 @@ class Consumer(ConsumerBase[K, V]):
             return self._wait(self._partitions_of(topic, self._seconds(timeout)))
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group, for a producer's transaction."""
+        """Who this consumer is in its group, for a producer's transaction. From any thread."""
+        self._check_fork()
         return self._engine.require_group("be in a group").metadata
 
     # The end.
@@ -447,6 +463,9 @@ class Consumer(ConsumerBase[K, V]):
             return
         if self._background.is_forked:
             self._is_closed = True  # the parent goes on with it
+            return
+        if self._has_ended:
+            self._is_closed = True  # nothing is left that could be committed or closed
             return
         with self._use():
             self._is_closing = True

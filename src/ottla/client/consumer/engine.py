@@ -24,7 +24,7 @@ from ottla.client.consumer.offset_lookup import OffsetLookup
 from ottla.client.core.fetch_buffer import Buffer, Piece, Reader
 from ottla.client.core.fetch_plan import Fetching, Outcome
 from ottla.client.core.fetch_session import FetchLimits, Wanted
-from ottla.client.core.membership import Call, Change, MemberSettings, Membership
+from ottla.client.core.membership import Call, Change, MemberSettings, Membership, Send
 from ottla.client.core.membership.classic import ClassicMembership
 from ottla.client.core.membership.consumer import ConsumerMembership
 from ottla.client.core.metadata import ClusterView
@@ -58,6 +58,8 @@ COUNTERS = (
 _FETCH_LANE = "fetch"
 _UNREADABLE = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 _HASTY_ANSWERS_MAX = 10
+_LEAVE_SECONDS_MIN = 0.1
+_FAILED_WORK_MS_MIN = 10
 _UNKNOWN_TOPIC_SECONDS = 1.0  # how often to look again for a topic that is not there
 
 
@@ -137,8 +139,18 @@ class Engine:
     def start(self) -> None:
         """Begin to connect. If no server can be reached a poll says why, and it is tried on."""
         self.cluster.on_view(self._on_view)
-        self._spawn(self._connect())
-        self._spawn(self._run())
+        self._spawn(self._again(self._connect))
+        self._spawn(self._again(self._run))
+
+    async def _again(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin work anew after an error that nobody foresaw: else nothing would be fetched any more."""
+        while True:
+            try:
+                return await work()
+            except Exception as error:
+                log.exception("The consumer's work in the background failed; it begins anew.")
+                self.fail(error)
+                await asyncio.sleep(max(self.settings.retry_backoff_ms, _FAILED_WORK_MS_MIN) / 1000)
 
     async def _connect(self) -> None:
         while not self.cluster.view.brokers:
@@ -147,6 +159,19 @@ class Engine:
             except (ClientError, KafkaError) as error:
                 self.fail(error)
                 await asyncio.sleep(self.settings.retry_backoff_max_ms / 1000)
+
+    async def leave(self, send: Send | None, seconds: float) -> None:
+        """End the membership within about so many seconds; commits in the background go first."""
+        if self.group is None:
+            return
+        deadline = self.cluster.clock.monotonic() + seconds
+        await self.commits.finish(seconds)
+        left = deadline - self.cluster.clock.monotonic()
+        try:
+            async with asyncio.timeout(max(left, _LEAVE_SECONDS_MIN)):
+                await self.group.leave(send)
+        except TimeoutError:
+            log.warning("The consumer did not hear from the brokers in time when it closed.")
 
     async def close(self) -> None:
         """End everything. The membership has ended already."""

@@ -3,7 +3,9 @@
 The state machines of `core/membership` decide; this carries out what they say. What the user must hear is put
 on `calls` and waits there for the user's next poll. Rule: commits go to the coordinator one after the other,
 in the order in which they were asked for, so an older one never overwrites a newer one. One that still
-waits when its partitions are given back is never sent, since their next owner may have committed more.
+waits when its partitions have been given back is sent only in the generation in which it was asked for: in a
+later one their next owner may have committed more. So a request that may begin the next generation waits for
+the commits before it; joins have a connection of their own, and could arrive first.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import contextlib
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.client.core.membership import Call, Change, Effect, Fail, Learn, Membership, Send
 from ottla.client.errors import ClientError, CommitFailed, Disconnected, TimedOut
@@ -31,6 +33,8 @@ _NAMES_VERSION_MAX = 9  # of OffsetCommit and OffsetFetch: from 10 on topics go 
 _GROUPS_VERSION_MIN = 8  # of OffsetFetch: several groups a request
 
 _LEARN_STREAK_SECONDS = 2.0
+_FAILED_DRIVE_SECONDS = 0.1
+_COMMITS_FIRST_SECONDS_MAX = 2.0  # so long does a join wait for commits: other members wait for the join
 
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _FENCED = frozenset(
@@ -43,6 +47,13 @@ _LATER = _MOVED | {
     ErrorCode.STALE_MEMBER_EPOCH,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
+
+
+class Ownership(NamedTuple):
+    """What a member owned at one moment, by which a commit of that moment is still valid, or not."""
+
+    revocations: int  # how often partitions were given back, or lost, until then
+    generation: int | None  # None without a membership
 
 
 class GroupMember:
@@ -75,7 +86,7 @@ class GroupMember:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._runner: asyncio.Task[None] | None = None
         self._commits = asyncio.Lock()
-        self.revocations = 0  # how often partitions were given back, or lost
+        self._revocations = 0  # how often partitions were given back, or lost
         self._given_back: dict[TopicPartition, int] = {}  # the count at the last time for each
         self._left_at = 0  # the count when the last membership ended, with all its partitions
         self._learned_at = -_LEARN_STREAK_SECONDS
@@ -97,6 +108,10 @@ class GroupMember:
         if self.membership is not None and self.membership.identity[0] >= 0:
             self._identity = self.membership.identity
 
+    @property
+    def ownership(self) -> Ownership:
+        return Ownership(self._revocations, None if self.membership is None else self.membership.generation)
+
     def forget_identity(self) -> None:
         """Partitions are assigned by hand from now on: its offsets are those of no member."""
         self._identity = (-1, "")
@@ -117,6 +132,16 @@ class GroupMember:
         self._kick.set()
 
     async def _run(self, membership: Membership) -> None:
+        while True:
+            try:
+                await self._drive(membership)
+            except Exception as error:
+                # One that nobody foresaw: without heartbeats the group would go on without this member.
+                log.exception("The consumer's dealings with its group failed; they go on.")
+                self.fail(error)
+                await asyncio.sleep(_FAILED_DRIVE_SECONDS)
+
+    async def _drive(self, membership: Membership) -> None:
         while True:
             self._kick.clear()
             now_ms = self.now_ms
@@ -192,6 +217,10 @@ class GroupMember:
         self.kick()
 
     async def _ask(self, send: Send) -> Any:
+        if _may_reassign(send):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_COMMITS_FIRST_SECONDS_MAX), self._commits:
+                    pass  # commits that were asked for before have been answered
         node = await self._cluster.coordinator(GROUP, self.group_id)
         lane = _JOIN_LANE if send.kind in ("join", "sync") else _LANE
         try:
@@ -246,8 +275,8 @@ class GroupMember:
     def called(self, call: Call) -> None:
         """The user has been told of a change."""
         if call.change is not Change.ASSIGNED:
-            self.revocations += 1
-            self._given_back.update(dict.fromkeys(call.partitions, self.revocations))
+            self._revocations += 1
+            self._given_back.update(dict.fromkeys(call.partitions, self._revocations))
         if self.membership is not None:
             self.membership.called(call)
         self.kick()
@@ -263,8 +292,8 @@ class GroupMember:
         self._keep_identity()
         self.ended_by = None
         if self.membership is not None:
-            self.revocations += 1
-            self._left_at = self.revocations
+            self._revocations += 1
+            self._left_at = self._revocations
         self.membership = None
         tasks = list(self._tasks)
         for task in tasks:
@@ -282,31 +311,31 @@ class GroupMember:
         *,
         seconds: float,
         retries: bool = True,
-        revocations: int | None = None,
+        asked_at: Ownership | None = None,
     ) -> None:
         """Store offsets within `seconds`, which include the wait for commits before this one.
 
-        `revocations`: the count at the time when the user asked for it, if that was before.
+        `asked_at`: the ownership when the user asked for the commit, if that was before.
         """
         if not offsets:
             return
-        if revocations is None:
-            revocations = self.revocations
+        if asked_at is None:
+            asked_at = self.ownership
         try:
             async with asyncio.timeout(seconds), self._commits:
-                await self._commit(offsets, revocations, retries=retries)
+                await self._commit(offsets, asked_at, retries=retries)
         except TimeoutError as error:
             raise TimedOut(f"Offsets could not be committed within {seconds:g} s.") from error
         self._counters["commits"] += 1
 
     async def _commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], revocations: int, *, retries: bool
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], asked_at: Ownership, *, retries: bool
     ) -> None:
         attempt = 0
         while True:
             error: Exception
             try:
-                left = await self._commit_once(offsets, revocations)
+                left = await self._commit_once(offsets, asked_at)
             except Disconnected as lost:
                 self._cluster.forget_coordinator(GROUP, self.group_id)
                 error = lost
@@ -320,17 +349,11 @@ class GroupMember:
             attempt += 1
 
     async def _commit_once(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], revocations: int
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], asked_at: Ownership
     ) -> KafkaError | None:
         """None, or an error after which it may be tried again; others are raised."""
         node = await self._cluster.coordinator(GROUP, self.group_id)
-        given_back = [
-            partition
-            for partition in offsets
-            if max(self._given_back.get(partition, 0), self._left_at) > revocations
-        ]
-        if given_back:
-            raise CommitFailed(f"{given_back[0]} was given back before its offset could be committed.")
+        self._check_ownership(offsets, asked_at)
         member = self.membership
         if member is not None and member.is_outside:
             raise CommitFailed("The consumer is not in its group now: poll, so that it joins, and go on.")
@@ -361,6 +384,18 @@ class GroupMember:
                 if one.error_code:
                     again = self._refused(one.error_code, TopicPartition(told.name, one.partition_index))
         return again
+
+    def _check_ownership(self, partitions: Iterable[TopicPartition], asked_at: Ownership) -> None:
+        """Raise if another member may have the partitions that a commit of that moment is for.
+
+        Within the same generation nobody has them yet: the coordinator accepts the commit, or fences it.
+        """
+        has_left = self._left_at > asked_at.revocations
+        if not has_left and self.ownership.generation == asked_at.generation:
+            return
+        for partition in partitions:
+            if has_left or self._given_back.get(partition, 0) > asked_at.revocations:
+                raise CommitFailed(f"{partition} was given back before its offset could be committed.")
 
     def _refused(self, code: int, partition: TopicPartition) -> KafkaError:
         error = for_code(code)(f"The offset of {partition} was not committed: {ErrorCode(code).name}.")
@@ -450,6 +485,11 @@ class GroupMember:
                         one.committed_offset, epoch, one.metadata or ""
                     )
         return found
+
+
+def _may_reassign(send: Send) -> bool:
+    """Whether the coordinator may begin a generation by it, in which commits of this one are refused."""
+    return send.kind == "join" or getattr(send.request, "topic_partitions", None) is not None
 
 
 def _plain(error: Exception, send: Send) -> Exception:

@@ -1,7 +1,8 @@
 """Commits of a consumer's offsets: those that its user waits for, and those in the background.
 
 Rule: each has an end of its own, and at most one automatic commit is under way, so that none of them piles up
-behind a coordinator that does not answer.
+behind a coordinator that does not answer. A commit is for the partitions as they were owned when it was asked
+for (`Ownership`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 from ottla.client.config import ConsumerSettings
-from ottla.client.consumer.group_member import GroupMember
+from ottla.client.consumer.group_member import GroupMember, Ownership
 from ottla.client.errors import ClientError, ConfigError
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.wire.errors import KafkaError
@@ -40,6 +41,8 @@ class OffsetCommits:
         self._counters = counters
         self._spawn = spawn
         self._is_automatic_under_way = False
+        self._asked_for = 0  # commits of the user's in the background that are not done
+        self._are_done = asyncio.Event()
 
     def _require_group(self) -> GroupMember:
         if self._group is None:
@@ -49,13 +52,36 @@ class OffsetCommits:
     async def commit(self, offsets: Offsets, *, seconds: float) -> None:
         """Commit, trying again as long as `seconds` allow."""
         group = self._require_group()
-        revocations = group.revocations
+        asked_at = group.ownership
         await asyncio.sleep(0)  # commits that were asked for before, in the background, go first
-        await group.commit(offsets, revocations=revocations, seconds=seconds)
+        await group.commit(offsets, asked_at=asked_at, seconds=seconds)
 
     def commit_soon(self, offsets: Offsets, committed: Committed, told: Told | None = None) -> None:
-        """Commit in the background, once; who wants to know is told on the loop."""
-        self._spawn(self._commit_once(self._require_group().revocations, offsets, committed, told))
+        """Commit in the background, once; `told` is called on the loop with the outcome."""
+        asked_at = self._require_group().ownership
+        self._asked_for += 1
+        self._spawn(self._commit_soon(asked_at, offsets, committed, told))
+
+    async def _commit_soon(
+        self, asked_at: Ownership, offsets: Offsets, committed: Committed, told: Told | None
+    ) -> None:
+        try:
+            await self._commit_once(asked_at, offsets, committed, told)
+        finally:
+            self._asked_for -= 1
+            if not self._asked_for:
+                self._are_done.set()
+
+    async def finish(self, seconds: float) -> None:
+        """Wait, for so long at most, until the commits of `commit_soon` are done."""
+        if not self._asked_for:
+            return
+        self._are_done.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._are_done.wait()
+        except TimeoutError:
+            log.warning("%d commits were not answered within %g s.", self._asked_for, seconds)
 
     def commit_last(self, offsets: Offsets, committed: Committed, done: Callable[[], None]) -> None:
         """Commit in the background before partitions are given back, trying again as long as it may take."""
@@ -67,7 +93,7 @@ class OffsetCommits:
         except (ClientError, KafkaError) as error:
             log.warning("Offsets could not be committed: %s", error)
         else:
-            committed(offsets)
+            _tell(committed, offsets)
         finally:
             done()
 
@@ -75,32 +101,36 @@ class OffsetCommits:
         """As `commit_soon`, unless the last one is still under way: the next one has newer offsets."""
         if not self._is_automatic_under_way:
             self._is_automatic_under_way = True
-            self._spawn(self._commit_automatically(self._require_group().revocations, offsets, committed))
+            self._spawn(self._commit_automatically(self._require_group().ownership, offsets, committed))
 
-    async def _commit_automatically(self, revocations: int, offsets: Offsets, committed: Committed) -> None:
+    async def _commit_automatically(
+        self, asked_at: Ownership, offsets: Offsets, committed: Committed
+    ) -> None:
         try:
-            await self._commit_once(revocations, offsets, committed, None)
+            await self._commit_once(asked_at, offsets, committed, None)
         finally:
             self._is_automatic_under_way = False
 
     async def _commit_once(
-        self, revocations: int, offsets: Offsets, committed: Committed, told: Told | None
+        self, asked_at: Ownership, offsets: Offsets, committed: Committed, told: Told | None
     ) -> None:
         failure: Exception | None = None
         seconds = self._settings.default_api_timeout_ms / 1000
         try:
-            await self._require_group().commit(
-                offsets, revocations=revocations, seconds=seconds, retries=False
-            )
+            await self._require_group().commit(offsets, asked_at=asked_at, seconds=seconds, retries=False)
         except (ClientError, KafkaError) as error:
             failure = error
             self._counters["failed_commits"] += 1
             if told is None:
                 log.warning("Offsets could not be committed: %s", error)
         else:
-            committed(offsets)
+            _tell(committed, offsets)
         if told is not None:
-            try:
-                told(offsets, failure)
-            except BaseException:  # SystemExit too: it would end the loop, and the heartbeats with it
-                log.exception("The callback of a commit failed.")
+            _tell(told, offsets, failure)
+
+
+def _tell(callback: Callable[..., Any], *arguments: object) -> None:
+    try:
+        callback(*arguments)
+    except BaseException:  # SystemExit too: it would end the loop, and the heartbeats with it
+        log.exception("The callback of a commit failed.")

@@ -27,7 +27,7 @@ from ottla.client.errors import (
     TlsFailed,
 )
 from ottla.client.net.connection import Link, Manner
-from ottla.client.net.node_connection import Lane, Ways
+from ottla.client.net.node_connection import Lane, Ways, shared
 from ottla.client.security import manner_for
 from ottla.ports import Clock, Network, Random
 from ottla.wire.errors import ErrorCode, KafkaError, UnsupportedVersion, for_code
@@ -469,7 +469,7 @@ class Cluster:
             finding = asyncio.get_running_loop().create_task(self._find_coordinator(kind, key))
             self._finding[kind, key] = finding
             finding.add_done_callback(lambda done: self._found(kind, key, done))
-        return await asyncio.shield(finding)
+        return await shared(finding)
 
     def forget_coordinator(self, kind: int, key: str) -> None:
         """The node is not it any more, or cannot be reached."""

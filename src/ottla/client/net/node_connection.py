@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ottla.client.core.backoff import Backoff
 from ottla.client.core.metadata import Node
@@ -19,6 +19,8 @@ from ottla.client.net.connection import Link, Manner
 from ottla.ports import Clock, Network
 from ottla.wire.errors import KafkaError
 from ottla.wire.message import Message
+
+_T = TypeVar("_T")
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +122,7 @@ class Lane:
                 self.link.close(LinkLost(f"{self.link.name} is no longer the address of this node."))
             if self._opening is None:
                 self._opening = asyncio.get_running_loop().create_task(self._open())
-            await asyncio.shield(self._opening)
+            await shared(self._opening)
             if not self.is_open and self._failure is not None:
                 raise self._failure
         assert self.link is not None
@@ -210,3 +212,14 @@ class Lane:
         if self.link is not None:
             self.link.close(error)
             self.link = None
+
+
+async def shared(task: asyncio.Task[_T]) -> _T:
+    """Wait for a task that others wait for, too. The end of the client cancels the task, not its waiters."""
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        waiter = asyncio.current_task()
+        if task.cancelled() and waiter is not None and not waiter.cancelling():
+            raise Closed("The client is closed.") from None
+        raise

@@ -24,6 +24,7 @@ from ottla.client.producer.base import (
     handle_of,
     joined_failure,
     settings_of,
+    timeout_on_leaving,
 )
 from ottla.client.values import GroupMetadata, OffsetAndMetadata
 from ottla.ports import Clock, Network, Random
@@ -236,7 +237,7 @@ class AsyncProducer(ProducerBase):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close(None if kind is None or issubclass(kind, Exception) else 0)
+        await self.close(timeout_on_leaving(kind))
 
 
 class AsyncTransaction:

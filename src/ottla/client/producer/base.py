@@ -5,6 +5,7 @@ A record that needs none of them goes from `send` straight into the accumulator,
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import threading
@@ -240,6 +241,15 @@ def handle_of(given: Handle | str, keywords: dict[str, Any]) -> tuple[Handle, di
 
 def group_of(group: GroupMetadata | str) -> GroupMetadata:
     return GroupMetadata(group) if isinstance(group, str) else group
+
+
+def timeout_on_leaving(kind: type[BaseException] | None) -> float | None:
+    """How long the end of a `with` block waits for deliveries, by the exception that leaves the block.
+
+    Ctrl-C and a cancellation end it at once. `sys.exit()` does not: what was sent is delivered first.
+    """
+    is_hasty = kind is not None and issubclass(kind, KeyboardInterrupt | asyncio.CancelledError)
+    return 0.0 if is_hasty else None
 
 
 def joined_failure(engine: Engine) -> AbortableError | None:

@@ -613,8 +613,13 @@ class Engine(Settling):
                         await self.transactions.leave()
                     await self.flush()
         except TimeoutError:
-            log.warning("The producer is closed with records that were not acknowledged.")
+            pass  # what is left is logged
         finally:
+            if count := sum(batch.count for batch in self.accumulator.incomplete):
+                log.warning(
+                    "The producer was closed before %d records were acknowledged; they count as failed.",
+                    count,
+                )
             self.fail_everything(Closed("The producer was closed before the record was acknowledged."))
             self.is_closed = True
             if self._timer is not None:

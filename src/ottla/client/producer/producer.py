@@ -26,6 +26,7 @@ from ottla.client.producer.base import (
     handle_of,
     joined_failure,
     settings_of,
+    timeout_on_leaving,
 )
 from ottla.client.values import GroupMetadata, OffsetAndMetadata
 
@@ -56,6 +57,7 @@ class Producer(ProducerBase):
         parsed = settings_of(settings, keywords)
         self._background = Background("producer", on_fork=self._forked, on_end=self._ended)
         self._room = threading.Event()
+        self._failed_before_exit: int | None = None
         super().__init__(
             parsed,
             handle=_handle,
@@ -302,14 +304,17 @@ class Producer(ProducerBase):
             try:
                 self.flush(exit_hooks.seconds_left(self._settings.delivery_timeout_ms))
             except TimedOut:
-                return  # `close_at_exit` counts what is left
+                self._failed_before_exit = failed_before  # `close_at_exit` counts from there
+                return
             self._warn_of_loss(failed_before)
 
     def close_at_exit(self) -> None:
         """The program ends: deliver what it has sent, and log what could not be delivered."""
         if not self._has_loop:
             return
-        failed_before = self._engine.counts["records_failed"]
+        failed_before = self._failed_before_exit
+        if failed_before is None:
+            failed_before = self._engine.counts["records_failed"]
         seconds = exit_hooks.seconds_left(self._settings.delivery_timeout_ms)
         runner = self._engine.transactions
         if runner is not None and not runner.is_joined:
@@ -351,10 +356,7 @@ class Producer(ProducerBase):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None or issubclass(kind, Exception):
-            self.close()
-        else:
-            self.close(timeout=0)  # Ctrl-C and the like: at once
+        self.close(timeout_on_leaving(kind))
 
 
 class Transaction:

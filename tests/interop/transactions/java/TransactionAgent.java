@@ -43,6 +43,9 @@ public class TransactionAgent {
                     case "fence" -> fence(command, answer);
                     case "overstay" -> overstay(command, answer);
                     case "zombie" -> zombie(command, answer);
+                    case "begin_zombie" -> begun = new Zombie(command);
+                    case "end_zombie" -> begun.commit(answer);
+                    case "close_zombie" -> begun.close();
                     default -> throw new IllegalArgumentException(line);
                 }
             } catch (Exception error) {
@@ -131,8 +134,10 @@ public class TransactionAgent {
         settings.put("auto.offset.reset", "earliest");
         settings.put("isolation.level", "read_committed");
         settings.put("max.poll.interval.ms", interval);
+        settings.put("client.id", command.path("member").asText("member"));
+        if (command.hasNonNull("instance")) settings.put("group.instance.id", command.get("instance").asText());
         if (command.get("protocol").asText().equals("classic")) {
-            settings.put("session.timeout.ms", interval);
+            settings.put("session.timeout.ms", command.path("session_ms").asText(interval));
             settings.put("heartbeat.interval.ms", "300");
         } else {
             settings.put("max.poll.records", "5");
@@ -151,34 +156,57 @@ public class TransactionAgent {
         return offsets;
     }
 
-    /** A member whose group goes on without it, since it does not poll, commits its transaction all the same. */
-    static void zombie(JsonNode command, ObjectNode answer) {
-        String topic = command.get("topic").asText();
-        ObjectNode successor = command.deepCopy();
-        successor.put("id", command.get("id").asText() + "-new");
-        try (KafkaConsumer<String, String> old = member(command);
-                KafkaConsumer<String, String> next = member(command);
-                KafkaProducer<String, String> producer = producer(command, 60000);
-                KafkaProducer<String, String> other = producer(successor, 60000)) {
-            Map<TopicPartition, OffsetAndMetadata> offsets = offsetsAfter(old, 5);
+    static Zombie begun;
+
+    /** A member within its transaction. */
+    static class Zombie implements AutoCloseable {
+        final KafkaConsumer<String, String> member;
+        final KafkaProducer<String, String> producer;
+        final Map<TopicPartition, OffsetAndMetadata> offsets;
+
+        Zombie(JsonNode command) {
+            member = member(command);
+            producer = producer(command, 60000);
+            offsets = offsetsAfter(member, 5);
             producer.initTransactions();
             producer.beginTransaction();
-            producer.send(new ProducerRecord<>(topic, 0, null, "of the zombie"));
+            producer.send(new ProducerRecord<>(command.get("topic").asText(), 0, null, "of the zombie"));
             producer.flush();
-            Map<TopicPartition, OffsetAndMetadata> taken = offsetsAfter(next, command.get("count").asInt());
-            other.initTransactions();
-            other.beginTransaction();
-            other.send(new ProducerRecord<>(topic, 0, null, "of the new one"));
-            other.sendOffsetsToTransaction(taken, next.groupMetadata());
-            other.commitTransaction();
+        }
+
+        void commit(ObjectNode answer) {
             try {
-                producer.sendOffsetsToTransaction(offsets, old.groupMetadata());
+                producer.sendOffsetsToTransaction(offsets, member.groupMetadata());
                 producer.commitTransaction();
                 answer.putNull("refused");
             } catch (KafkaException error) {
                 answer.put("refused", error.getClass().getSimpleName());
                 producer.abortTransaction();
             }
+        }
+
+        @Override
+        public void close() {
+            producer.close();
+            member.close(Duration.ofSeconds(2));
+        }
+    }
+
+    /** A member whose group goes on without it, since it does not poll, commits its transaction all the same. */
+    static void zombie(JsonNode command, ObjectNode answer) {
+        String topic = command.get("topic").asText();
+        ObjectNode successor = command.deepCopy();
+        successor.put("id", command.get("id").asText() + "-new");
+        try (Zombie old = new Zombie(command);
+                KafkaConsumer<String, String> next = member(command);
+                KafkaProducer<String, String> other = producer(successor, 60000)) {
+            Map<TopicPartition, OffsetAndMetadata> taken = offsetsAfter(next, command.get("count").asInt());
+            other.initTransactions();
+            other.beginTransaction();
+            other.send(new ProducerRecord<>(topic, 0, null, "of the new one"));
+            other.sendOffsetsToTransaction(taken, next.groupMetadata());
+            other.commitTransaction();
+            old.commit(answer);
         }
     }
 

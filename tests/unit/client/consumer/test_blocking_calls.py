@@ -5,11 +5,13 @@ each ends with a true answer. `tests/sim/test_consumer_calls_under_faults.py` ha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -17,7 +19,9 @@ from typing import Any
 
 import pytest
 
-from ottla import Consumer, Producer, TopicPartition
+from ottla import Consumer, OffsetAndMetadata, Producer, TopicPartition
+from ottla.client.core.assignors.ranges import Range
+from ottla.client.errors import Closed
 from ottla.testing import Broker
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 
@@ -29,6 +33,7 @@ CALLS: dict[str, Callable[[Consumer[Any, Any]], Any]] = {
     "poll": lambda c: c.poll(SECONDS),
     "iteration": lambda c: list(c.records(idle_timeout=SECONDS)),
     "batches": lambda c: list(c.batches(idle_timeout=SECONDS)),
+    "arrow": lambda c: list(c.arrow(idle_timeout=SECONDS)),
     "fetched": lambda c: c.fetched(SECONDS),
     "commit": lambda c: c.commit({T0: 1}, timeout=SECONDS),
     "commit without waiting": lambda c: c.commit({T0: 1}, wait=False),
@@ -37,7 +42,8 @@ CALLS: dict[str, Callable[[Consumer[Any, Any]], Any]] = {
     "lag": lambda c: c.lag(timeout=SECONDS),
     "seek": lambda c: c.seek(T0, 2),
     "seek to the end": lambda c: c.seek_to_end(),
-    "position that a leader knows": lambda c: c.position(T0, timeout=SECONDS),
+    "position behind the end": lambda c: c.position(T0, timeout=SECONDS),
+    "seek to the beginning": lambda c: c.seek_to_beginning(),
     "offsets for times": lambda c: c.offsets_for_times({T0: 0}, timeout=SECONDS),
     "beginning offsets": lambda c: c.beginning_offsets([T0], timeout=SECONDS),
     "end offsets": lambda c: c.end_offsets([T0], timeout=SECONDS),
@@ -46,6 +52,14 @@ CALLS: dict[str, Callable[[Consumer[Any, Any]], Any]] = {
     "resume": lambda c: c.resume([T0]),
     "assign": lambda c: c.assign([T0]),
     "unsubscribe": lambda c: c.unsubscribe(),
+    "subscribe": lambda c: c.subscribe(["t"]),
+    "subscribe by pattern": lambda c: c.subscribe(pattern="t|other"),
+    "unsubscribe again": lambda c: c.unsubscribe(),
+    "group metadata": lambda c: c.group_metadata().group_id,
+}
+WAKING: dict[str, Callable[[Consumer[Any, Any]], Any]] = {
+    "wakeup": lambda c: c.wakeup(),
+    "poll that is woken up": lambda c: c.poll(60),
 }
 
 
@@ -56,7 +70,8 @@ def reading(broker: Broker) -> Iterator[Consumer[Any, Any]]:
         for _ in range(RECORDS):
             producer.send("t", b"x", partition=0)
     settings = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    with Consumer(broker.bootstrap_servers, **settings) as consumer:
+    # A commit in the background ends with this, and an unsubscribe waits for it.
+    with Consumer(broker.bootstrap_servers, default_api_timeout_ms=5000, **settings) as consumer:
         consumer.assign([T0])
         read = 0
         while read < RECORDS:
@@ -64,10 +79,12 @@ def reading(broker: Broker) -> Iterator[Consumer[Any, Any]]:
         yield consumer
 
 
-def outcomes(consumer: Consumer[Any, Any]) -> dict[str, str]:
+def outcomes(
+    consumer: Consumer[Any, Any], calls: dict[str, Callable[[Consumer[Any, Any]], Any]] = CALLS
+) -> dict[str, str]:
     """How each call ended: what it raised, or the value."""
     found = {}
-    for name, call in CALLS.items():
+    for name, call in calls.items():
         try:
             found[name] = repr(call(consumer))
         except Exception as error:  # noqa: BLE001 - it is what is looked at
@@ -81,37 +98,48 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
+REFUSED = "TimedOut"
+WITHOUT_BROKER = {
+    "poll": "[]",
+    "iteration": "[]",
+    "batches": "[]",
+    "arrow": "[]",
+    "fetched": "None",
+    "commit": REFUSED,
+    "commit without waiting": "None",
+    "committed": REFUSED,
+    "position": str(RECORDS),
+    "lag": str({T0: 0}),
+    "seek": "None",
+    "seek to the end": "None",
+    "position behind the end": REFUSED,
+    "seek to the beginning": "None",
+    "offsets for times": REFUSED,
+    "beginning offsets": REFUSED,
+    "end offsets": REFUSED,
+    "partitions of a topic": REFUSED,
+    "pause": "None",
+    "resume": "None",
+    "assign": "None",
+    "unsubscribe": "None",
+    "subscribe": "None",
+    "subscribe by pattern": "None",
+    "unsubscribe again": "None",
+    "group metadata": "'g'",
+    "wakeup": "None",
+    "poll that is woken up": "WokenUp",
+}
+
+
 def test_each_call_ends_while_the_broker_stands_still_and_the_consumer_goes_on(broker: Broker) -> None:
     with reading(broker) as consumer:
         assert broker.process_id is not None
         os.kill(broker.process_id, signal.SIGSTOP)
         try:
-            found = outcomes(consumer)
+            found = outcomes(consumer, {**CALLS, **WAKING})
         finally:
             os.kill(broker.process_id, signal.SIGCONT)
-        refused = "TimedOut"
-        assert found == {
-            "poll": "[]",
-            "iteration": "[]",
-            "batches": "[]",
-            "fetched": "None",
-            "commit": refused,
-            "commit without waiting": "None",
-            "committed": refused,
-            "position": str(RECORDS),
-            "lag": str({T0: 0}),
-            "seek": "None",
-            "seek to the end": "None",
-            "position that a leader knows": refused,
-            "offsets for times": refused,
-            "beginning offsets": refused,
-            "end offsets": refused,
-            "partitions of a topic": refused,
-            "pause": "None",
-            "resume": "None",
-            "assign": "None",
-            "unsubscribe": "None",
-        }
+        assert found == WITHOUT_BROKER
         consumer.assign([T0])
         consumer.seek(T0, 5)
         while not (records := consumer.poll(1.0)):
@@ -119,6 +147,31 @@ def test_each_call_ends_while_the_broker_stands_still_and_the_consumer_goes_on(b
         assert records[0].offset == 5
         consumer.commit({T0: 6})
         assert consumer.committed([T0])[T0].offset == 6  # type: ignore[union-attr]
+
+
+def test_each_call_ends_while_the_broker_is_down() -> None:
+    with contextlib.ExitStack() as stack:
+        with Broker(in_process=False) as broker:
+            consumer = stack.enter_context(reading(broker))
+        found = outcomes(consumer, {**CALLS, **WAKING})
+        assert found == {**WITHOUT_BROKER, "partitions of a topic": "NoBrokerAvailable"}
+        began = time.monotonic()
+        consumer.close(timeout=SECONDS)
+        assert time.monotonic() - began < SECONDS + 5
+
+
+def test_a_close_ends_while_the_broker_stands_still(broker: Broker) -> None:
+    with reading(broker) as consumer:
+        consumer.commit({T0: 1})
+        assert broker.process_id is not None
+        os.kill(broker.process_id, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            consumer.commit({T0: 2}, wait=False)
+            consumer.close(timeout=SECONDS)
+            assert time.monotonic() - began < SECONDS + 5
+        finally:
+            os.kill(broker.process_id, signal.SIGCONT)
 
 
 def test_each_call_in_a_forked_child_says_what_to_do_and_the_parent_goes_on(broker: Broker) -> None:
@@ -157,7 +210,9 @@ def test_each_call_of_a_second_thread_is_refused_while_the_first_one_polls(broke
         polling.start()
         while not consumer._engine.is_polling:
             pass
-        assert set(outcomes(consumer).values()) == {"RuntimeError"}
+        found_here = outcomes(consumer)
+        assert found_here.pop("group metadata") == "'g'"  # for the thread that has the producer
+        assert set(found_here.values()) == {"RuntimeError"}
         with pytest.raises(RuntimeError, match="one thread at a time"):
             consumer.close()
         consumer.wakeup()
@@ -311,6 +366,84 @@ def test_polls_end_in_time_and_give_nothing_while_the_commit_before_a_revocation
         assert told == [[first]]
         assert [record.topic for record in records] == [second.topic]
         assert consumer.committed([first])[first].offset == consumer.metrics()["records"] - 1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_commit_that_is_not_waited_for_in_on_revoked_is_sent(broker: Broker, protocol: str) -> None:
+    outcomes: list[Any] = []
+
+    def on_revoked(partitions: list[TopicPartition]) -> None:
+        consumer.commit(wait=False, on_commit=lambda offsets, error: outcomes.append((offsets, error)))
+
+    first, second = TopicPartition(f"first-{protocol}", 0), TopicPartition(f"second-{protocol}", 0)
+    settings = {"group_protocol": protocol, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    with (
+        Producer(broker.bootstrap_servers) as producer,
+        Consumer(broker.bootstrap_servers, group_id=f"commits-{protocol}", **settings) as consumer,
+    ):
+        for place in (first, second):
+            producer.send(place.topic, b"x", partition=0).result(60)
+        consumer.subscribe([first.topic], on_revoked=on_revoked)
+        while not consumer.poll(1.0):
+            pass
+        consumer.subscribe([second.topic], on_revoked=on_revoked)
+        while not consumer.poll(1.0):
+            pass
+        assert outcomes == [({first: OffsetAndMetadata(1, 0)}, None)]
+        assert consumer.committed([first]) == {first: OffsetAndMetadata(1, 0)}
+
+
+class Exiting(Range):
+    """An assignor and an interceptor of the user's that end the thread they run in."""
+
+    name = "exiting"
+
+    def on_assignment(self, *arguments: Any) -> None:
+        sys.exit(1)
+
+    def on_commit(self, offsets: Any) -> None:
+        sys.exit(1)
+
+
+def test_polls_raise_after_an_assignor_has_ended_the_consumers_thread(broker: Broker) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        producer.send("x", b"x", partition=0)
+    settings = {"group_id": "exiting", "partition_assignment_strategy": [Exiting()]}
+    consumer = Consumer(broker.bootstrap_servers, topics=["x"], **settings)
+    for _ in range(3):
+        with pytest.raises(Closed, match="thread has ended"):
+            consumer.poll(60)
+    with pytest.raises(Closed):
+        consumer.commit({T0: 1})
+    consumer.close()
+    with pytest.raises(Closed, match="is closed"):
+        consumer.poll(60)
+
+
+@pytest.mark.parametrize("is_automatic", [True, False])
+def test_an_interceptor_that_exits_on_a_commit_does_not_end_the_consumers_thread(
+    broker: Broker, is_automatic: bool
+) -> None:
+    topic = f"exits-{is_automatic}"
+    with Producer(broker.bootstrap_servers) as producer:
+        for number in range(RECORDS):
+            producer.send(topic, b"%d" % number, partition=0)
+    settings = {"group_id": topic, "auto_offset_reset": "earliest", "max_poll_records": 1}
+    with Consumer(
+        broker.bootstrap_servers,
+        topics=[topic],
+        interceptor_classes=[Exiting()],
+        enable_auto_commit=is_automatic,
+        auto_commit_interval_ms=1,
+        **settings,
+    ) as consumer:
+        found: list[Any] = []
+        while len(found) < RECORDS or not consumer.metrics()["commits"]:
+            found += consumer.poll(0.1)
+            if not is_automatic:
+                consumer.commit(wait=False)
+        assert len(found) == RECORDS
+        consumer._commits_itself = False  # a commit of close() is the user's own thread's
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])

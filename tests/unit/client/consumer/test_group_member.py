@@ -53,12 +53,13 @@ class Member:
 
     generation, member_id, identity = 5, "m", (5, "m")
     is_outside = False
+    rejoins_at_once = True  # the next generation begins when partitions are given back
 
     def __init__(self) -> None:
         self.taken_back: list[Call] = []
 
     def called(self, call: Call) -> None:
-        self.generation += 1
+        self.generation += self.rejoins_at_once
 
     def calling(self, call: Call) -> None:
         pass
@@ -85,9 +86,7 @@ def group_member() -> tuple[GroupMember, Coordinator]:
 
 def committing(group: GroupMember, partition: TopicPartition, offset: int) -> asyncio.Task[None]:
     offsets = {partition: OffsetAndMetadata(offset)}
-    return asyncio.create_task(
-        group.commit(offsets, revocations=group.revocations, seconds=60, retries=False)
-    )
+    return asyncio.create_task(group.commit(offsets, asked_at=group.ownership, seconds=60, retries=False))
 
 
 @pytest.mark.parametrize("change", [Change.REVOKED, Change.LOST])
@@ -105,6 +104,54 @@ def test_a_commit_that_waits_is_not_sent_after_its_partition_was_given_back(chan
             await second
         await asyncio.gather(third, fourth)
         assert coordinator.sent == [(0, 5), (1, 6), (0, 6)]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("partition", [T0, T1])
+def test_a_commit_that_waits_is_sent_after_its_partition_was_given_back_in_the_same_generation(
+    partition: TopicPartition,
+) -> None:
+    async def play() -> None:
+        group, coordinator = group_member()
+        member: Any = group.membership
+        member.rejoins_at_once = False
+        first, second = committing(group, T0, 10), committing(group, partition, 20)
+        await coordinator.is_asked.wait()
+        group.called(Call(Change.REVOKED, frozenset({partition})))
+        coordinator.first_answer.set_result(None)
+        await asyncio.gather(first, second)
+        assert coordinator.sent == [(0, 5), (partition.partition, 5)]
+
+    asyncio.run(play())
+
+
+def test_a_commit_that_waits_is_sent_in_a_later_generation_if_its_partition_was_kept() -> None:
+    async def play() -> None:
+        group, coordinator = group_member()
+        first, second = committing(group, T0, 10), committing(group, T0, 20)
+        await coordinator.is_asked.wait()
+        group.called(Call(Change.REVOKED, frozenset({T1})))
+        coordinator.first_answer.set_result(None)
+        await asyncio.gather(first, second)
+        assert coordinator.sent == [(0, 5), (0, 6)]
+
+    asyncio.run(play())
+
+
+def test_a_commit_that_waits_is_not_sent_by_another_membership_of_the_same_generation() -> None:
+    async def play() -> None:
+        group, coordinator = group_member()
+        first, second = committing(group, T0, 10), committing(group, T0, 20)
+        await coordinator.is_asked.wait()
+        await group.leave(None)
+        another: Any = Member()
+        group.membership = another
+        coordinator.first_answer.set_result(None)
+        await first
+        with pytest.raises(CommitFailed, match="given back"):
+            await second
+        assert coordinator.sent == [(0, 5)]
 
     asyncio.run(play())
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +27,7 @@ from ottla.records.record import read_batch
 class Made:
     """An accumulator with one topic of three partitions."""
 
-    def __init__(self, **more: Any) -> None:
+    def __init__(self, module: Any = loaded, **more: Any) -> None:
         self.woken = 0
         self.on_wake: Callable[[], object] = lambda: None
         self.fallen_back: list[tuple[Any, ...]] = []
@@ -39,7 +41,7 @@ class Made:
             "monotonic": lambda: 1.0,
             **more,
         }
-        self.accumulator = loaded.Accumulator(
+        self.accumulator = module.Accumulator(
             random=HostRandom(),
             now_ns=lambda: 7_000_000,
             wake=self.wake,
@@ -51,7 +53,7 @@ class Made:
         )
         partitions = tuple(PartitionView(index, 1, 0, (1,), (1,), ()) for index in range(3))
         view = TopicView("t", b"t" * 16, None, False, partitions)
-        self.topic = loaded.TopicQueues(self.accumulator, "t", view, Sticky(500, HostRandom()))
+        self.topic = module.TopicQueues(self.accumulator, "t", view, Sticky(500, HostRandom()))
         self.topic.grow(view)
         self.accumulator.topics["t"] = self.topic
         self.accumulator.is_fast = True
@@ -311,6 +313,56 @@ def test_finalizers_that_send_and_seal_in_the_middle_of_a_send_leave_every_repor
         gc.set_threshold(*before)
     gc.collect()
     assert len(deliveries) == 600
+    assert all(value == found for value, found in reported(made, deliveries).items())
+
+
+@pytest.fixture
+def plain() -> Any:
+    """The accumulator as it is where nothing is compiled."""
+    path = Path(loaded.__file__).with_name("accumulator.py")
+    spec = importlib.util.spec_from_file_location("plain_accumulator", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_finalizer_that_sends_while_a_record_is_written_does_not_write_to_the_same_batch(
+    plain: Any,
+) -> None:
+    made = Made(plain)
+
+    def send(value: bytes) -> None:
+        deliveries[value] = made.accumulator.append("t", None, value, None, 0, 1, None)
+
+    class Interrupted:
+        """A builder in which a garbage collection comes in the middle of a record."""
+
+        def __init__(self, builder: Any) -> None:
+            self.builder = builder
+            self.is_writing = False
+
+        def append_packed(self, *record: Any) -> int:
+            assert not self.is_writing
+            self.is_writing = True
+            if b"finalizer" not in deliveries:
+                send(b"finalizer")
+            self.is_writing = False
+            index: int = self.builder.append_packed(*record)
+            return index
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.builder, name)
+
+    deliveries: dict[bytes, Any] = {}
+    send(b"first")
+    batch: Any = made.topic.queues[0].open
+    batch.builder = Interrupted(batch.builder)
+    send(b"second")
+    batch.builder = batch.builder.builder
+    send(b"third")
+    assert [batch.count for batch in made.batches(0)] == [2, 2]
     assert all(value == found for value, found in reported(made, deliveries).items())
 
 

@@ -218,6 +218,29 @@ def test_a_member_whose_user_does_not_poll_leaves_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_member_whose_user_does_not_poll_while_it_joins_is_not_in_the_group_until_the_next_poll(
+    protocol: str, is_answered: bool
+) -> None:
+    member: Any = classic() if protocol == "classic" else consumer()
+    join = only(member.effects(0))
+    if not is_answered:
+        member.unanswered(join, 10)
+    member.expire(20)
+    first = member.effects(20)
+    if is_answered:  # late
+        answer = join_answer() if protocol == "classic" else beat_answer(1, a=[0])
+        member.answered(join, answer, 30)
+    later = [effect for now_ms in (200, 5_000, 60_000) for effect in member.effects(now_ms)]
+    assert {effect.kind for effect in [*first, *later]} <= {"leave"}
+    assert member.is_outside
+    assert member.wake_at_ms() is None
+    member.polled()
+    again = only(member.effects(70_000))
+    assert again.request.NAME == join.request.NAME
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_what_was_to_be_given_back_and_is_lost_is_told_once(protocol: str) -> None:
     member: Any = classic("cooperative-sticky") if protocol == "classic" else consumer()
     if protocol == "classic":

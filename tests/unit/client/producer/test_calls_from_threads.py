@@ -8,27 +8,47 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import ottla
 from ottla.client.errors import ClientError, Forked
+from ottla.records.builder import BatchBuilder
 from ottla.testing import Broker
 
 PLACE = ottla.TopicPartition("t", 0)
 OFFSETS = {PLACE: ottla.OffsetAndMetadata(1)}
+TABLE = pa.table({"value": [b"x"]})
 
 PLAIN: dict[str, Callable[[Any], object]] = {
     "send": lambda producer: producer.send("unknown", b"x"),
     "delivery": lambda producer: producer.send("t", b"x").result(),
     "flush": lambda producer: _flushed(producer),
     "partitions_for": lambda producer: producer.partitions_for("unknown"),
+    "send_arrow": lambda producer: producer.send_arrow("unknown", TABLE),
+    "table": lambda producer: producer.send_arrow("t", TABLE).result(),
+    "send_batches": lambda producer: producer.send_batches("unknown", [(0, _batch())]),
+    "batch": lambda producer: producer.send_batches("t", [(0, _batch())]).result(),
 }
-FIRST: dict[str, Callable[[Any], object]] = {"begin": lambda producer: producer.begin_transaction()}
+FIRST: dict[str, Callable[[Any], object]] = {
+    "begin": lambda producer: producer.begin_transaction(),
+    "transaction": lambda producer: producer.transaction().__enter__(),
+}
 WITHIN: dict[str, Callable[[Any], object]] = {
     "commit": lambda producer: producer.commit_transaction(),
     "abort": lambda producer: producer.abort_transaction(),
     "send_offsets": lambda producer: producer.send_offsets(OFFSETS, "group"),
 }
+
+
+LOCAL: dict[str, Callable[[Any], object]] = {"resume": lambda producer: producer.resume("t", 0, 1)}
+"""Calls that need no broker, of a producer that has joined a transaction."""
+
+
+def _batch() -> bytes:
+    builder = BatchBuilder(batch_size=1000)
+    builder.append(1, None, b"x", None)
+    return bytes(builder.build())
 
 
 def _flushed(producer: Any) -> object:
@@ -50,6 +70,10 @@ def producers() -> Iterator[tuple[Broker, dict[str, Any]]]:
                 producer.begin_transaction()
             if name not in FIRST:
                 producer.send("t", b"before").result()
+        handle = made["commit"].transaction_handle()
+        for name in LOCAL:
+            made[name] = ottla.Producer.join(handle)
+            made[name].resume("t", 0, 1)
         yield broker, made
         for producer in made.values():
             producer.close(0)
@@ -62,7 +86,7 @@ def test_each_call_says_in_a_forked_child_that_the_producer_is_not_its_own(
     child = os.fork()
     if child == 0:
         wrong = 0
-        for name, call in {**PLAIN, **FIRST, **WITHIN}.items():
+        for name, call in {**PLAIN, **FIRST, **WITHIN, **LOCAL}.items():
             try:
                 call(made[name])
                 wrong += 1
@@ -75,6 +99,24 @@ def test_each_call_says_in_a_forked_child_that_the_producer_is_not_its_own(
     assert os.waitstatus_to_exitcode(status) == 0
     for name in PLAIN:
         made[name].send("t", b"after").result()
+
+
+def test_a_forked_child_joins_the_transaction_of_its_parent(producers: tuple[Broker, dict[str, Any]]) -> None:
+    _, made = producers
+    handle = made["abort"].transaction_handle()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            assert made["abort"].transaction_handle() == handle
+            with ottla.Producer.join(handle.to_text()) as joined:
+                joined.resume("t", 0, 1)
+                joined.send("t", b"of the child", partition=0).result(60)
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_each_call_ends_with_an_error_when_another_thread_closes_the_producer(
@@ -98,7 +140,8 @@ def test_each_call_ends_with_an_error_when_another_thread_closes_the_producer(
         }
         for thread in threads.values():
             thread.start()
-        for name, producer in made.items():
+        for name in threads:
+            producer = made[name]
             while not _waits(producer):
                 assert threads[name].is_alive(), ends
             producer.close(0.05)

@@ -8,16 +8,20 @@ out or was cancelled has its result when it is called again. Time is virtual.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ottla.client.admin.topics import NewTopic
 from ottla.client.errors import AbortableError, ClientError, Closed, FatalError, TimedOut
+from ottla.client.producer.async_producer import AsyncProducer
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicPartition
-from ottla.testing.world import World
+from ottla.records.builder import BatchBuilder
+from ottla.testing.world import SimulatedClient, World
 from ottla.wire.errors import KafkaError
 
 MAX_BLOCK_S, DELIVERY_S, CALL_S, CLOSE_S = 3.0, 4.0, 2.0, 1.0
@@ -51,10 +55,14 @@ class Cell:
     """One call under one fault."""
 
     name: str
+    client: SimulatedClient
     producer: Any
     deliveries: dict[bytes, Any] = field(default_factory=dict)
     must_be_committed: bool = False
     must_be_aborted: bool = False
+    written: list[bytes] = field(default_factory=list)
+    """Values whose table or batch was acknowledged."""
+    joined: Any = None
 
     async def send(self, what: str = "") -> Any:
         value = f"{self.name}{what}".encode()
@@ -64,6 +72,24 @@ class Cell:
 
 async def _send_and_wait(cell: Cell) -> None:
     await (await cell.send())
+
+
+async def _send_table(cell: Cell) -> None:
+    value = f"{cell.name} table".encode()
+    await (await cell.producer.send_arrow("t", pa.table({"value": [value]})))
+    cell.written.append(value)
+
+
+def _batch_of(value: bytes) -> bytes:
+    builder = BatchBuilder(batch_size=1000)
+    builder.append(1, None, value, None)
+    return bytes(builder.build())
+
+
+async def _send_batch(cell: Cell) -> None:
+    value = f"{cell.name} batch".encode()
+    await (await cell.producer.send_batches("t", [(0, _batch_of(value))]))
+    cell.written.append(value)
 
 
 async def _flush_within(cell: Cell) -> None:
@@ -109,10 +135,47 @@ async def _send_offsets(cell: Cell) -> None:
     await cell.producer.send_offsets({PLACE: OffsetAndMetadata(7)}, GroupMetadata("group"))
 
 
+async def _transaction(cell: Cell) -> None:
+    async with cell.producer.transaction():
+        await cell.send()
+    cell.must_be_committed = True
+
+
+async def _handle(cell: Cell) -> None:
+    assert cell.producer.transaction_handle().transactional_id == cell.name
+
+
+async def _join(cell: Cell) -> None:
+    """Join the transaction, take a turn in a partition, and leave without a record."""
+    client = cell.client
+    ports = {"clock": client.clock, "network": client.network, "random": client.random}
+    cell.joined = AsyncProducer.join(cell.producer.transaction_handle(), **SETTINGS, **ports)
+    await cell.joined.resume("t", 0, 1)
+
+
+async def _join_and_send(cell: Cell) -> None:
+    await _join(cell)
+    value = f"{cell.name} of the joined".encode()
+    cell.deliveries[value] = delivery = await cell.joined.send("t", value, partition=0)
+    await delivery
+
+
 CALLS = (
     Call("send", lambda cell: cell.send(), 0.0),
     Call("send to a topic that it does not know", lambda cell: cell.producer.send("u", b"x"), MAX_BLOCK_S),
     Call("delivery", _send_and_wait, DELIVERY_S),
+    Call("send_arrow", _send_table, DELIVERY_S),
+    Call(
+        "send_arrow to a topic that it does not know",
+        lambda cell: cell.producer.send_arrow("u", pa.table({"value": [b"x"]})),
+        MAX_BLOCK_S,
+    ),
+    Call("send_batches", _send_batch, DELIVERY_S),
+    Call(
+        "send_batches to a topic that it does not know",
+        lambda cell: cell.producer.send_batches("u", [(0, _batch_of(b"x"))]),
+        MAX_BLOCK_S,
+    ),
     Call("flush within", _flush_within, CALL_S),
     Call("flush", _flush, DELIVERY_S),
     Call("partitions_for", lambda cell: cell.producer.partitions_for("u"), MAX_BLOCK_S),
@@ -122,6 +185,12 @@ CALLS = (
     Call("commit", _commit, MAX_BLOCK_S, _within, is_transactional=True, is_step=True),
     Call("abort", _abort, MAX_BLOCK_S, _within, is_transactional=True, is_step=True),
     Call("send_offsets", _send_offsets, MAX_BLOCK_S, _within, is_transactional=True, is_step=True),
+    Call("transaction", _transaction, 2 * MAX_BLOCK_S + DELIVERY_S, is_transactional=True),
+    Call("transaction_handle", _handle, 0.0, _within, is_transactional=True),
+    Call("join and resume", _join, 0.0, _within, is_transactional=True),
+    Call(
+        "send of a joined producer", _join_and_send, MAX_BLOCK_S + DELIVERY_S, _within, is_transactional=True
+    ),
     Call(
         "close within a transaction",
         lambda cell: cell.producer.close(CALL_S),
@@ -196,7 +265,7 @@ class Table:
     def _cell(self, call: Call, way: str) -> Cell:
         name = f"{call.name} / {way}"
         more = {"transactional_id": name} if call.is_transactional else {}
-        cell = Cell(name, self.client.producer(**SETTINGS, **more))
+        cell = Cell(name, self.client, self.client.producer(**SETTINGS, **more))
         self.cells.append(cell)
         return cell
 
@@ -217,7 +286,8 @@ class Table:
             work.cancel()
         elif way == "close":
             limit_s = 0.2 + CLOSE_S
-            await cell.producer.close(CLOSE_S)
+            with contextlib.suppress(AbortableError):  # a joined producer has lost a record
+                await (cell.joined or cell.producer).close(CLOSE_S)
         try:
             await work
         except asyncio.CancelledError:
@@ -245,6 +315,9 @@ class Table:
                 await asyncio.sleep(0.05)
         if call.name == "send_offsets" and not is_closed:
             await _patiently(lambda: _commit(cell))
+        if cell.joined is not None:
+            with contextlib.suppress(AbortableError):  # its record was not acknowledged
+                await cell.joined.close(0)
         await cell.producer.close(0)
 
     async def _compare(self) -> None:
@@ -262,6 +335,9 @@ class Table:
                     self._fault(cell, f"{value!r} was committed and is not to be seen")
                 if cell.must_be_aborted and value in committed.values():
                     self._fault(cell, f"{value!r} was aborted and is to be seen")
+            for value in cell.written:
+                if value not in everything.values():
+                    self._fault(cell, f"{value!r} was acknowledged and is not in the log")
         values = list(everything.values())
         if len(values) != len(set(values)):
             self.faults.append("records are in the log twice")

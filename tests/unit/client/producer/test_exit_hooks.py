@@ -107,6 +107,53 @@ def test_what_was_sent_is_delivered_although_nobody_closed_the_producer(
     assert contents(broker, topic) == [b"%d" % number for number in range(count)]
 
 
+WITHIN = """
+import asyncio, sys, ottla, ottla.aio
+def main():
+    with ottla.Producer(sys.argv[1], linger_ms=60_000) as producer:
+        for number in range(100):
+            producer.send(sys.argv[2], b"%d" % number)
+        END
+main()
+"""
+ASYNC_WITHIN = """
+import asyncio, sys, ottla, ottla.aio
+async def main():
+    async with ottla.aio.Producer(sys.argv[1], linger_ms=60_000) as producer:
+        for number in range(100):
+            await producer.send(sys.argv[2], b"%d" % number)
+        END
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [WITHIN, ASYNC_WITHIN], ids=["blocking", "async"])
+def test_a_with_block_that_sys_exit_leaves_delivers_what_was_sent(
+    broker: Broker, program: str, request: pytest.FixtureRequest
+) -> None:
+    topic = f"sys-exit-{request.node.callspec.id}"
+    done = end(program.replace("END", "sys.exit(7)"), broker.bootstrap_servers, topic)
+    assert done.returncode == 7, done.stderr
+    assert contents(broker, topic) == [b"%d" % number for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("program", "ending"),
+    [
+        (WITHIN, "raise KeyboardInterrupt"),
+        (ASYNC_WITHIN, "raise KeyboardInterrupt"),
+        (ASYNC_WITHIN, "asyncio.current_task().cancel(); await asyncio.sleep(60)"),
+    ],
+    ids=["blocking-interrupted", "async-interrupted", "async-cancelled"],
+)
+def test_a_with_block_that_ctrl_c_or_a_cancellation_leaves_logs_how_many_records_it_drops(
+    broker: Broker, program: str, ending: str, request: pytest.FixtureRequest
+) -> None:
+    topic = f"dropped-{request.node.callspec.id}"
+    done = end(program.replace("END", ending), broker.bootstrap_servers, topic)
+    assert done.stderr.count("before 100 records were acknowledged") == 1, done.stderr
+
+
 def test_a_program_that_cannot_deliver_says_so_and_ends() -> None:
     program = """
 import ottla

@@ -491,9 +491,9 @@ class ClassicMembership:
         }
 
     def expire(self, now_ms: int) -> None:
-        if self._stale or self._over or (self.generation < 0 and self._asking is None):
+        if self._stale or self._over:
             return
-        self._stale = True
+        self._stale = True  # outside the group too: it must not join before the user polls
         self._leave_first = self._leave_request()
         self._begin()
         self._forget(member=True)

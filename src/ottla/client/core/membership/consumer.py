@@ -308,8 +308,9 @@ class ConsumerMembership:
         """The coordinator decides alone when to assign anew: nothing to do."""
 
     def expire(self, now_ms: int) -> None:
-        if self._stale or self._over or self.generation <= 0:
+        if self._stale or self._over:
             return
+        # Outside the group too: the coordinator may have heard a join that nobody answered.
         self._stale = self._leave_first = True
 
     def polled(self) -> None:

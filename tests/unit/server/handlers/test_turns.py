@@ -17,8 +17,8 @@ import pytest
 from tests.unit.server.handlers.support import RunningNode, as_sent, start
 
 from ottla.coordinator import slices
-from ottla.server import step_runner
 from ottla.server.handlers import produce
+from ottla.server.net import step_runner
 from ottla.server.net.answers import Answer, settled
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import Message

@@ -17,8 +17,8 @@ from tests.unit.coordinator.groups.shards import outcome_of
 from tests.unit.server.handlers.support import broker_of, image_of
 
 from ottla.host import HostClock, HostNetwork
-from ottla.server import step_runner
 from ottla.server.broker import Broker
+from ottla.server.net import step_runner
 from ottla.server.net.answers import Answer
 from ottla.server.net.connection import READ_BUFFER_BYTES
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas

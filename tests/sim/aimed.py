@@ -16,7 +16,9 @@ from unittest.mock import patch
 
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.server.metadata.log_follower import LogFollower
 from ottla.server.replicas.partition import Partition
+from ottla.server.replicas.replication import Replication
 from ottla.testing.world import SimulatedClient, World
 from ottla.wire.errors import NotEnoughReplicas
 from tests.sim.checker import KeyedSend, Quiet, TableLog, check
@@ -65,9 +67,17 @@ class _Stage:
             self.recorder.history.final.append(replace(log, has_one_replica=has_one_replica))
 
 
-def _told(seed: int, nodes: int, tell: Callable[[_Stage], Awaitable[None]], **settings: str) -> Outcome:
+def _told(
+    seed: int,
+    nodes: int,
+    tell: Callable[[_Stage], Awaitable[None]],
+    *,
+    controllers: int | None = None,
+    **settings: str,
+) -> Outcome:
     with World(seed) as world:
-        world.add_nodes(nodes, settings={name.replace("_", "."): value for name, value in settings.items()})
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        world.add_nodes(nodes, controllers=controllers, settings=named)
         stage = _Stage(world)
 
         async def story() -> None:
@@ -182,6 +192,92 @@ def first_batch_refused(seed: int) -> Outcome:
         await stage.client.spawn(work())
 
     return _told(seed, 1, tell)
+
+
+# Replicas
+
+
+def metadata_that_repeats_an_answer(seed: int) -> Outcome:
+    """A leader learns twice that a replica left the ISR: by the answer to its proposal, and by metadata that
+    arrives when it has proposed to add the replica again. Then that replica alone is left."""
+    leader_id, other_id, replica_id = 2, 3, 4
+    metadata, proposals = asyncio.Event(), asyncio.Event()
+    metadata.set()
+    proposals.set()
+    really_exchange, really_ask = LogFollower._exchange, Replication._ask_controller
+
+    async def exchange(follower: Any, *request: Any) -> Any:
+        response = await really_exchange(follower, *request)
+        if follower._config.node_id == leader_id:
+            await metadata.wait()
+        return response
+
+    async def ask(replication: Any, request: Any) -> Any:
+        if replication._broker.node_id == leader_id:
+            await proposals.wait()
+        return await really_ask(replication, request)
+
+    async def tell(stage: _Stage) -> None:
+        world, client, place = stage.world, stage.client, (_TOPIC, 0)
+
+        def leadership() -> Any:
+            node = world.nodes[leader_id].node
+            found = [one.leadership for one in node._broker.partitions if one.topic == _TOPIC]  # type: ignore[union-attr]
+            return found[0] if found else None
+
+        async def until(condition: Callable[[], bool]) -> None:
+            while not condition():
+                await asyncio.sleep(0.001)
+
+        async def work() -> None:
+            await stage.create(1, [leader_id, other_id, replica_id])
+            settings = {"linger_ms": 0, "request_timeout_ms": 5_000, "delivery_timeout_ms": 100_000}
+            async with client.producer(**settings) as producer:
+                await (await send(stage.recorder, producer, client.host, place))
+                await until(lambda: len(leadership().isr) == 3)
+                metadata.clear()
+                world.cut(leader_id, replica_id, both=True)
+                await (await send(stage.recorder, producer, client.host, place))
+                await until(lambda: len(leadership().isr) == 2)
+                proposals.clear()
+                world.heal()
+                await until(lambda: leadership().pending is not None)
+                world.cut(leader_id, replica_id, both=True)
+                known = leadership().partition_epoch
+                metadata.set()
+                await until(lambda: _known_epoch(world, leader_id) == known)
+                metadata.clear()
+                proposals.set()
+                await until(lambda: _known_epoch(world, 1) == known + 1)
+                last = await send(stage.recorder, producer, client.host, place)
+                await asyncio.sleep(8)  # the replica lags: its leader waits for it only if it is in sync
+                world.crash(leader_id)
+                world.crash(other_id)
+                world.heal()
+                metadata.set()
+                await asyncio.sleep(10)  # the replica is elected
+                await world.start(leader_id, other_id)
+                await last
+                await stage.read()
+
+        await client.spawn(work())
+
+    with (
+        patch.object(LogFollower, "_exchange", exchange),
+        patch.object(Replication, "_ask_controller", ask),
+    ):
+        return _told(
+            seed, 4, tell, controllers=1, replica_lag_time_max_ms="2000", broker_session_timeout_ms="3000"
+        )
+
+
+def _known_epoch(world: World, node_id: int) -> int:
+    """The partition epoch that a node knows from metadata."""
+    node = world.nodes[node_id].node
+    image = node._quorum.image  # type: ignore[union-attr]
+    topic = image.topics_by_name[_TOPIC]
+    partition = image.partition(topic.id, 0)
+    return -1 if partition is None else partition.partition_epoch
 
 
 # Logs
@@ -299,7 +395,8 @@ def copied_gaps_and_a_kill(seed: int) -> Outcome:
         await client.spawn(read())
 
     # Batch by batch, so that the copy has a segment for each.
-    return _told(seed, 2, tell, **{**CLEANING, "replica.fetch.max.bytes": "100"})
+    settings: dict[str, Any] = {**CLEANING, "replica.fetch.max.bytes": "100"}
+    return _told(seed, 2, tell, **settings)
 
 
 async def _read_table(client: SimulatedClient, partition: tuple[str, int]) -> list[TableLog]:

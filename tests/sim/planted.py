@@ -388,6 +388,17 @@ def _aborted_records_count_in_compaction() -> list[Patch]:
     return [(TransactionTracker, "is_aborted", lambda tracker, header: False)]
 
 
+def _metadata_ends_a_pending_expansion() -> list[Patch]:
+    real = Leadership.take
+
+    def take(leadership: Any, *, isr: Any, partition_epoch: int, **named: Any) -> None:
+        if partition_epoch == leadership.partition_epoch:
+            leadership._commit(frozenset(isr), partition_epoch)
+        real(leadership, isr=isr, partition_epoch=partition_epoch, **named)
+
+    return [(Leadership, "take", take)]
+
+
 def _young_segments_deleted() -> list[Patch]:
     def delete_aged(log: Any, now_ms: int) -> int:
         return int(log._delete_while(lambda segment, following: following is not None, "it is closed"))
@@ -684,6 +695,12 @@ PLANTS = (
         _segments_begin_behind_gaps,
         frozenset({"lost key"}),
         story=aimed.copied_gaps_and_a_kill,
+    ),
+    Plant(
+        "metadata of a known partition epoch drops a pending ISR expansion",
+        _metadata_ends_a_pending_expansion,
+        frozenset({"lost write"}),
+        story=aimed.metadata_that_repeats_an_answer,
     ),
     Plant(
         "a record is acknowledged though its flush failed",

@@ -121,7 +121,7 @@ def _replay_batch(
     producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
     try:
         pairs = _pairs(view, position, header, progress)
-    except CorruptMessage as error:
+    except KafkaError as error:  # damaged records, or more of them than a batch may decompress to
         progress.skip(error, max(1, header.record_count))
         return
     yield from _replay_pairs(shard, kinds, pairs, progress, producer)

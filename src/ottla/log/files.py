@@ -19,7 +19,7 @@ from ottla.log.producer_snapshots import SNAPSHOT_SUFFIX, Snapshots
 from ottla.log.producer_state import ProducerStates
 from ottla.log.recovery import Loaded
 from ottla.log.segment import CLEANED, COMPACTED_MARK, DELETED, SWAP, Segment
-from ottla.log.segments import Segments
+from ottla.log.segments import Segments, SegmentsInconsistent
 from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire.errors import KafkaStorageError
 
@@ -208,7 +208,7 @@ class LogFiles:
         self.producers.end_offset = base_offset
         try:
             self._snapshots.take(self.producers)
-        except OSError:
+        except Exception:
             self.producers.end_offset = reached
             segment.remove()
             raise
@@ -255,7 +255,7 @@ class LogFiles:
                     segment.rename(suffix=SWAP)
             self._disk.open(f"{self.directory}/{COMPACTED_MARK}", create=True).close()
             self._disk.sync_directory(self.directory)
-        except OSError:
+        except Exception:
             # Otherwise a load would complete the exchange, whatever became of the old segments since.
             for segment in new:
                 segment.remove()
@@ -265,6 +265,10 @@ class LogFiles:
         except OSError as error:
             self.fail(error)  # some of the old are gone, and a load puts the new in their place
             raise
+        except Exception as error:
+            failure = SegmentsInconsistent(self.directory, error)
+            self.fail(failure)
+            raise failure from error
 
     def _exchange(self, new: list[Segment], old: list[Segment]) -> None:
         new_bases = {segment.base_offset for segment in new}
@@ -306,7 +310,7 @@ class LogFiles:
         """Rename all files of a segment, or none."""
         try:
             segment.rename(suffix=DELETED)
-        except OSError:
+        except Exception:
             try:
                 segment.rename(suffix="")
             except OSError as error:

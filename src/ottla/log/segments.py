@@ -7,6 +7,7 @@ truncation, compaction, deletion) goes through this class, which then forgets th
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,6 +19,20 @@ from ottla.records.batch import NO_TIMESTAMP
 
 _POSITIONS_KEPT = 64
 _COLD_SEGMENTS_KEPT = 4
+
+
+class SegmentsInconsistent(OSError):
+    """An unforeseen error ended a change of segments halfway: those in memory are not those on disk.
+
+    Nothing on disk is lost. The log is not served until a start has loaded it again.
+    """
+
+    def __init__(self, directory: str, cause: Exception) -> None:
+        super().__init__(
+            errno.EIO,
+            f"An exchange of segments failed halfway ({cause!r}). Restart the node to load the log again",
+            directory,
+        )
 
 
 class Slice(NamedTuple):

@@ -236,7 +236,7 @@ class LogUpkeep(LogFiles):
             self._mark_deleted(segment)
         try:
             fresh = self._create_segment(offset)
-        except OSError:
+        except Exception:
             for segment in in_the_way:
                 segment.rename(suffix="")
             raise

@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ottla.coordinator import shard_loader
 from ottla.coordinator.active_shard import HostedPartition
 from ottla.coordinator.records import encode, kinds_of
 from ottla.coordinator.result import (
@@ -28,10 +30,11 @@ from ottla.coordinator.slices import Slices
 from ottla.host import HostClock, HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
-from ottla.records.batch import iterate_headers
+from ottla.records import compression
+from ottla.records.batch import BatchHeader, iterate_headers
 from ottla.records.control import end_txn_marker
 from ottla.records.record import Record as LogRecord
-from ottla.records.record import build_batch, read_records
+from ottla.records.record import assemble, build_batch, read_records
 from ottla.records.validate import Origin
 from ottla.server.replicas.partition import Partition
 from ottla.wire.errors import (
@@ -727,6 +730,30 @@ def test_a_record_that_cannot_be_read_is_skipped(
     run(main())
     [line] = [record.message for record in caplog.records if "skipped" in record.message]
     assert "0 records of unknown types and 2 that cannot be read, the first at or after offset 0" in line
+
+
+def test_a_batch_that_decompresses_to_more_than_the_bound_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        world = open_world(tmp_path)
+        world.coordinator.close()
+        _append(world, [encode(put("b", 3))])
+        content = compression.compress(4, b"\0" * 100_000)
+        header = BatchHeader(world.log.log_end_offset, 0, 0, 2, 0, 4, 1, 1, 1, -1, -1, -1, 2)
+        world.log.append_as_follower(memoryview(assemble(header, content)))
+        _append(world, [encode(put("c", 4))])
+        bounded = partial(shard_loader.read_batch, decompressed_bytes_max=10_000)
+        monkeypatch.setattr(shard_loader, "read_batch", bounded)
+        world.coordinator.take_seats()
+        await world.until(lambda: not world.coordinator.is_any_loading)
+        assert world.numbers == {"b": 3, "c": 4}
+        world.coordinator.close()
+
+    run(main())
+    [line] = [record.message for record in caplog.records if "skipped" in record.message]
+    assert "2 that cannot be read" in line
+    assert "MessageTooLarge" in line
 
 
 def test_records_of_unknown_types_are_skipped_and_counted(

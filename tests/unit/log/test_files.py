@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import struct
+from collections.abc import Callable
 
 import pytest
 from tests.unit.log.support import (
@@ -262,6 +263,62 @@ def test_a_replacement_stopped_anywhere_leaves_all_old_or_all_new(faulty: Bench,
     if not is_interrupted:
         assert offsets(log) == [1, 4, 5, 6, 7]
     assert faulty.names(CLEANED) + faulty.names(SWAP) + faulty.names(".deleted") == []
+
+
+def replace_two(log: Log, new: list[Segment]) -> None:
+    log.replace_segments(new, list(log.segments)[:2])
+
+
+CHANGES: dict[str, tuple[Callable[[Log, list[Segment]], object], list[int]]] = {
+    "replacement": (replace_two, [1, 4, 5, 6, 7]),
+    "roll": (lambda log, _: log.roll(), list(range(8))),
+    "retention": (lambda log, _: log.delete_old_segments(START_MS), [6, 7]),
+    "truncation": (lambda log, _: log.truncate_to(2), [0, 1]),
+    "start over": (lambda log, _: log.truncate_fully_and_start_at(3), []),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("stop", range(1, 30))
+def test_an_unforeseen_error_within_a_change_of_segments_hides_no_record(
+    faulty: Bench, change: str, stop: int
+) -> None:
+    log = three_segments(faulty)
+    log.flush()
+    log.advance_high_watermark(8)
+    new = [cleaned(faulty, log, 0, {1}), cleaned(faulty, log, 3, {4, 5})] if change == "replacement" else []
+    if change == "retention":
+        log.increase_log_start_offset(6, "DeleteRecords")
+    before = offsets(log)
+    make, after = CHANGES[change]
+    count = 0
+
+    def fault(operation: str, path: str) -> int:
+        nonlocal count
+        if operation in ("rename", "create", "replace", "sync_directory"):
+            count += 1
+            if count == stop:
+                raise MemoryError
+        return 0
+
+    disk_of(faulty).fault = fault
+    try:
+        make(log, new)
+    except (MemoryError, OSError):
+        # A log that failed is taken out of service, one with a truncation pending completes it first.
+        if log.failure is None and not log.cuts_pending:
+            assert offsets(log) in (before, after)
+            append(log, batch())
+            before.append(log.log_end_offset - 1)
+            after = [*after, log.log_end_offset - 1]
+    else:
+        assert count < stop
+    disk_of(faulty).heal()
+    if log.is_cut_unmade:
+        log.redo_cut()
+        assert offsets(log) == after
+    log = faulty.reopen(log, clean=False)
+    assert offsets(log) in (before, after)
 
 
 # ---- directories and ends

@@ -14,6 +14,7 @@ from tests.unit.log.node_support import COMPACT, OTHER_ID, TOPIC_ID, Node, run
 from tests.unit.log.support import append, batch, read_all
 
 from ottla.log.directories.log_directories import LogDirectories
+from ottla.log.directories.properties import DirectoryError
 from ottla.log.log import Log
 from ottla.wire.errors import KafkaStorageError
 
@@ -168,6 +169,65 @@ def test_a_log_that_cannot_be_opened_at_the_start_costs_itself_alone(node: Node)
         await node.stop(last)
 
     run(test)
+
+
+@pytest.mark.parametrize("operation", ["read", "list", "sync_directory"])
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_a_start_without_descriptors_for_a_moment_costs_no_directory_and_stays_clean(
+    node: Node, monkeypatch: pytest.MonkeyPatch, operation: str, code: int
+) -> None:
+    async def test() -> None:
+        directories, _log = await busy(node)
+        await node.stop(directories)
+        left = fail_in_first_directory(node, monkeypatch, operation, code, times=3)
+        monkeypatch.setattr(asyncio, "sleep", no_pause)
+        again = await node.start()
+        assert left == []
+        assert node.offline == []
+        assert [directory.online for directory in again.directories] == [True, True]
+        assert again.logs[PARTITION].recovery_point == again.logs[PARTITION].log_end_offset == 17
+        assert ("moving", 0) in again.logs
+        await node.stop(again)
+
+    run(test)
+
+
+@pytest.mark.parametrize("operation", ["read", "list", "lock"])
+def test_a_start_without_descriptors_ends_and_says_what_to_do(
+    node: Node, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    async def test() -> None:
+        directories, _log = await busy(node)
+        await node.kill(directories)
+        fail_in_first_directory(node, monkeypatch, operation, errno.EMFILE, times=100)
+        monkeypatch.setattr(asyncio, "sleep", no_pause)
+        with pytest.raises(DirectoryError, match="Raise the limit of open files"):
+            await node.start()
+        assert node.offline == []
+
+    node.options["metadata_path"] = node.paths[1]
+    run(test)
+
+
+def fail_in_first_directory(
+    node: Node, monkeypatch: pytest.MonkeyPatch, operation: str, code: int, *, times: int
+) -> list[int]:
+    """Let one operation of the disk fail in the first directory; the failures that are left to come."""
+    original = getattr(node.disk, operation)
+    left = [code] * times
+
+    def fail(path: str) -> object:
+        is_meant = path.startswith(node.paths[0]) and not path.endswith("meta.properties")
+        if is_meant and left:
+            raise OSError(left.pop(), "Too many open files", path)
+        return original(path)
+
+    monkeypatch.setattr(node.disk, operation, fail)
+    return left
+
+
+async def no_pause(seconds: float) -> None:
+    """In place of asyncio.sleep."""
 
 
 def test_a_failed_fsync_is_final(node: Node) -> None:

@@ -316,9 +316,13 @@ class Cleaner:
         except CleaningAborted:
             logger.info("the cleaning of %s is aborted", job.log.name)
             return False
-        except Exception as error:  # noqa: BLE001 - it concerns this log, the others are still cleaned
+        except Exception as error:
             if isinstance(error, OSError) or not self._is_void(job):
                 self._handle(job.partition, job.log, error)
+            else:
+                logger.warning(
+                    "The cleaning of %s failed; its log has changed meanwhile", job.log.name, exc_info=error
+                )
             return False
         finally:
             del self._jobs[job.partition]

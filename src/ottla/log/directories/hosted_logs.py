@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ottla.failures import Failures
 from ottla.log.compaction.cleaner import Cleaner, CleanerConfig, directory_of
 from ottla.log.config import LogConfig
+from ottla.log.directories import checkpoints
 from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.log_directory import LogDirectory
 from ottla.log.directories.log_table import LogTable
@@ -22,6 +23,7 @@ from ottla.log.directories.names import Kind, name_of
 from ottla.log.log import Log
 from ottla.log.open_files import OpenFiles
 from ottla.log.segment import LogDamaged
+from ottla.log.segments import SegmentsInconsistent
 from ottla.ports import DISK_FULL, OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire.errors import KafkaError, KafkaStorageError
 
@@ -192,6 +194,8 @@ class Hosting(ABC):
         directory = self.directory_of(log)
         if isinstance(error, LogDamaged):
             logger.error("%s: %s", log.name, error)
+        elif isinstance(error, SegmentsInconsistent):
+            self._take_log_offline(log, error)
         elif log.failure is not None:
             self.take_offline(directory, error)
         else:
@@ -247,6 +251,31 @@ class Hosting(ABC):
             self._rename_copy(partition)
         if self._on_offline is not None:
             self._on_offline(directory, lost)
+
+    def _take_log_offline(self, log: Log, error: SegmentsInconsistent) -> None:
+        """Stop serving one log until a start has loaded it again. The others in its directory go on."""
+        partition = (log.topic, log.partition)
+        logger.error("Stopping serving %s: %s", log.name, error)
+        self.cleaner.abort(partition)
+        if self.logs.get(partition) is not log:
+            del self.futures[partition]
+            self.cleaner.resume(partition)
+            self.doom(log)
+            return
+        del self.logs[partition]
+        self.offline_partitions[partition] = str(error)
+        offsets = {
+            checkpoints.RECOVERY_POINTS: log.scan_offset,
+            checkpoints.LOG_STARTS: log.log_start_offset,
+            checkpoints.HIGH_WATERMARKS: log.high_watermark,
+        }
+        self.damaged[partition] = Damaged(log.directory, offsets)
+        directory = self.directory_of(log)
+        directory.has_damage = True
+        log.close(clean=False)
+        self._rename_copy(partition)
+        if self._on_offline is not None:
+            self._on_offline(directory, [partition])
 
     def _rename_copy(self, partition: Partition) -> None:
         """A log's directory failed at the end of a move. The copy may lack its last records, so a start must

@@ -36,6 +36,7 @@ from ottla.log.directories.properties import (
 from ottla.log.directories.truncations import Cut, Cuts
 from ottla.log.log import Log
 from ottla.log.offload import outlast
+from ottla.ports import OUT_OF_RESOURCES
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode, InconsistentTopicId, KafkaStorageError
 
@@ -49,6 +50,8 @@ __all__ = [
 
 logger = logging.getLogger("ottla.log.directories.log_directories")
 
+_SURVEYS_MAX = 10
+_SURVEY_PAUSE_S = 0.5
 _UNCHOSEN = (None, uuid.DIRECTORY_MIGRATING, uuid.DIRECTORY_UNASSIGNED, uuid.DIRECTORY_LOST)
 _CHECKPOINTS = (checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS, checkpoints.HIGH_WATERMARKS)
 
@@ -115,8 +118,7 @@ class LogDirectories(Duties):
     async def load(self, *, is_stray: StrayCheck | None = None) -> None:
         """Load every log, scanning what may be torn."""
         started = self.clock.monotonic()
-        surveys = await asyncio.gather(*(self._survey(one) for one in self.directories if one.online))
-        founds = [found for found in surveys if found is not None]
+        founds = await self._survey_all()
         configs = configs_of(founds, self.log_config)
         runs = []
         for found in founds:
@@ -151,14 +153,33 @@ class LogDirectories(Duties):
         elapsed_ms = (self.clock.monotonic() - started) * 1000
         logger.info("Loaded %d logs in %d ms", len(self.logs) + len(self.futures), elapsed_ms)
 
+    async def _survey_all(self) -> list[Found]:
+        """What is in the directories. DirectoryError: the process lacks descriptors or memory to look."""
+        online = [directory for directory in self.directories if directory.online]
+        surveys = await asyncio.gather(*map(self._survey, online), return_exceptions=True)
+        for found in surveys:
+            if isinstance(found, BaseException):
+                raise found
+        return [found for found in surveys if isinstance(found, Found)]
+
     async def _survey(self, directory: LogDirectory) -> Found | None:
-        try:
-            found = await outlast(self.disk, survey, self.disk, directory.path)
-            await outlast(self.disk, self.cleaner.load_checkpoint, directory.path)
-        except OSError as error:
-            self.take_offline(directory, error)
-            return None
-        return found
+        found = Found(directory.path)
+        for attempt in range(1, _SURVEYS_MAX + 1):
+            try:
+                await outlast(self.disk, survey, self.disk, found)
+                await outlast(self.disk, self.cleaner.load_checkpoint, directory.path)
+                return found
+            except OSError as error:
+                if error.errno not in OUT_OF_RESOURCES:
+                    self.take_offline(directory, error)
+                    return None
+                logger.error("Could not look into %s, attempt %d: %s", directory.path, attempt, error)
+                failure = error
+            await asyncio.sleep(_SURVEY_PAUSE_S)
+        raise DirectoryError(
+            f"{directory.path} cannot be read: {failure}. Raise the limit of open files of this process, and "
+            "start it again."
+        )
 
     def _take(self, found: Found, is_stray: StrayCheck | None) -> None:
         """Serve what was loaded from one directory."""
@@ -432,7 +453,7 @@ class LogDirectories(Duties):
             try:
                 total, usable = self.disk.space(directory.path)
             except OSError as error:
-                self.take_offline(directory, error)
+                self.note_failure(directory, error)
         code = ErrorCode.NONE if directory.online else ErrorCode.KAFKA_STORAGE_ERROR
         replicas = []
         for log in self.logs_in(directory):

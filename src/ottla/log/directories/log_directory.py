@@ -25,7 +25,7 @@ from ottla.log.directories.properties import (
     verify_meta,
     write_meta,
 )
-from ottla.ports import Clock, Disk, Random
+from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire import uuid
 
 logger = logging.getLogger("ottla.log.directories.log_directories")
@@ -100,6 +100,7 @@ def open_directories(
         except OSError as error:
             if directory is metadata:
                 raise DirectoryError(f"The metadata log directory cannot be used: {error}.") from error
+            _refuse_without_resources(directory, error)
             logger.error("The log directory %s is offline: %s", directory.path, error)
             directory.fail(str(error))
     if not any(directory.online for directory in directories):
@@ -157,8 +158,18 @@ def _complete(disk: Disk, clock: Clock, directory: LogDirectory, meta: MetaPrope
     try:
         write_meta(disk, directory.path, replace(meta, directory_id=directory.id), clock.now_ms())
     except OSError as error:
+        _refuse_without_resources(directory, error)
         logger.error("The log directory %s is offline: %s", directory.path, error)
         directory.fail(str(error))
+
+
+def _refuse_without_resources(directory: LogDirectory, error: OSError) -> None:
+    """A lack of descriptors is no fault of the directory: it must not cost its replicas."""
+    if error.errno in OUT_OF_RESOURCES:
+        raise DirectoryError(
+            f"{directory.path} cannot be used: {error}. Raise the limit of open files of this process, and "
+            "start it again."
+        ) from error
 
 
 def previous_broker_epoch(disk: Disk, directories: Sequence[LogDirectory]) -> int:

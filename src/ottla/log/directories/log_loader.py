@@ -73,19 +73,25 @@ class Found:
         return {name: table[partition] for name, table in tables.items() if partition in table}
 
 
-def survey(disk: Disk, path: str) -> Found:
-    """Look at a directory, and take its clean-shutdown marker: from now on a crash is a crash. Blocks."""
-    found = Found(path)
+def survey(disk: Disk, found: Found) -> Found:
+    """Look at a directory, and take its clean-shutdown marker: from now on a crash is a crash. Blocks.
+
+    After an OSError it may be called again with the same `found`, which remembers the marker.
+    """
+    path = found.path
     marker = f"{path}/{CLEAN_SHUTDOWN}"
-    found.is_clean = disk.exists(marker)
-    if found.is_clean:
+    if disk.exists(marker):
+        found.is_clean = True
         disk.remove(marker)
+    if found.is_clean:
         disk.sync_directory(path)  # or a power loss brings it back, and what is torn by then passes for whole
     found.recovery_points = _read(disk, f"{path}/{checkpoints.RECOVERY_POINTS}", "All logs are scanned whole")
     found.is_contiguous = found.recovery_points.pop(checkpoints.CONTIGUOUS, None) is not None
     found.log_starts = _read(disk, f"{path}/{checkpoints.LOG_STARTS}", "Deleted records may come back")
     found.high_watermarks = _read(disk, f"{path}/{checkpoints.HIGH_WATERMARKS}", "High watermarks start low")
     found.cleaned = _read(disk, f"{path}/{checkpoints.CLEANED}", "Cleaning starts over in this directory")
+    found.to_load.clear()
+    found.to_delete.clear()
     for name in disk.list(path):
         directory = f"{path}/{name}"
         if name in _OTHERS or not disk.is_directory(directory):

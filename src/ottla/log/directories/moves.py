@@ -127,7 +127,9 @@ class Moves:
 
     async def _fit(self, partition: Partition, log: Log) -> None:
         """Have the copy end no later than the log, and no earlier than the log starts."""
-        future = self._owner.futures[partition]
+        future = self._owner.futures.get(partition)
+        if future is None:
+            return  # its directory failed when another copy in it was truncated
         end_offset, start_offset = log.log_end_offset, log.log_start_offset
         if future.log_start_offset > start_offset:
             # A crash took the first segment of the copy, and left another.
@@ -171,9 +173,14 @@ class Moves:
         return is_busy
 
     def _call_off(self, partition: Partition, log: Log, future: Log, cause: Exception) -> None:
+        """Delete the copy, unless it is the log by now or has been deleted since."""
+        owner = self._owner
+        if owner.futures.get(partition) is not future or owner.logs.get(partition) is future:
+            owner.failures.note("move", log.name, cause)
+            return
         logger.error("%s cannot be moved to %s: %s", log.name, future.directory, cause)
         self.cancel(partition)
-        self._owner.doom(future)
+        owner.doom(future)
 
     async def _advance(self, partition: Partition, log: Log, future: Log) -> bool:
         copied = await self._copy_slice(partition, log, future)
@@ -275,18 +282,25 @@ class Moves:
         self._free_at = max(self._free_at, earliest) + count / self._limit
 
     def _complete(self, partition: Partition, log: Log, future: Log) -> None:
-        """The copy takes the place of the log. All in one step of the loop."""
+        """The copy takes the place of the log. All in one step of the loop.
+
+        Whatever fails before the exchange calls the move off. Nothing that fails after it may: the copy is
+        the log then. Its users learn of it in any case, and the old log refuses appends.
+        """
         owner = self._owner
-        self.cancel(partition)
         future.copy_epochs(log.epochs)
         future.set_high_watermark(log.high_watermark)
         self._move_start(log, future)
         cleaned = owner.cleaner.cleaned_offset(partition, log)
         owner.logs[partition] = future
-        if cleaned is not None:
-            owner.cleaner.cleaned.setdefault(owner.directory_of(future).path, {})[partition] = cleaned
-            owner.cleaner.cleaned[owner.directory_of(log).path].pop(partition, None)
-        logger.info("%s is now in %s", log.name, future.directory)
-        if owner.on_moved is not None:
-            owner.on_moved(partition, future)
-        owner.doom(log)
+        log.is_closed = True
+        try:
+            self.cancel(partition)
+            if cleaned is not None:
+                owner.cleaner.cleaned.setdefault(owner.directory_of(future).path, {})[partition] = cleaned
+                owner.cleaner.cleaned[owner.directory_of(log).path].pop(partition, None)
+            logger.info("%s is now in %s", log.name, future.directory)
+            owner.doom(log)
+        finally:
+            if owner.on_moved is not None:
+                owner.on_moved(partition, future)

@@ -97,6 +97,19 @@ def test_an_unforeseen_error_of_one_log_leaves_the_others_cleaned(
     assert rig.errors == []
 
 
+def test_an_error_of_a_cleaning_whose_log_has_changed_is_logged(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(log: Log, *_: object) -> None:
+        rig.cleaner.abort(PARTITION)
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(Log, "replace_segments", fail)
+    rig.clean()
+    assert "unforeseen" in caplog.text
+    assert rig.cleaner.uncleanable == {}
+
+
 def test_a_directory_that_cannot_be_flushed_now_is_compacted_later(rig: Rig) -> None:
     failures: Iterator[Exception] = iter([KafkaStorageError("too many open files")])
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.log.node_support import (
@@ -15,13 +16,15 @@ from tests.unit.log.node_support import (
     is_there,
     run,
 )
-from tests.unit.log.support import append, batch, read_all
+from tests.unit.log.support import START_MS, append, batch, read_all
 from tests.unit.reports import reported
 
 from ottla.log.directories import checkpoints
 from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
 )
+from ottla.log.segment import Segment
+from ottla.records.record import Record, build_batch
 from ottla.wire.errors import (
     ErrorCode,
     KafkaStorageError,
@@ -252,6 +255,50 @@ def test_a_failure_while_stopping_leaves_no_clean_marker_but_closes_the_rest(nod
         assert is_there(node.paths[1], CLEAN_SHUTDOWN)
         again = await node.start()
         assert [again.logs["orders", index].log_end_offset for index in range(4)] == [2, 2, 2, 2]
+        await node.stop(again)
+
+    run(test)
+
+
+def test_an_exchange_of_segments_that_fails_halfway_takes_its_log_offline_and_no_other(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        node.paths = node.paths[:1]
+        node.config = COMPACT
+        directories = await node.start()
+        log, other = (directories.create("orders", index, TOPIC_ID) for index in range(2))
+        for number in range(8):
+            append(log, memoryview(build_batch([Record(0, START_MS, b"k%d" % number, b"x")])))
+            log.roll()
+        log.advance_high_watermark(8)
+        really_rename = Segment.rename
+
+        def rename(segment: Segment, **options: Any) -> None:
+            if options.get("suffix") == "":
+                raise MemoryError
+            really_rename(segment, **options)
+
+        monkeypatch.setattr(Segment, "rename", rename)
+        await directories.cleaner.clean_next()
+        monkeypatch.undo()
+        with pytest.raises(KafkaStorageError, match="MemoryError"):
+            directories.get("orders", 0)
+        with pytest.raises(KafkaStorageError):
+            directories.create("orders", 0, TOPIC_ID)
+        with pytest.raises(KafkaStorageError):
+            append(log, batch(1))
+        assert node.offline == [(node.paths[0], [("orders", 0)])]
+        assert directories.directories[0].online
+        append(other, batch(1))
+        await node.stop(directories)
+        assert not is_there(node.paths[0], CLEAN_SHUTDOWN)
+
+        again = await node.start()
+        loaded = again.logs["orders", 0]
+        loaded.set_high_watermark(loaded.log_end_offset)
+        assert [record.offset for record in read_all(loaded)] == list(range(8))
+        assert again.logs["orders", 1].log_end_offset == 1
         await node.stop(again)
 
     run(test)

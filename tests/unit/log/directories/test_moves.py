@@ -21,6 +21,7 @@ from tests.unit.log.support import append, batch, produced, read_all
 from ottla.log.config import LogConfig
 from ottla.log.directories.log_directories import LogDirectories, checkpoints
 from ottla.log.log import Log
+from ottla.log.segment import Segment
 from ottla.wire.errors import (
     KafkaStorageError,
     LogDirNotFound,
@@ -474,5 +475,112 @@ def test_a_moved_log_knows_epochs_that_have_no_record_yet(node: Node) -> None:
         assert moved is not log
         assert moved.epochs.entries == before
         assert moved.epochs.end_offset_for(7, 3) == (7, 3)  # what a follower of that epoch is told
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "step", ["cleaner.resume", "doom", "on_moved", "settle", "write_checkpoint", "cleaner.set_cleaned"]
+)
+def test_an_unforeseen_error_after_the_exchange_leaves_the_moved_log_in_its_place(
+    node: Node, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(5))
+        await directories.flush(log)
+        directories.move("orders", 0, node.paths[1])
+        future = directories.futures["orders", 0]
+        owner: object = directories.cleaner if step.startswith("cleaner.") else directories
+        name = step.rpartition(".")[2]
+        original = getattr(owner, name)
+
+        def fail_after_the_exchange(*arguments: Any, **options: Any) -> Any:
+            if directories.logs.get(("orders", 0)) is future:
+                raise MemoryError
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, fail_after_the_exchange)
+        await move_all(directories)
+        monkeypatch.undo()
+        moved = directories.logs["orders", 0]
+        assert moved is future
+        assert moved.directory == f"{node.paths[1]}/orders-0"
+        assert directories.futures == {}
+        if step != "on_moved":
+            assert node.moved == [(("orders", 0), future)]
+        with pytest.raises(KafkaStorageError):
+            append(log, batch(1))
+        append(moved, batch(3))
+        node.clock.time_ms += 120_000
+        await directories.delete_due()
+        assert len(read_all(moved)) == 8
+        await node.kill(directories)
+        again = await node.start()
+        assert again.logs["orders", 0].log_end_offset == 8
+        await node.stop(again)
+
+    run(test)
+
+
+def test_an_error_of_a_redirected_move_leaves_the_new_copy_alone(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.paths.append(str(tmp_path / "d2"))
+
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        append(log, batch(5))
+        directories.move("orders", 0, node.paths[1])
+        really_flush = directories.flush
+
+        async def flush(flushed: Log, offset: int | None = None) -> None:
+            directories.move("orders", 0, node.paths[2])
+            monkeypatch.setattr(directories, "flush", really_flush)
+            raise MemoryError
+
+        monkeypatch.setattr(directories, "flush", flush)
+        await move_all(directories)
+        await move_all(directories)
+        assert directories.logs["orders", 0].directory == f"{node.paths[2]}/orders-0"
+        assert len(node.names(1, "-delete")) == 1
+        await node.stop(directories)
+
+    run(test)
+
+
+def test_a_disk_that_fails_while_two_copies_in_it_are_truncated_does_not_end_the_start(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_truncate = Segment.truncate_to
+
+    def truncate(segment: Segment, offset: int, now_ms: int) -> int:
+        if segment.path.startswith(node.paths[1]):
+            raise OSError(errno.EIO, "Input/output error", segment.path)
+        return really_truncate(segment, offset, now_ms)
+
+    async def test() -> None:
+        directories = await node.start()
+        logs = []
+        for number in range(2):
+            directories.preferred["orders", number] = node.paths[0]
+            log = directories.create("orders", number, TOPIC_ID)
+            for _ in range(4):
+                append(log, batch(5))
+            directories.move("orders", number, node.paths[1])
+            logs.append(log)
+        await directories.copy_futures()
+        for number, log in enumerate(logs):
+            await directories.flush(directories.futures["orders", number])
+            log.truncate_to(10)  # what a crash may leave of the log, but not of its copy
+        await node.kill(directories)
+        monkeypatch.setattr(Segment, "truncate_to", truncate)
+        again = await node.start()
+        assert [directory.online for directory in again.directories] == [True, False]
+        assert sorted(again.logs) == [("orders", 0), ("orders", 1)]
+        assert again.futures == {}
+        await node.stop(again)
 
     run(test)

@@ -2,8 +2,8 @@
 
 A partition that this node begins to lead is loaded (requests meanwhile: COORDINATOR_LOAD_IN_PROGRESS) and
 given up when another node leads it or the epoch changes (NOT_COORDINATOR). What happens on a loaded one is
-in `active_shard`. Rules: a shard belongs to one leader epoch, and work of an older epoch finds it closed. It acts
-on what is committed: what it was loaded from could still be lost until the high watermark is there.
+in `active_shard`. Rules: a shard belongs to one leader epoch, and work of an older epoch finds it closed. It
+acts on what is committed: what it was loaded from could still be lost until the high watermark is there.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from ottla.rare_paths import rarely
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.answers import Answer, WatchList
-from ottla.server.net.connection import FileSlice
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.replicas.fetch_sessions import FetchedPartition, FetchSession
 from ottla.server.replicas.partition import Partition, why_not_hosted
@@ -239,7 +238,7 @@ class _Fetch:
         except OSError as error:
             raise self._broker.directories.storage_error(log, error) from error
         if found.length:
-            data.records = FileSlice(found.file, found.position, found.length)
+            data.records = found
         return data, found.length
 
     def _may_diverge(self, fetched: FetchedPartition) -> bool:
@@ -284,7 +283,7 @@ class _Fetch:
             data.last_stable_offset = log.last_stable_offset
         if not found.length or replication.is_held_back(partition, self._replica_id):
             return data, 0
-        data.records = FileSlice(found.file, found.position, found.length)
+        data.records = found
         return data, found.length
 
     def _note_fetch(self, partition: Partition, fetched: FetchedPartition) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from ottla.units import MILLISECONDS
+
 if TYPE_CHECKING:
     from ottla.cli.session import Session
 
@@ -128,8 +130,8 @@ def duration_text(seconds: float | None) -> str:
         return f"{seconds:.1f}s".replace(".0s", "s")
     left = int(seconds)
     parts = []
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, length)
+    for unit in "dhms":
+        count, left = divmod(left, MILLISECONDS[unit] // 1000)
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts[:2])

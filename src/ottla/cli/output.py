@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.units import MILLISECONDS
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.cli.session import Session
 
 Row = Mapping[str, Any]
+_Facts = TypeVar("_Facts", bound=Row)
 
 
 class Format(StrEnum):
@@ -81,6 +82,17 @@ def emit(session: Session, data: object) -> None:
         sys.stdout.write(text)
     else:
         print(json.dumps(_plain(data), indent=2, ensure_ascii=False))
+
+
+def emit_each(session: Session, facts: Sequence[_Facts], show_one: Callable[[_Facts], None]) -> None:
+    """Print what was asked about several things: one value for programs, one after the other for people."""
+    if session.is_structured:
+        emit(session, facts if len(facts) > 1 else facts[0])
+        return
+    for at, fact in enumerate(facts):
+        if at:
+            print()
+        show_one(fact)
 
 
 def tell(session: Session, sentence: str, data: object = None) -> None:

@@ -19,6 +19,7 @@ SHELLS = (
     "cluster",
     "console",
     "host.py",
+    "operations",  # what the commands of cli and tools share; only these and cluster import it
     "spark",
     "testing",
     "operations",

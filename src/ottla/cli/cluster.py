@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,26 +55,14 @@ def up(
     ] = None,
 ) -> None:
     """Run a cluster until Ctrl-C or ottla cluster down: make it, or start the one that is in DIR again."""
-    from ottla.cluster.supervisor import Supervisor
+    from ottla.cluster.supervisor import Supervisor, stops_on_signals
 
     with _told():
         layout = _layout(data, nodes, controllers, port, override or [])
         supervisor = Supervisor(layout, lambda line: typer.echo(line, err=True))
-        with _stops_on_signals(supervisor.request_stop):
+        with stops_on_signals(supervisor.request_stop):
             supervisor.run(lambda cluster_id: _tell_up(layout, cluster_id))
     typer.echo("The cluster has stopped.")
-
-
-@contextmanager
-def _stops_on_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Have SIGTERM and Ctrl-C stop the cluster, and afterwards do what they did before."""
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda *_: stop()) for number in signals]
-    try:
-        yield
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
 
 
 @app.command("down")

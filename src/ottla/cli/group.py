@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem, near_names
-from ottla.cli.output import Cell, Styled, duration_text, emit, show, tell
+from ottla.cli.output import Cell, Styled, duration_text, emit, emit_each, show, tell
 from ottla.cli.session import Session, session_of
 
 if TYPE_CHECKING:
@@ -114,13 +114,7 @@ def describe(
     with session.admin() as admin:
         listed = find_groups(admin, names)
         facts = [_facts(session, admin, one, with_time=not (no_time or members)) for one in listed.values()]
-    if session.is_structured:
-        emit(session, facts if len(facts) > 1 else facts[0])
-        return
-    for at, fact in enumerate(facts):
-        if at:
-            print()
-        _show_described(session, fact, members_only=members)
+    emit_each(session, facts, lambda fact: _show_described(session, fact, members_only=members))
 
 
 def _show_described(session: Session, fact: Mapping[str, Any], *, members_only: bool) -> None:

@@ -12,12 +12,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.units import MILLISECONDS
 
 if TYPE_CHECKING:
     from ottla.cli.session import Session
 
 Row = Mapping[str, Any]
+_Facts = TypeVar("_Facts", bound=Row)
 
 
 class Format(StrEnum):
@@ -81,6 +84,17 @@ def emit(session: Session, data: object) -> None:
         print(json.dumps(_plain(data), indent=2, ensure_ascii=False))
 
 
+def emit_each(session: Session, facts: Sequence[_Facts], show_one: Callable[[_Facts], None]) -> None:
+    """Print what was asked about several things: one value for programs, one after the other for people."""
+    if session.is_structured:
+        emit(session, facts if len(facts) > 1 else facts[0])
+        return
+    for at, fact in enumerate(facts):
+        if at:
+            print()
+        show_one(fact)
+
+
 def tell(session: Session, sentence: str, data: object = None) -> None:
     """Say what was done: a sentence for people, `data` for programs where there is any."""
     if not session.is_structured:
@@ -128,8 +142,8 @@ def duration_text(seconds: float | None) -> str:
         return f"{seconds:.1f}s".replace(".0s", "s")
     left = int(seconds)
     parts = []
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, length)
+    for unit in "dhms":
+        count, left = divmod(left, MILLISECONDS[unit] // 1000)
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts[:2])

@@ -139,7 +139,7 @@ def validate(
 
             spark = spark_of(pipeline, master, remote)
             try:
-                checked_outputs(spark, builder_of(session, spark, pipeline, str(file)), pipeline, str(file))
+                checked_outputs(spark, builder_of(session, spark, pipeline, str(file)), str(file))
             finally:
                 spark.stop()
     left = [name for name, was in (("topics", offline), ("SQL and columns", no_spark)) if was]
@@ -195,7 +195,7 @@ def run_pipeline(
         spark = spark_of(pipeline, master, remote)
         try:
             builder = builder_of(session, spark, pipeline, file)
-            outputs = checked_outputs(spark, builder, pipeline, file)
+            outputs = checked_outputs(spark, builder, file)
             screen = _Screen(as_json or session.is_structured)
             runner = Runner(pipeline, builder, outputs, once=once, report=screen.report)
 

@@ -18,9 +18,10 @@ import typer
 from ottla.cli.errors import Misuse, Problem
 from ottla.cli.output import Format, is_terminal
 from ottla.cli.records.places import At, BadPlace, Place, parse_partitions, parse_place, parse_time
-from ottla.cli.records.stop_signals import Stop, exit_code_of, flush, terminable
+from ottla.cli.records.stop_signals import Stop, flush
 from ottla.cli.records.values import NAMES, BadValue, Kind, avro_of, kind_of
 from ottla.cli.session import Flags, Session, session_of
+from ottla.operations.termination import exit_code_of, terminable
 
 if TYPE_CHECKING:
     from ottla.cli.records.consumption import Record, Wanted

@@ -6,9 +6,6 @@ One node is what `ottla serve` runs, several are what `ottla cluster up` runs: t
 from __future__ import annotations
 
 import logging
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -128,12 +125,12 @@ def _tell_node(node: Node, directory: Path) -> None:
 
 
 def _start_cluster(directory: Path, nodes: int | None, port: int | None, override: list[str]) -> None:
-    from ottla.cluster.supervisor import Supervisor
+    from ottla.cluster.supervisor import Supervisor, stops_on_signals
 
     layout = _layout(directory, nodes, port, override)
     supervisor = Supervisor(layout, lambda line: typer.echo(line, err=True))
     typer.echo(f"Starting {len(layout.nodes)} nodes ...", err=True)
-    with _stops_on_signals(supervisor.request_stop):
+    with stops_on_signals(supervisor.request_stop):
         supervisor.run(
             lambda cluster_id: tell(
                 f"{len(layout.nodes)} nodes run; their logs and data are in {directory.resolve()}",
@@ -164,18 +161,6 @@ def _layout(directory: Path, nodes: int | None, port: int | None, override: list
         raise Misuse(str(error)) from error
     plan = Plan(nodes=nodes or 3, port=PORT if port is None else port, overrides=overrides)
     return write_layout(directory, plan)
-
-
-@contextmanager
-def _stops_on_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Have SIGTERM and Ctrl-C stop the cluster, and afterwards do what they did before."""
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda *_: stop()) for number in signals]
-    try:
-        yield
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
 
 
 # What a person reads

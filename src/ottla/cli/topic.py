@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem
-from ottla.cli.output import Cell, Styled, count_text, duration_text, emit, show, size_text, tell
+from ottla.cli.output import Cell, Styled, count_text, duration_text, emit, emit_each, show, size_text, tell
 from ottla.cli.session import Session, pairs, session_of
 from ottla.cli.topic_facts import (
     OFFLINE,
@@ -197,13 +197,7 @@ def describe(context: typer.Context, names: TopicsArgument) -> None:
     with session.admin() as admin:
         described = describe_topics(admin, names)
         facts = describe_facts(admin, described)
-    if session.is_structured:
-        emit(session, facts if len(facts) > 1 else facts[0])
-        return
-    for at, fact in enumerate(facts):
-        if at:
-            print()
-        _show_described(session, fact)
+    emit_each(session, facts, lambda fact: _show_described(session, fact))
 
 
 def _show_described(session: Session, fact: Mapping[str, Any]) -> None:

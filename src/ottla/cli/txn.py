@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem, unknown
-from ottla.cli.output import Cell, Formatter, Styled, duration_text, emit, show, tell, time_text
+from ottla.cli.output import Cell, Formatter, Styled, duration_text, emit_each, show, tell, time_text
 from ottla.cli.session import session_of
 
 if TYPE_CHECKING:
@@ -84,19 +84,13 @@ def describe(context: typer.Context, names: IdsArgument) -> None:
     with session.admin() as admin:
         found = _described(admin, names)
     facts = [_fact(one) for one in found.values()]
-    if session.is_structured:
-        emit(session, facts if len(facts) > 1 else facts[0])
-        return
-    for at, fact in enumerate(facts):
-        if at:
-            print()
-        formats: dict[str, Formatter] = {
-            "state": _state_cell,
-            "age_seconds": duration_text,
-            "timeout_seconds": duration_text,
-            "started_ms": time_text,
-        }
-        show(session, fact, formats=formats)
+    formats: dict[str, Formatter] = {
+        "state": _state_cell,
+        "age_seconds": duration_text,
+        "timeout_seconds": duration_text,
+        "started_ms": time_text,
+    }
+    emit_each(session, facts, lambda fact: show(session, fact, formats=formats))
 
 
 def _described(admin: Admin, names: list[str]) -> dict[str, TransactionDescription]:

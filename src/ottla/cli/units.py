@@ -6,8 +6,8 @@ import re
 from datetime import datetime
 
 from ottla.cli.errors import Misuse
+from ottla.units import MILLISECONDS
 
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
@@ -30,7 +30,8 @@ def duration_ms(text: str, flag: str) -> int:
         raise Misuse(
             f"{flag} {text} is no length of time: take a number and ms, s, m, h, d or w, such as 15m."
         )
-    return round(sum(float(count) * _SECONDS[unit] for count, unit in parts) * 1000)
+    seconds = sum(float(count) * (MILLISECONDS[unit] / 1000) for count, unit in parts)
+    return round(seconds * 1000)
 
 
 def moment_ms(text: str, flag: str) -> int:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from ottla.wire.uuid import ZERO
+
 
 class Status(Enum):
     """What is known of a record that was sent."""
@@ -26,6 +28,24 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class Range(NamedTuple):
+    """Records of one partition from `start` up to, and without, `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    topic_id: bytes = ZERO
+
+    @property
+    def records(self) -> int:
+        return self.end - self.start
+
+    @property
+    def key(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)

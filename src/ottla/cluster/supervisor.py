@@ -209,3 +209,15 @@ def stop_supervisor(directory: Path) -> bool:
             raise ClusterError(f"The supervisor, process {state['pid']}, does not stop: end it with kill -9.")
         time.sleep(LOOK_SECONDS)
     return True
+
+
+@contextmanager
+def stops_on_signals(stop: Callable[[], object]) -> Iterator[None]:
+    """Have SIGTERM and Ctrl-C stop the cluster, and afterwards do what they did before."""
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda *_: stop()) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

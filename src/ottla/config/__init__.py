@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from ottla.config.development import development_config
     from ottla.config.listeners import Conflict, Endpoint
-    from ottla.config.resolution import group_value, topic_texts, topic_value
+    from ottla.config.resolution import topic_texts, topic_value
     from ottla.config.schema import Definition, ResourceType, Scope, definition, definitions
     from ottla.config.values import ConfigType, InvalidValue, Value, show
 
@@ -70,7 +70,6 @@ __all__ = [
     "describe_group",
     "describe_topic",
     "development_config",
-    "group_value",
     "show",
     "topic_name_fault",
     "topic_texts",
@@ -102,7 +101,6 @@ _HOMES = {
     "development_config": "development",
     "Conflict": "listeners",
     "Endpoint": "listeners",
-    "group_value": "resolution",
     "topic_texts": "resolution",
     "topic_value": "resolution",
     "Definition": "schema",

@@ -124,7 +124,7 @@ def describe_broker(config: BrokerConfig, names: Collection[str] | None = None) 
         if not found.internal and found.scope is not Scope.DYNAMIC_ONLY
     }
     return [
-        _broker_entry(config, name, value, _said_by_broker(config, name))
+        _broker_entry(name, value, _said_by_broker(config, name))
         for name, value in sorted((given | listed).items())
         if not names or name in names
     ]
@@ -137,7 +137,7 @@ def describe_cluster(config: BrokerConfig, names: Collection[str] | None = None)
         if not names or name in names:
             said = _said_by_broker(config, name)
             only = tuple(synonym for synonym in said if synonym.source is Source.DYNAMIC_DEFAULT_BROKER)
-            entries.append(_broker_entry(config, name, text, only))
+            entries.append(_broker_entry(name, text, only))
     return entries
 
 
@@ -163,7 +163,7 @@ def _own(
     return Entry(found.name, value, strongest, found.type, False, False, behind, found.doc)
 
 
-def _broker_entry(config: BrokerConfig, name: str, value: str | None, said: tuple[Synonym, ...]) -> Entry:
+def _broker_entry(name: str, value: str | None, said: tuple[Synonym, ...]) -> Entry:
     found = definition(ResourceType.BROKER, name)
     exact = definitions(ResourceType.BROKER).get(name)
     kind = found.type if found is not None else ConfigType.UNKNOWN

@@ -19,11 +19,6 @@ def topic_value(config: BrokerConfig, overrides: Mapping[str, str], name: str) -
     return resolved(config, overrides, definitions(ResourceType.TOPIC)[name])
 
 
-def group_value(config: BrokerConfig, overrides: Mapping[str, str], name: str) -> Value:
-    """The value of a group setting; KeyError for a name that is none."""
-    return resolved(config, overrides, definitions(ResourceType.GROUP)[name])
-
-
 def topic_texts(config: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, str]:
     """Every topic setting that has a value, as text."""
     texts = {}

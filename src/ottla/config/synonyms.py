@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ottla.config.schema import LISTENER_PREFIX, base_name
+from ottla.units import MILLISECONDS
 
 _RETENTION = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 _ROLL = ("log.roll.ms", "log.roll.hours")
@@ -16,7 +17,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_JITTER, _JITTER),
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
 }
-_MILLISECONDS = {"hours": 3_600_000, "minutes": 60_000}
+_MILLISECONDS = {"hours": MILLISECONDS["h"], "minutes": MILLISECONDS["m"]}
 
 
 def of(name: str) -> tuple[str, ...]:

@@ -278,16 +278,6 @@ def is_iso_duration(text: str) -> bool:
     return _DURATION.fullmatch(text) is not None
 
 
-def iso_duration_ms(text: str) -> int:
-    """Milliseconds of a duration that `is_iso_duration` takes."""
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text} is not a duration such as P1DT2H30M.")
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
-    fraction_ms = int((match[5] or "").ljust(3, "0")[:3])
-    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
-
-
 _NAMED: dict[str, _Check] = {
     "not empty": _not_empty,
     "host:port list": _servers,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.controller.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.controller.image_delta import ConfigResource
@@ -43,6 +43,7 @@ RESOURCE_TYPES = frozenset((TOPIC_RESOURCE, BROKER_RESOURCE, 16, 32))  # and CLI
 
 Changes = Mapping[str, str | None]
 """By name, the new text of a setting; None removes it."""
+_T = TypeVar("_T")
 _Asked = tuple[ConfigResource, Callable[[ConfigResource, Mapping[str, str]], Changes]]
 """A resource, and what is asked of it, given its present settings."""
 
@@ -68,18 +69,10 @@ def incremental_alter_configs(
         changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
         asked.append(((resource.resource_type, resource.resource_name), partial(_edited, state, changes)))
     errors, records = _alter(state, asked, is_forwarded=is_forwarded)
-    response = IncrementalAlterConfigsResponse(
-        responses=[
-            IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-                error_code=0 if error is None else error.code,
-                error_message=None if error is None else error.message,
-                resource_type=resource_type,
-                resource_name=resource_name,
-            )
-            for (resource_type, resource_name), error in errors.items()
-        ]
+    responses = _answers(IncrementalAlterConfigsResponse.AlterConfigsResourceResponse, errors)
+    return Result(
+        IncrementalAlterConfigsResponse(responses=responses), () if request.validate_only else records
     )
-    return Result(response, () if request.validate_only else records)
 
 
 def alter_configs(
@@ -92,17 +85,21 @@ def alter_configs(
         asked.append(((resource.resource_type, resource.resource_name), partial(_replaced, texts)))
     errors, records = _alter(state, asked, is_forwarded=is_forwarded)
     response = AlterConfigsResponse(
-        responses=[
-            AlterConfigsResponse.AlterConfigsResourceResponse(
-                error_code=0 if error is None else error.code,
-                error_message=None if error is None else error.message,
-                resource_type=resource_type,
-                resource_name=resource_name,
-            )
-            for (resource_type, resource_name), error in errors.items()
-        ]
+        responses=_answers(AlterConfigsResponse.AlterConfigsResourceResponse, errors)
     )
     return Result(response, () if request.validate_only else records)
+
+
+def _answers(kind: Callable[..., _T], errors: Mapping[ConfigResource, KafkaError | None]) -> list[_T]:
+    return [
+        kind(
+            error_code=0 if error is None else error.code,
+            error_message=None if error is None else error.message,
+            resource_type=resource_type,
+            resource_name=resource_name,
+        )
+        for (resource_type, resource_name), error in errors.items()
+    ]
 
 
 def _edited(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from ottla.controller.registrations import PartitionRegistration
 from ottla.controller.result import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Result
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import (
-    Charge,
     check_assignment,
     new_assigned_partition,
     new_partition,
@@ -21,7 +18,6 @@ from ottla.wire.errors import (
     InvalidRequest,
     KafkaError,
     PolicyViolation,
-    TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 from ottla.wire.message import Message
@@ -32,13 +28,9 @@ TopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
 def create_partitions(
-    state: ControllerState,
-    request: CreatePartitionsRequest,
-    *,
-    alterable: Container[str] | None = None,
-    charge: Charge | None = None,
+    state: ControllerState, request: CreatePartitionsRequest
 ) -> Result[CreatePartitionsResponse]:
-    """Raise the number of partitions of topics. `alterable`: the names the caller may alter, None = all."""
+    """Raise the number of partitions of topics."""
     response = CreatePartitionsResponse()
     records: list[Message] = []
     wanted: dict[str, WantedTopic | None] = {}
@@ -51,9 +43,7 @@ def create_partitions(
         try:
             if found is None:
                 raise InvalidRequest("Duplicate topic name.")
-            if alterable is not None and name not in alterable:
-                raise TopicAuthorizationFailed
-            made = _create(state, found, charge)
+            made = _create(state, found)
             if len(records) + len(made) > RECORDS_PER_REQUEST_MAX:
                 raise PolicyViolation("Excessively large number of partitions per request.")
             records += made
@@ -69,7 +59,7 @@ def create_partitions(
     return Result(response, () if request.validate_only else records)
 
 
-def _create(state: ControllerState, wanted: WantedTopic, charge: Charge | None) -> list[Message]:
+def _create(state: ControllerState, wanted: WantedTopic) -> list[Message]:
     topic = state.image.topics_by_name.get(wanted.name)
     if topic is None:
         raise UnknownTopicOrPartition
@@ -89,8 +79,6 @@ def _create(state: ControllerState, wanted: WantedTopic, charge: Charge | None) 
             f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} "
             "assignment(s) were specified."
         )
-    if charge is not None:
-        charge(additional)
     replicas = len(topic.partitions[0].replicas)
     made: list[PartitionRegistration] = []
     if wanted.assignments is not None:

@@ -19,6 +19,7 @@ from ottla.wire.messages.metadata_records import (
     PartitionRecord,
     RegisterBrokerRecord,
 )
+from ottla.wire.primitives import read_unsigned_varint, unsigned_varint
 
 FRAME_VERSION = 1
 
@@ -30,7 +31,6 @@ RECORD_CLASSES: dict[int, type[Message]] = {
 }
 
 # The first metadata.version with ...
-CONTROLLED_SHUTDOWN_LEVEL = 7  # 3.3-IV3: the lowest level that Kafka 4.3 still supports
 MIGRATION_LEVEL = 8  # 3.4-IV0
 DIRECTORY_ASSIGNMENT_LEVEL = 17  # 3.7-IV2
 ELIGIBLE_LEADER_REPLICAS_LEVEL = 23  # 4.0-IV1
@@ -69,7 +69,7 @@ def encode_record(record: Message, metadata_version: int) -> bytes:
         api_key = cls.API_KEY
         if api_key is None or cls.KIND != "metadata":
             raise ValueError(f"{cls.NAME} is not a metadata record.")
-        prefix = bytes((FRAME_VERSION,)) + _unsigned_varint(api_key) + _unsigned_varint(version)
+        prefix = bytes((FRAME_VERSION,)) + unsigned_varint(api_key) + unsigned_varint(version)
         entry = _encoders[cls, version] = (prefix, codec.encoder(cls, version))
     return entry[0] + entry[1](record)
 
@@ -81,11 +81,14 @@ def decode_record(value: Buffer) -> Message:
 
 def decode_versioned(value: Buffer) -> tuple[Message, int]:
     """The same, with the version in which it was written."""
-    frame_version, position = _read_unsigned_varint(value, 0)
-    if frame_version != FRAME_VERSION:
-        raise MalformedMessage(f"A metadata record has frame version {frame_version}; only 1 is known.")
-    api_key, position = _read_unsigned_varint(value, position)
-    version, position = _read_unsigned_varint(value, position)
+    try:
+        frame_version, position = read_unsigned_varint(value, 0)
+        if frame_version != FRAME_VERSION:
+            raise MalformedMessage(f"A metadata record has frame version {frame_version}; only 1 is known.")
+        api_key, position = read_unsigned_varint(value, position)
+        version, position = read_unsigned_varint(value, position)
+    except IndexError:
+        raise MalformedMessage("A metadata record ends inside its frame.") from None
     cls = RECORD_CLASSES.get(api_key)
     if cls is None:
         raise MalformedMessage(f"A metadata record has type {api_key}, which this version does not know.")
@@ -94,25 +97,3 @@ def decode_versioned(value: Buffer) -> tuple[Message, int]:
             f"A {cls.NAME} has version {version}; this version knows {cls.VERSIONS[0]} to {cls.VERSIONS[-1]}."
         )
     return codec.decode(cls, value, version, position), version
-
-
-def _unsigned_varint(value: int) -> bytes:
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    written.append(value)
-    return bytes(written)
-
-
-def _read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    result = 0
-    for shift in range(0, 35, 7):
-        if position >= len(buffer):
-            raise MalformedMessage("A metadata record ends inside its frame.")
-        byte = buffer[position]
-        position += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, position
-    raise MalformedMessage("A number in the frame of a metadata record is longer than 5 bytes.")

@@ -5,7 +5,6 @@ A created topic is a TopicRecord, its ConfigRecords and a PartitionRecord for ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
 from typing import NamedTuple
 
 from ottla.controller.configs import topic_config_records
@@ -26,7 +25,6 @@ from ottla.wire.errors import (
     KafkaError,
     PolicyViolation,
     TopicAlreadyExists,
-    TopicAuthorizationFailed,
     TopicDeletionDisabled,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -41,36 +39,20 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 TopicResult = CreateTopicsResponse.CreatableTopicResult
 DeletedTopic = DeleteTopicsResponse.DeletableTopicResult
-Charge = Callable[[int], None]
-"""Told the number of partitions that come or go; raises ThrottlingQuotaExceeded if that is too many now."""
 
 
-def create_topics(
-    state: ControllerState,
-    request: CreateTopicsRequest,
-    *,
-    creatable: Container[str] | None = None,
-    describable: Container[str] | None = None,
-    charge: Charge | None = None,
-) -> Result[CreateTopicsResponse]:
-    """Create the topics that can be created. `creatable` and `describable`: the names that the caller may
-    create, and whose settings it may see; None stands for all."""
+def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Result[CreateTopicsResponse]:
+    """Create the topics that can be created."""
     counts: dict[str, int] = {}
     for topic in request.topics:
         counts[topic.name] = counts.get(topic.name, 0) + 1
-    wanted = [
-        topic
-        for topic in request.topics
-        if counts[topic.name] == 1 and topic.name != METADATA_TOPIC
-        if creatable is None or topic.name in creatable
-    ]
+    wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
     _check_total(wanted, state.settings.default_partitions)
     response = CreateTopicsResponse()
     records: list[Message] = []
     for topic in wanted:
         try:
-            is_describable = describable is None or topic.name in describable
-            made, result = _create(state, topic, is_describable=is_describable, charge=charge)
+            made, result = _create(state, topic)
             if len(records) + len(made) > RECORDS_PER_REQUEST_MAX:
                 raise PolicyViolation("Excessively large number of partitions per request.")
             records += made
@@ -83,8 +65,6 @@ def create_topics(
         elif name == METADATA_TOPIC:
             text = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
             response.topics.append(_refused(name, InvalidRequest(text)))
-        elif creatable is not None and name not in creatable:
-            response.topics.append(_refused(name, TopicAuthorizationFailed("Authorization failed.")))
     return Result(response, () if request.validate_only else records)
 
 
@@ -103,22 +83,20 @@ def _check_total(topics: list[CreatableTopic], default_partitions: int) -> None:
         raise PolicyViolation("Excessively large number of partitions per request.")
 
 
-def _create(
-    state: ControllerState, topic: CreatableTopic, *, is_describable: bool, charge: Charge | None
-) -> tuple[list[Message], TopicResult]:
+def _create(state: ControllerState, topic: CreatableTopic) -> tuple[list[Message], TopicResult]:
     """The records of one new topic and its place in the response."""
     _check_name(state, topic.name)
     config_records = topic_config_records(state, topic)
     partitions = _partitions(state, topic)
-    if charge is not None:
-        charge(len(partitions))
     topic_id = uuid.random(state.random_bytes)
-    result = TopicResult(name=topic.name, topic_id=topic_id, error_message=None)
-    if is_describable:
-        result.num_partitions = len(partitions)
-        result.replication_factor = len(partitions[0].replicas)
-        overrides = {config.name: config.value for config in topic.configs if config.value is not None}
-        result.configs = [
+    overrides = {config.name: config.value for config in topic.configs if config.value is not None}
+    result = TopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        configs=[
             CreateTopicsResponse.CreatableTopicConfigs(
                 name=entry.name,
                 value=None if entry.is_sensitive else entry.value,
@@ -127,9 +105,8 @@ def _create(
                 is_sensitive=entry.is_sensitive,
             )
             for entry in state.rules.describe_topic(state.dynamic_configs, overrides)
-        ]
-    else:
-        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        ],
+    )
     level = state.image.metadata_version
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id), *config_records]
     records += [partition.to_record(topic_id, index, level) for index, partition in enumerate(partitions)]
@@ -294,15 +271,7 @@ def delete_topics(
     return Result(response, result.records)
 
 
-def remove_topics(
-    state: ControllerState,
-    wanted: Deletable,
-    version: int,
-    *,
-    deletable: Container[str] | None = None,
-    describable: Container[str] | None = None,
-    charge: Charge | None = None,
-) -> Result[list[Deleted]]:
+def remove_topics(state: ControllerState, wanted: Deletable, version: int) -> Result[list[Deleted]]:
     """Delete what can be deleted; what became of each."""
     if not state.settings.is_topic_deletion_enabled:
         if version < 3:
@@ -310,25 +279,17 @@ def remove_topics(
         raise TopicDeletionDisabled
     names, ids, answers = wanted
     unknown_id, unknown_name = standing(UnknownTopicId), standing(UnknownTopicOrPartition)
-    records: list[Message] = []
     chosen: dict[bytes, str] = {}
     for topic_id in ids:
         topic = state.image.topics.get(topic_id)
         if topic is None:
             answers.append(Deleted(None, topic_id, unknown_id))
-        elif deletable is not None and topic.name not in deletable:
-            shown = topic.name if describable is None or topic.name in describable else None
-            answers.append(Deleted(shown, topic_id, standing(TopicAuthorizationFailed)))
         else:
             chosen[topic_id] = topic.name
     for name in names:
         topic = state.image.topics_by_name.get(name)
-        if describable is not None and name not in describable:
-            answers.append(Deleted(name, uuid.ZERO, standing(TopicAuthorizationFailed)))
-        elif topic is None:
+        if topic is None:
             answers.append(Deleted(name, uuid.ZERO, unknown_name))
-        elif deletable is not None and name not in deletable:
-            answers.append(Deleted(name, uuid.ZERO, standing(TopicAuthorizationFailed)))
         elif topic.id in chosen:
             del chosen[topic.id]
             text = "The provided topic name maps to an ID that was already supplied."
@@ -336,15 +297,8 @@ def remove_topics(
         else:
             chosen[topic.id] = name
     for topic_id, name in chosen.items():
-        try:
-            if charge is not None:
-                charge(len(state.image.topics[topic_id].partitions))
-        except KafkaError as error:
-            answers.append(Deleted(name, topic_id, error.with_traceback(None)))
-            continue
-        records.append(RemoveTopicRecord(topic_id=topic_id))
         answers.append(Deleted(name, topic_id, None))
-    return Result(answers, records)
+    return Result(answers, [RemoveTopicRecord(topic_id=topic_id) for topic_id in chosen])
 
 
 def read_deletion(request: DeleteTopicsRequest) -> Steps[Deletable]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.log.config import LogConfig
+from ottla.log.file_slice import FileSlice
 from ottla.log.files import draw_jitter_ms
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.open_files import OpenFiles
@@ -23,7 +24,7 @@ from ottla.log.segment import Segment
 from ottla.log.timestamp_search import BatchSearch, TimestampOffset
 from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker
 from ottla.log.upkeep import LogUpkeep
-from ottla.ports import Buffer, Clock, Disk, File, Random
+from ottla.ports import Buffer, Clock, Disk, Random
 from ottla.rare_paths import rarely
 from ottla.records.batch import BASE_OFFSET_MAX, BatchHeader, check_crc, iterate_headers
 from ottla.records.validate import (
@@ -74,15 +75,6 @@ class LogRead(NamedTuple):
     offset: int
     segment_base_offset: int
     position: int
-
-
-class FileSlice(NamedTuple):
-    """Bytes of a file, which may be parked meanwhile, and cannot be read once the segment is gone."""
-
-    file: File
-    position: int
-    length: int
-    segment_base_offset: int
 
 
 class CheckedBatch(NamedTuple):

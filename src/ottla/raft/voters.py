@@ -7,7 +7,7 @@ Static sets come from the configuration and know no directory ids; dynamic ones 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ottla.wire import uuid
 from ottla.wire.messages.protocol_data import VotersRecord
@@ -164,9 +164,6 @@ class VoterSet:
         if voter is None or voter.key != key or len(self._voters) == 1:
             return None
         return VoterSet(one for one in self if one.key != key)
-
-    def without_directories(self) -> VoterSet:
-        return VoterSet(replace(voter, key=ReplicaKey(voter.key.id)) for voter in self)
 
 
 def parse_initial_controllers(text: str, listener: str) -> VoterSet:

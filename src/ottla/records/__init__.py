@@ -74,8 +74,3 @@ else:
 
 KERNEL = "compiled" if is_compiled(kernel) else "python"
 """Which form of the kernel runs: "compiled" or "python"."""
-
-
-def kernel_module() -> ModuleType:
-    """The kernel in use."""
-    return kernel

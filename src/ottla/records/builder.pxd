@@ -3,11 +3,11 @@
 cimport cython
 
 from ottla.records.rows cimport Rows
+from ottla.records.varints cimport put_varint, varint_size, wrap
 
 cdef double _RATIO_MARGIN
 cdef Py_ssize_t _HEADER_BYTES, _RECORD_OVERHEAD_MAX, _SIZE_MAX, _ROOM_FIRST, _ROOM_SECOND
 cdef Py_ssize_t _TAKEN, _FULL, _TOO_LARGE, _REFUSED, _ROOM_NEEDED
-cdef long long _LOWER_BITS, _UPPER_BIT
 cdef list _VARINTS
 
 cdef class BatchBuilder:
@@ -109,14 +109,6 @@ cdef class BatchBuilder:
 
 @cython.locals(out=bytearray, count=Py_ssize_t, encoded=bytes, data=bytes)
 cpdef tuple pack_headers(headers)
-
-cdef long long _wrap(long long value) noexcept nogil
-
-@cython.locals(raw=cython.longlong, size=int)
-cdef int _varint_size(long long value) noexcept nogil
-
-@cython.locals(sign=int, byte=int)
-cdef Py_ssize_t _put_varint(unsigned char *out, Py_ssize_t at, long long value) noexcept nogil
 
 cdef bytes _varint_bytes(long long value)
 

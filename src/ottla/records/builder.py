@@ -41,6 +41,9 @@ if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_Resize
     from cython.cimports.libc.string import memcpy
 
+if not cython.compiled:
+    from ottla.records.varints import put_varint, varint_size, wrap
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, TypeAlias
@@ -69,8 +72,6 @@ _ROOM_NEEDED = 4
 _ROOM_FIRST = 1024
 _ROOM_SECOND = 16384
 """Few records need little room. Who has more gets all of it next, so that they are copied once."""
-_LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
-_UPPER_BIT = -_LOWER_BITS - 1
 _VARINTS: list[bytes] = []
 """Zigzag varints of -1, 0, 1 and so on, for the plain form."""
 
@@ -279,7 +280,7 @@ class BatchBuilder:
     ) -> int:
         """_TAKEN, _FULL, _TOO_LARGE, or how many bytes `_grow` must make room for first."""
         # Kafka's `sizeOf`: key, value and headers with their lengths.
-        content = _varint_size(key_size) + _varint_size(value_size) + _varint_size(header_count) + header_size
+        content = varint_size(key_size) + varint_size(value_size) + varint_size(header_count) + header_size
         if key_size > 0:
             content += key_size
         if value_size > 0:
@@ -289,9 +290,9 @@ class BatchBuilder:
             self._limit = self.batch_size
             if self._limit < _HEADER_BYTES + _RECORD_OVERHEAD_MAX + content:
                 self._limit = _HEADER_BYTES + _RECORD_OVERHEAD_MAX + content
-        delta = _wrap(timestamp - self.base_timestamp)
-        body = 1 + _varint_size(delta) + _varint_size(self.count) + content
-        size = _varint_size(body) + body
+        delta = wrap(timestamp - self.base_timestamp)
+        body = 1 + varint_size(delta) + varint_size(self.count) + content
+        size = varint_size(body) + body
         if self.count > 0 and self._estimate() + size > self._limit:
             return _FULL
         if self._size + size > _SIZE_MAX:
@@ -300,19 +301,19 @@ class BatchBuilder:
             if self._size + size > self._room:
                 return self._size + size
             out = self._raw
-            at = _put_varint(out, self._size, body)
+            at = put_varint(out, self._size, body)
             out[at] = 0
-            at = _put_varint(out, at + 1, delta)
-            at = _put_varint(out, at, self.count)
-            at = _put_varint(out, at, key_size)
+            at = put_varint(out, at + 1, delta)
+            at = put_varint(out, at, self.count)
+            at = put_varint(out, at, key_size)
             if key_size > 0:
                 memcpy(out + at, key, key_size)
                 at += key_size
-            at = _put_varint(out, at, value_size)
+            at = put_varint(out, at, value_size)
             if value_size > 0:
                 memcpy(out + at, value, value_size)
                 at += value_size
-            at = _put_varint(out, at, header_count)
+            at = put_varint(out, at, header_count)
             if header_size > 0:
                 memcpy(out + at, header_raw, header_size)
         else:
@@ -440,41 +441,6 @@ def pack_headers(headers: Headers) -> tuple[int, bytearray]:
     return count, out
 
 
-def _wrap(value: int) -> int:
-    """`value` as a signed 64-bit number: in C these operations change nothing, in Python they cut."""
-    return ((value >> 63) & 1) * _UPPER_BIT + (value & _LOWER_BITS)
-
-
-def _varint_size(value: int) -> int:
-    """How many bytes the zigzag varint of a 64-bit number takes."""
-    raw = value if value >= 0 else -(value + 1)
-    if raw < 0x40:
-        return 1
-    size = 2
-    raw >>= 13
-    while raw:
-        size += 1
-        raw >>= 7
-    return size
-
-
-def _put_varint(out: Out, at: int, value: int) -> int:
-    """Write a zigzag varint at `at` and give where it ends. Its low bit is the sign."""
-    sign = 0
-    if value < 0:
-        value = -(value + 1)
-        sign = 1
-    byte = ((value & 0x3F) << 1) | sign
-    value >>= 6
-    while value:
-        out[at] = byte | 0x80
-        at += 1
-        byte = value & 0x7F
-        value >>= 7
-    out[at] = byte
-    return at + 1
-
-
 def _varint_bytes(value: int) -> bytes:
     """The zigzag varint of `value`."""
     if -1 <= value < len(_VARINTS) - 1:
@@ -488,7 +454,7 @@ def _new_varint(value: int) -> bytes:
         out = cython.cast("unsigned char *", room)
     else:
         out = room
-    end = _put_varint(out, 0, value)
+    end = put_varint(out, 0, value)
     return bytes(room[:end])
 
 

@@ -57,7 +57,6 @@ after each member and each step."""
 
 _INT = Struct(">i")
 _UINT_LE = Struct("<I")
-_ULONG_LE = Struct("<Q")
 
 
 class _Inflater(Protocol):

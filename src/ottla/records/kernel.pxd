@@ -2,29 +2,13 @@
 
 cimport cython
 
-cdef long long _MASK_32
-cdef long long _LOWER_BITS
-cdef long long _UPPER_BIT
+from ottla.records.varints cimport headers_end, varint, varint_size, varlong, varlong_end, wrap
+
 cdef Py_ssize_t _PROBLEMS_MAX
 cdef long long _HEADERS_MAX
 cdef Py_ssize_t _HEADER_BYTES
 
 cpdef bytearray room(Py_ssize_t size)
-
-cdef long long _wrap(long long value) noexcept
-
-@cython.locals(left=Py_ssize_t, raw=cython.longlong, byte=cython.longlong, length=int)
-cdef long long _varint(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept
-
-cdef Py_ssize_t _varlong_end(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept
-
-@cython.locals(raw=cython.ulonglong, shift=int, low=cython.longlong, byte=cython.ulonglong)
-cdef long long _varlong(const unsigned char *data, Py_ssize_t position, Py_ssize_t stop) noexcept
-
-@cython.locals(packed=cython.longlong, length=cython.longlong)
-cdef Py_ssize_t _headers_end(
-    const unsigned char *data, Py_ssize_t position, Py_ssize_t stop, long long count
-) noexcept
 
 cdef int _check_range(Py_ssize_t length, Py_ssize_t position, Py_ssize_t end) except -1
 
@@ -112,16 +96,6 @@ cpdef list decode(
 )
 
 @cython.locals(
-    result=list,
-    span=tuple,
-    key_start=Py_ssize_t,
-    key_end=Py_ssize_t,
-    value_start=Py_ssize_t,
-    value_end=Py_ssize_t,
-)
-cpdef list pairs(bytes data, Py_ssize_t position, Py_ssize_t end, long long count)
-
-@cython.locals(
     raw="const unsigned char *",
     result=list,
     next_offset=cython.longlong,
@@ -157,9 +131,6 @@ cdef long long _number(const unsigned char *data, Py_ssize_t position, int count
     value=bytes,
 )
 cdef tuple _decode_headers(bytes data, Py_ssize_t position, Py_ssize_t stop)
-
-@cython.locals(raw=cython.longlong, size=int)
-cdef int _varint_size(long long value) noexcept
 
 @cython.locals(negative=cython.bint, byte=int)
 cdef int _append_varint(bytearray out, long long value) except -1

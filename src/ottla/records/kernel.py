@@ -22,6 +22,9 @@ else:
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
 
+if not cython.compiled:
+    from ottla.records.varints import headers_end, varint, varint_size, varlong, varlong_end, wrap
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
@@ -67,10 +70,6 @@ HEADERS_IN_COLUMNS = 1_000_000
 
 _PROBLEMS_MAX = PROBLEMS_MAX
 _HEADERS_MAX = HEADERS_MAX
-# Named, since Cython computes with a literal this large as with a Python object.
-_MASK_32 = 0xFFFF_FFFF
-_LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
-_UPPER_BIT = -_LOWER_BITS - 1
 _HEADER_BYTES = 61
 
 
@@ -81,83 +80,6 @@ def room(size: int) -> bytearray:
     if cython.compiled:
         return PyByteArray_FromStringAndSize(cython.NULL, size)  # type: ignore[no-any-return]
     return bytearray(size)
-
-
-def _wrap(value: int) -> int:
-    """`value` as a signed 64-bit number: in C these operations change nothing, in Python they cut."""
-    return ((value >> 63) & 1) * _UPPER_BIT + (value & _LOWER_BITS)
-
-
-def _varint(data: Bytes, position: int, end: int) -> int:
-    """The 32-bit zigzag varint at `position`, as 8 * number + length; 0 if it passes `end` or 5 bytes.
-
-    A C function gives back one value, so number and length come in one: `>> 3` and `& 7` take them apart.
-    """
-    left = end - position
-    if left <= 0:
-        return 0
-    raw: int = data[position]
-    if raw < 0x80:
-        return ((raw >> 1) ^ -(raw & 1)) * 8 + 1
-    if left == 1:
-        return 0
-    byte = data[position + 1]
-    raw = (raw & 0x7F) | ((byte & 0x7F) << 7)
-    length = 2
-    if left > 5:
-        left = 5
-    while byte >= 0x80:
-        if length == left:
-            return 0
-        byte = data[position + length]
-        raw |= (byte & 0x7F) << (7 * length)
-        length += 1
-    raw &= _MASK_32
-    return ((raw >> 1) ^ -(raw & 1)) * 8 + length
-
-
-def _varlong_end(data: Bytes, position: int, end: int) -> int:
-    """Where the varint at `position` ends, or -1 if it is longer than 10 bytes or passes `end`."""
-    if end - position > 10:
-        end = position + 10
-    while position < end:
-        if data[position] < 0x80:
-            return position + 1
-        position += 1
-    return -1
-
-
-def _varlong(data: Bytes, position: int, stop: int) -> int:
-    """The 64-bit zigzag number in the bytes from `position` to `stop`, which `_varlong_end` gave."""
-    raw = 0
-    shift = 0
-    while position < stop:
-        byte = data[position]
-        raw |= (byte & 0x7F) << shift
-        shift += 7
-        position += 1
-    low = raw & 1
-    return ((raw >> 1) & _LOWER_BITS) ^ -low
-
-
-def _headers_end(data: Bytes, position: int, stop: int, count: int) -> int:
-    """Where `count` record headers that start at `position` end, or -1 if they do not fit before `stop`."""
-    while count > 0:
-        count -= 1
-        packed = _varint(data, position, stop)
-        length = packed >> 3
-        position += packed & 7
-        if packed == 0 or length < 0 or length > stop - position:
-            return -1
-        position += length
-        packed = _varint(data, position, stop)
-        length = packed >> 3
-        position += packed & 7
-        if packed == 0 or length > stop - position:
-            return -1
-        if length > 0:
-            position += length
-    return position
 
 
 def _check_range(length: int, position: int, end: int) -> None:
@@ -199,7 +121,7 @@ def walk(
     status = OK
     index = first
     while index < count:
-        packed = _varint(raw, position, end)
+        packed = varint(raw, position, end)
         length = packed >> 3
         start = position + (packed & 7)
         if packed == 0:
@@ -212,12 +134,12 @@ def walk(
 
         # One byte of attributes, which no one uses, then timestamp and offset as differences to the base.
         position = start + 1
-        after = _varlong_end(raw, position, stop)
+        after = varlong_end(raw, position, stop)
         if after < 0:
             status = BAD_VARINT
             break
-        timestamp = _wrap(base_timestamp + _varlong(raw, position, after))
-        packed = _varint(raw, after, stop)
+        timestamp = wrap(base_timestamp + varlong(raw, position, after))
+        packed = varint(raw, after, stop)
         position = after + (packed & 7)
         if packed == 0:
             status = BAD_VARINT
@@ -226,7 +148,7 @@ def walk(
             status = BAD_OFFSET_DELTA
             break
 
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         key_length = packed >> 3
         position += packed & 7
         if packed == 0 or key_length > stop - position:
@@ -234,7 +156,7 @@ def walk(
             break
         if key_length > 0:
             position += key_length
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length > stop - position:
@@ -243,7 +165,7 @@ def walk(
         if length > 0:
             position += length
 
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length < 0 or length > stop - position:
@@ -253,7 +175,7 @@ def walk(
             if length > _HEADERS_MAX:
                 status = TOO_MANY_HEADERS
                 break
-            position = _headers_end(raw, position, stop, length)
+            position = headers_end(raw, position, stop, length)
             if position < 0:
                 status = BAD_HEADERS
                 break
@@ -268,8 +190,8 @@ def walk(
         if need_key and key_length < 0:
             problem = NO_KEY
         elif check_time and timestamp != -1:
-            age = _wrap(now_ms - timestamp)
-            if age > before_max_ms or _wrap(-age) > after_max_ms:
+            age = wrap(now_ms - timestamp)
+            if age > before_max_ms or wrap(-age) > after_max_ms:
                 problem = TIMESTAMP_OUTSIDE
         if problem:
             if problems is None:
@@ -303,17 +225,17 @@ def first_since(
         raw = data
     while count > 0:
         count -= 1
-        packed = _varint(raw, position, end)
+        packed = varint(raw, position, end)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length < 0 or length > end - position:
             raise ValueError("a record does not fit into its batch")
         stop = position + length
-        after = _varlong_end(raw, position + 1, stop)
+        after = varlong_end(raw, position + 1, stop)
         if after < 0:
             raise ValueError("a record has a bad timestamp")
-        found = _wrap(base_timestamp + _varlong(raw, position + 1, after))
-        packed = _varint(raw, after, stop)
+        found = wrap(base_timestamp + varlong(raw, position + 1, after))
+        packed = varint(raw, after, stop)
         if packed == 0:
             raise ValueError("a record has a bad offset")
         position = stop
@@ -337,24 +259,24 @@ def spans(data: Buffer, position: int, end: int, count: int) -> list[Span]:
     index = 0
     while index < count:
         first = position
-        packed = _varint(raw, position, end)
+        packed = varint(raw, position, end)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length < 0 or length > end - position:
             raise ValueError(f"record {index} does not fit into its batch")
         stop = position + length
         position += 1
-        after = _varlong_end(raw, position, stop)
+        after = varlong_end(raw, position, stop)
         if after < 0:
             raise ValueError(f"record {index} has a bad timestamp")
-        timestamp_delta = _varlong(raw, position, after)
-        packed = _varint(raw, after, stop)
+        timestamp_delta = varlong(raw, position, after)
+        packed = varint(raw, after, stop)
         position = after + (packed & 7)
         if packed == 0:
             raise ValueError(f"record {index} has a bad offset")
         offset_delta = packed >> 3
 
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length > stop - position:
@@ -364,7 +286,7 @@ def spans(data: Buffer, position: int, end: int, count: int) -> list[Span]:
             key_start = position
             position += length
             key_end = position
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length > stop - position:
@@ -375,12 +297,12 @@ def spans(data: Buffer, position: int, end: int, count: int) -> list[Span]:
             position += length
         value_end = position
 
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length < 0 or length > stop - position:
             raise ValueError(f"record {index} has an impossible number of headers")
-        if _headers_end(raw, position, stop, length) != stop:
+        if headers_end(raw, position, stop, length) != stop:
             raise ValueError(f"the headers of record {index} do not fill it")
         result.append(
             (offset_delta, timestamp_delta, key_start, key_end, value_start, value_end, first, stop),
@@ -402,7 +324,7 @@ def decode(
         result.append(
             (
                 base_offset + offset_delta,
-                _wrap(base_timestamp + timestamp_delta),
+                wrap(base_timestamp + timestamp_delta),
                 None if key_start < 0 else data[key_start:key_end],
                 None if value_start < 0 else data[value_start:value_end],
                 () if stop - value_end == 1 else _decode_headers(data, value_end, stop),
@@ -411,29 +333,10 @@ def decode(
     return result
 
 
-def pairs(data: bytes, position: int, end: int, count: int) -> list[tuple[bytes, bytes | None]]:
-    """The records of a batch of a compacted topic as (key, value). ValueError if it is not sound.
-
-    It is not if a record has no key.
-    """
-    result: list[tuple[bytes, bytes | None]] = []
-    for span in spans(data, position, end, count):
-        key_start = span[2]
-        value_start = span[4]
-        if key_start < 0:
-            raise ValueError(f"record {len(result)} has no key")
-        key_end = span[3]
-        value_end = span[5]
-        result.append(
-            (data[key_start:key_end], None if value_start < 0 else data[value_start:value_end]),
-        )
-    return result
-
-
 def plain_pairs(
     data: bytes, position: int, end: int, start_offset: int, most: int, checksum: Callable[[bytes], int]
 ) -> tuple[list[Pair], int, int]:
-    """What `pairs` gives for the batches from `position` on, as long as they are plain and sound.
+    """The records of the batches from `position` on as (key, value), as long as they are plain and sound.
 
     Plain is version 2, not compressed, neither transactional nor control. Batches that end before
     `start_offset` are passed over; no batch is begun once there are `most` pairs. `checksum` is CRC-32C.
@@ -478,27 +381,27 @@ def _append_pairs(data: bytes, position: int, end: int, count: int, result: list
         raw = data
     while count > 0:
         count -= 1
-        packed = _varint(raw, position, end)
+        packed = varint(raw, position, end)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length < 0 or length > end - position:
             return False
         stop = position + length
-        position = _varlong_end(raw, position + 1, stop)
+        position = varlong_end(raw, position + 1, stop)
         if position < 0:
             return False
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         position += packed & 7
         if packed == 0:
             return False
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length < 0 or length > stop - position:
             return False
         key = data[position : position + length]
         position += length
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length > stop - position:
@@ -507,12 +410,12 @@ def _append_pairs(data: bytes, position: int, end: int, count: int, result: list
         if length >= 0:
             value = data[position : position + length]
             position += length
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         if packed == 0 or length < 0 or length > stop - position:
             return False
-        if _headers_end(raw, position, stop, length) != stop:
+        if headers_end(raw, position, stop, length) != stop:
             return False
         result.append((key, value))
         position = stop
@@ -530,22 +433,22 @@ def _number(data: Bytes, position: int, count: int) -> int:
 
 
 def _decode_headers(data: bytes, position: int, stop: int) -> Headers:
-    """The headers from their count on, in bytes whose bounds `_headers_end` has checked."""
+    """The headers from their count on, in bytes whose bounds `headers_end` has checked."""
     if cython.compiled:
         raw = cython.cast("const unsigned char *", data)
     else:
         raw = data
     result: list[tuple[str, bytes | None]] = []
-    packed = _varint(raw, position, stop)
+    packed = varint(raw, position, stop)
     count = packed >> 3
     position += packed & 7
     while count > 0:
         count -= 1
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         start = position + (packed & 7)
         position = start + (packed >> 3)
         name = data[start:position].decode("utf-8", "replace")
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         value: bytes | None = None
@@ -554,17 +457,6 @@ def _decode_headers(data: bytes, position: int, stop: int) -> Headers:
             position += length
         result.append((name, value))
     return tuple(result)
-
-
-def _varint_size(value: int) -> int:
-    """How many bytes the zigzag varint of a 64-bit number takes."""
-    raw = value if value >= 0 else -(value + 1)
-    size = 1
-    raw >>= 6
-    while raw:
-        size += 1
-        raw >>= 7
-    return size
 
 
 def _append_varint(out: bytearray, value: int) -> None:
@@ -585,23 +477,23 @@ def encode(entries: Iterable[EncodedRecord]) -> bytearray:
     """The bytes of records given as (offset delta, timestamp delta, key, value, headers)."""
     out = bytearray()
     for offset_delta, timestamp_delta, key, value, headers in entries:
-        if not cython.compiled and _wrap(timestamp_delta) != timestamp_delta:
+        if not cython.compiled and wrap(timestamp_delta) != timestamp_delta:
             raise OverflowError(f"the timestamp delta {timestamp_delta} has more than 64 bits")
-        size = 1 + _varint_size(timestamp_delta) + _varint_size(offset_delta)
+        size = 1 + varint_size(timestamp_delta) + varint_size(offset_delta)
         length = -1 if key is None else len(key)
-        size += _varint_size(length) + (length if length > 0 else 0)
+        size += varint_size(length) + (length if length > 0 else 0)
         length = -1 if value is None else len(value)
-        size += _varint_size(length) + (length if length > 0 else 0)
+        size += varint_size(length) + (length if length > 0 else 0)
         count = len(headers)
-        size += _varint_size(count)
+        size += varint_size(count)
         pairs: list[tuple[bytes, Buffer | None]] = []
         if count:
             for name, header_value in headers:
                 encoded = name.encode() if isinstance(name, str) else name
                 length = len(encoded)
-                size += _varint_size(length) + length
+                size += varint_size(length) + length
                 length = -1 if header_value is None else len(header_value)
-                size += _varint_size(length) + (length if length > 0 else 0)
+                size += varint_size(length) + (length if length > 0 else 0)
                 pairs.append((encoded, header_value))
         _append_varint(out, size)
         out.append(0)
@@ -641,12 +533,12 @@ def retain(data: Buffer, kept: Iterable[Span], timestamp_shift: int) -> bytearra
         if timestamp_shift == 0:
             out += view[first:stop]
             continue
-        start = first + (_varint(raw, first, stop) & 7)
-        after = _varlong_end(raw, start + 1, stop)
+        start = first + (varint(raw, first, stop) & 7)
+        after = varlong_end(raw, start + 1, stop)
         if start == first or after < 0:
             raise ValueError("a span does not point to a record")
-        shifted = _wrap(timestamp_delta + timestamp_shift)
-        _append_varint(out, 1 + _varint_size(shifted) + stop - after)
+        shifted = wrap(timestamp_delta + timestamp_shift)
+        _append_varint(out, 1 + varint_size(shifted) + stop - after)
         out += view[start : start + 1]
         _append_varint(out, shifted)
         out += view[after:stop]

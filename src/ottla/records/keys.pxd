@@ -2,9 +2,8 @@
 
 cimport cython
 
-cdef long long _UPPER_BIT
-cdef long long _LOWER_BITS
-cdef long long _MASK_32
+from ottla.records.varints cimport put_varint, varint, varint_size, varlong, varlong_end, wrap
+
 cdef unsigned long long _SIP_0, _SIP_1, _SIP_2, _SIP_3
 cdef Py_ssize_t _SLOT_WORDS
 cdef Py_ssize_t _GROWTH_MAX
@@ -134,25 +133,9 @@ cdef Py_ssize_t _scan(
     const unsigned char *raw, Py_ssize_t position, Py_ssize_t end, long long *notes
 ) noexcept nogil
 
-@cython.locals(left=Py_ssize_t, raw=cython.longlong, byte=cython.longlong, length=int)
-cdef long long _varint(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
-
-cdef Py_ssize_t _varlong_end(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept nogil
-
-@cython.locals(raw=cython.ulonglong, shift=int, low=cython.longlong, byte=cython.ulonglong)
-cdef long long _varlong(const unsigned char *data, Py_ssize_t position, Py_ssize_t stop) noexcept nogil
-
-@cython.locals(bits=cython.longlong, size=int)
-cdef int _varint_size(long long value) noexcept nogil
-
-@cython.locals(sign=int, byte=int)
-cdef Py_ssize_t _put_varint(unsigned char *out, Py_ssize_t at, long long value) noexcept nogil
-
 cdef Py_ssize_t _put_bytes(
     unsigned char *out, Py_ssize_t at, const unsigned char *raw, Py_ssize_t start, Py_ssize_t stop
 ) noexcept nogil
-
-cdef long long _wrap(long long value) noexcept nogil
 
 @cython.locals(first=cython.ulonglong, second=cython.ulonglong, at=Py_ssize_t)
 cdef Py_ssize_t _find(unsigned long long *words, Py_ssize_t last) noexcept nogil

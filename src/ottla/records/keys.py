@@ -8,8 +8,7 @@ Keys are remembered by a keyed 128-bit digest, never in full: memory is bounded 
 are, and who does not know the secret cannot make two keys meet. A table is an `array("Q")` of three words for
 each slot (digest, digest, offset + 1; a free slot has 0 there) and one slot more at its end, where a digest
 is put before it is looked for. No varint is trusted before it is compared with the bytes that are left: the
-compiled form has no other bounds checks. The readers of varints are those of `kernel.py`, to the letter: what
-a leader accepts, compaction must be able to read.
+compiled form has no other bounds checks.
 """
 
 from __future__ import annotations
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 else:
     # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
     cython = SimpleNamespace(compiled=False, nogil=nullcontext())
+
+if not cython.compiled:
+    from ottla.records.varints import put_varint, varint, varint_size, varlong, varlong_end, wrap
 
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
@@ -52,9 +54,6 @@ _SUM_3 = 10
 _NOTES = 11
 
 # Named, since Cython computes with a literal this large as with a Python object.
-_MASK_32 = 0xFFFF_FFFF
-_LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
-_UPPER_BIT = -_LOWER_BITS - 1
 _SIP_0 = 0x736F6D6570736575
 _SIP_1 = 0x646F72616E646F6D
 _SIP_2 = 0x6C7967656E657261
@@ -237,7 +236,7 @@ def _mark(
                 stays = words[_find(words, last) + 2] <= offset + 1
         marks[index] = 1 if stays else 0
         if stays:
-            timestamp = _wrap(base_timestamp + notes[_TIMESTAMP_DELTA])
+            timestamp = wrap(base_timestamp + notes[_TIMESTAMP_DELTA])
             if kept == 0:
                 notes[_SUM_2] = timestamp
             if kept == 0 or timestamp > notes[_SUM_3]:
@@ -301,11 +300,11 @@ def _copy(
             return -1
         if marks[index]:
             if timestamp_shift != 0:
-                shifted = _wrap(notes[_TIMESTAMP_DELTA] + timestamp_shift)
+                shifted = wrap(notes[_TIMESTAMP_DELTA] + timestamp_shift)
                 first = notes[_AFTER_TIMESTAMP]
-                at = _put_varint(out, at, 1 + _varint_size(shifted) + position - first)
+                at = put_varint(out, at, 1 + varint_size(shifted) + position - first)
                 out[at] = raw[notes[_BODY_START]]
-                at = _put_varint(out, at + 1, shifted)
+                at = put_varint(out, at + 1, shifted)
             at = _put_bytes(out, at, raw, first, position)
         index += 1
     return at
@@ -313,7 +312,7 @@ def _copy(
 
 def _scan(raw: Bytes, position: int, end: int, notes: Words) -> int:
     """Where the record at `position` ends, with its fields left in `notes`; -1 if it is not sound."""
-    packed = _varint(raw, position, end)
+    packed = varint(raw, position, end)
     length = packed >> 3
     position += packed & 7
     if packed == 0 or length < 0 or length > end - position:
@@ -321,18 +320,18 @@ def _scan(raw: Bytes, position: int, end: int, notes: Words) -> int:
     stop = position + length
     notes[_BODY_START] = position
     position += 1
-    after = _varlong_end(raw, position, stop)
+    after = varlong_end(raw, position, stop)
     if after < 0:
         return -1
-    notes[_TIMESTAMP_DELTA] = _varlong(raw, position, after)
+    notes[_TIMESTAMP_DELTA] = varlong(raw, position, after)
     notes[_AFTER_TIMESTAMP] = after
-    packed = _varint(raw, after, stop)
+    packed = varint(raw, after, stop)
     length = packed >> 3
     position = after + (packed & 7)
     if packed == 0 or length < 0:
         return -1
     notes[_OFFSET_DELTA] = length
-    packed = _varint(raw, position, stop)
+    packed = varint(raw, position, stop)
     length = packed >> 3
     position += packed & 7
     if packed == 0 or length > stop - position:
@@ -343,89 +342,13 @@ def _scan(raw: Bytes, position: int, end: int, notes: Words) -> int:
         notes[_KEY_START] = position
         position += length
         notes[_KEY_END] = position
-    packed = _varint(raw, position, stop)
+    packed = varint(raw, position, stop)
     length = packed >> 3
     position += packed & 7
     if packed == 0 or length > stop - position:
         return -1
     notes[_VALUE_LENGTH] = length
     return stop
-
-
-def _varint(data: Bytes, position: int, end: int) -> int:
-    """The 32-bit zigzag varint at `position`, as 8 * number + length; 0 if it passes `end` or 5 bytes."""
-    left = end - position
-    if left <= 0:
-        return 0
-    raw: int = data[position]
-    if raw < 0x80:
-        return ((raw >> 1) ^ -(raw & 1)) * 8 + 1
-    if left == 1:
-        return 0
-    byte = data[position + 1]
-    raw = (raw & 0x7F) | ((byte & 0x7F) << 7)
-    length = 2
-    if left > 5:
-        left = 5
-    while byte >= 0x80:
-        if length == left:
-            return 0
-        byte = data[position + length]
-        raw |= (byte & 0x7F) << (7 * length)
-        length += 1
-    raw &= _MASK_32
-    return ((raw >> 1) ^ -(raw & 1)) * 8 + length
-
-
-def _varlong_end(data: Bytes, position: int, end: int) -> int:
-    """Where the varint at `position` ends, or -1 if it is longer than 10 bytes or passes `end`."""
-    if end - position > 10:
-        end = position + 10
-    while position < end:
-        if data[position] < 0x80:
-            return position + 1
-        position += 1
-    return -1
-
-
-def _varlong(data: Bytes, position: int, stop: int) -> int:
-    """The 64-bit zigzag number in the bytes from `position` to `stop`, which `_varlong_end` gave."""
-    raw = 0
-    shift = 0
-    while position < stop:
-        byte = data[position]
-        raw |= (byte & 0x7F) << shift
-        shift += 7
-        position += 1
-    low = raw & 1
-    return ((raw >> 1) & _LOWER_BITS) ^ -low
-
-
-def _varint_size(value: int) -> int:
-    """How many bytes the zigzag varint of a 64-bit number takes."""
-    bits = value if value >= 0 else -(value + 1)
-    size = 1
-    bits >>= 6
-    while bits:
-        size += 1
-        bits >>= 7
-    return size
-
-
-def _put_varint(out: Bytes, at: int, value: int) -> int:
-    """Write a zigzag varint. Its low bit is the sign, so it is split off before the shift can overflow."""
-    sign = 1 if value < 0 else 0
-    if sign:
-        value = -(value + 1)
-    byte = ((value & 0x3F) << 1) | sign
-    value >>= 6
-    while value:
-        out[at] = byte | 0x80
-        at += 1
-        byte = value & 0x7F
-        value >>= 7
-    out[at] = byte
-    return at + 1
 
 
 def _put_bytes(out: Bytes, at: int, raw: Bytes, start: int, stop: int) -> int:
@@ -438,11 +361,6 @@ def _put_bytes(out: Bytes, at: int, raw: Bytes, start: int, stop: int) -> int:
     else:
         out[at : at + stop - start] = raw[start:stop]
         return at + stop - start
-
-
-def _wrap(value: int) -> int:
-    """`value` as a signed 64-bit number: in C these operations change nothing, in Python they cut."""
-    return ((value >> 63) & 1) * _UPPER_BIT + (value & _LOWER_BITS)
 
 
 def _find(words: Words, last: int) -> int:

@@ -4,10 +4,10 @@ cimport cython
 from cpython.object cimport PyTypeObject
 
 from ottla.records.columns cimport Binaries, Columns
+from ottla.records.varints cimport headers_end, varint, varlong, varlong_end, wrap
 
 cdef int _TIMESTAMP_DELTA, _OFFSET_DELTA, _KEY_START, _KEY_END, _VALUE_START, _VALUE_END
 cdef int _HEADER_COUNT, _HEADERS_START, _NOTES
-cdef long long _MASK_32, _LOWER_BITS, _UPPER_BIT
 cdef Py_ssize_t _RECORD_FIELDS
 cdef long long _HEADERS_MAX, _HEADERS_AT_ONCE, _HEADERS_IN_COLUMNS
 cdef tuple _NO_HEADERS, _TIMESTAMP_TYPES
@@ -118,11 +118,6 @@ cdef Py_ssize_t _scan(
     const unsigned char *raw, Py_ssize_t position, Py_ssize_t end, long long *notes
 ) noexcept
 
-@cython.locals(packed=cython.longlong, length=cython.longlong)
-cdef Py_ssize_t _headers_end(
-    const unsigned char *raw, Py_ssize_t position, Py_ssize_t stop, long long count
-) noexcept
-
 @cython.locals(
     result=list,
     packed=cython.longlong,
@@ -131,13 +126,3 @@ cdef Py_ssize_t _headers_end(
     encoded=bytes,
 )
 cdef tuple _read_headers(const unsigned char *raw, Py_ssize_t position, Py_ssize_t stop, long long count)
-
-cdef long long _wrap(long long value) noexcept
-
-@cython.locals(left=Py_ssize_t, raw=cython.longlong, byte=cython.longlong, length=int)
-cdef long long _varint(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept
-
-cdef Py_ssize_t _varlong_end(const unsigned char *data, Py_ssize_t position, Py_ssize_t end) noexcept
-
-@cython.locals(raw=cython.ulonglong, shift=int, low=cython.longlong, byte=cython.ulonglong)
-cdef long long _varlong(const unsigned char *data, Py_ssize_t position, Py_ssize_t stop) noexcept

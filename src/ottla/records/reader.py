@@ -48,6 +48,9 @@ if cython.compiled:
     from cython.cimports.cpython.tuple import PyTuple_SET_ITEM
     from cython.cimports.ottla.records.native import new_tuple
 
+if not cython.compiled:
+    from ottla.records.varints import headers_end, varint, varlong, varlong_end, wrap
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeAlias
@@ -71,9 +74,6 @@ _HEADER_COUNT = 6
 _HEADERS_START = 7
 _NOTES = 8
 
-_MASK_32 = 0xFFFF_FFFF
-_LOWER_BITS = 0x7FFF_FFFF_FFFF_FFFF
-_UPPER_BIT = -_LOWER_BITS - 1
 _HEADER_BYTES = HEADER_BYTES
 _HEADERS_MAX = HEADERS_MAX
 _TOO_MANY_HEADERS = f"a record has more than {HEADERS_MAX} headers"
@@ -383,7 +383,7 @@ class RecordReader:
                     break
                 timestamp = self._append_timestamp
                 if not stamped:
-                    timestamp = _wrap(self._base_timestamp + notes[_TIMESTAMP_DELTA])
+                    timestamp = wrap(self._base_timestamp + notes[_TIMESTAMP_DELTA])
                 columns.keys.add(raw, notes[_KEY_START], notes[_KEY_END])
                 columns.values.add(raw, notes[_VALUE_START], notes[_VALUE_END])
                 if notes[_HEADER_COUNT] > 0:
@@ -416,7 +416,7 @@ class RecordReader:
     def _add(self, out: list[ConsumerRecord[Any, Any]], raw: Bytes, notes: Numbers, offset: int) -> None:
         timestamp = self._append_timestamp
         if timestamp == -1:
-            timestamp = _wrap(self._base_timestamp + notes[_TIMESTAMP_DELTA])
+            timestamp = wrap(self._base_timestamp + notes[_TIMESTAMP_DELTA])
         key: Any = None
         if notes[_KEY_START] >= 0:
             key = raw[notes[_KEY_START] : notes[_KEY_END]]
@@ -505,14 +505,14 @@ def _fill_bytes(column: Binaries, data: bytes | None) -> None:
 
 
 def _fill_headers(columns: Columns, raw: Bytes, position: int, stop: int, count: int) -> None:
-    """The headers from `position` on, whose bounds `_headers_end` has checked."""
+    """The headers from `position` on, whose bounds `headers_end` has checked."""
     while count > 0:
         count -= 1
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         start = position + (packed & 7)
         position = start + (packed >> 3)
         columns.header_names.add(raw, start, position)
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         if length >= 0:
@@ -524,7 +524,7 @@ def _fill_headers(columns: Columns, raw: Bytes, position: int, stop: int, count:
 
 def _scan(raw: Bytes, position: int, end: int, notes: Numbers) -> int:
     """Note where the parts of the record at `position` lie; where it ends, or -1 if it is not sound."""
-    packed = _varint(raw, position, end)
+    packed = varint(raw, position, end)
     length = packed >> 3
     position += packed & 7
     if packed == 0 or length < 0 or length > end - position:
@@ -532,17 +532,17 @@ def _scan(raw: Bytes, position: int, end: int, notes: Numbers) -> int:
     stop = position + length
     # One byte of attributes, which no one uses.
     position += 1
-    after = _varlong_end(raw, position, stop)
+    after = varlong_end(raw, position, stop)
     if after < 0:
         return -1
-    notes[_TIMESTAMP_DELTA] = _varlong(raw, position, after)
-    packed = _varint(raw, after, stop)
+    notes[_TIMESTAMP_DELTA] = varlong(raw, position, after)
+    packed = varint(raw, after, stop)
     position = after + (packed & 7)
     if packed == 0:
         return -1
     notes[_OFFSET_DELTA] = packed >> 3
 
-    packed = _varint(raw, position, stop)
+    packed = varint(raw, position, stop)
     length = packed >> 3
     position += packed & 7
     if packed == 0 or length > stop - position:
@@ -552,7 +552,7 @@ def _scan(raw: Bytes, position: int, end: int, notes: Numbers) -> int:
         notes[_KEY_START] = position
         position += length
         notes[_KEY_END] = position
-    packed = _varint(raw, position, stop)
+    packed = varint(raw, position, stop)
     length = packed >> 3
     position += packed & 7
     if packed == 0 or length > stop - position:
@@ -563,7 +563,7 @@ def _scan(raw: Bytes, position: int, end: int, notes: Numbers) -> int:
         position += length
         notes[_VALUE_END] = position
 
-    packed = _varint(raw, position, stop)
+    packed = varint(raw, position, stop)
     length = packed >> 3
     position += packed & 7
     if packed == 0 or length < 0 or length > stop - position:
@@ -571,40 +571,20 @@ def _scan(raw: Bytes, position: int, end: int, notes: Numbers) -> int:
     notes[_HEADER_COUNT] = length
     notes[_HEADERS_START] = position
     if length > 0:
-        position = _headers_end(raw, position, stop, length)
+        position = headers_end(raw, position, stop, length)
     return stop if position == stop else -1
 
 
-def _headers_end(raw: Bytes, position: int, stop: int, count: int) -> int:
-    """Where `count` record headers that start at `position` end, or -1 if they do not fit before `stop`."""
-    while count > 0:
-        count -= 1
-        packed = _varint(raw, position, stop)
-        length = packed >> 3
-        position += packed & 7
-        if packed == 0 or length < 0 or length > stop - position:
-            return -1
-        position += length
-        packed = _varint(raw, position, stop)
-        length = packed >> 3
-        position += packed & 7
-        if packed == 0 or length > stop - position:
-            return -1
-        if length > 0:
-            position += length
-    return position
-
-
 def _read_headers(raw: Bytes, position: int, stop: int, count: int) -> tuple[Any, ...]:
-    """The headers from `position` on, whose bounds `_headers_end` has checked."""
+    """The headers from `position` on, whose bounds `headers_end` has checked."""
     result: list[tuple[str, bytes | None]] = []
     while count > 0:
         count -= 1
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         start = position + (packed & 7)
         position = start + (packed >> 3)
         encoded: bytes = raw[start:position]
-        packed = _varint(raw, position, stop)
+        packed = varint(raw, position, stop)
         length = packed >> 3
         position += packed & 7
         value: Any = None
@@ -613,57 +593,3 @@ def _read_headers(raw: Bytes, position: int, stop: int, count: int) -> tuple[Any
             position += length
         result.append((encoded.decode("utf-8", "replace"), value))
     return tuple(result)
-
-
-def _wrap(value: int) -> int:
-    """`value` as a signed 64-bit number: in C these operations change nothing, in Python they cut."""
-    return ((value >> 63) & 1) * _UPPER_BIT + (value & _LOWER_BITS)
-
-
-def _varint(data: Bytes, position: int, end: int) -> int:
-    """The 32-bit zigzag varint at `position`, as 8 * number + length; 0 if it passes `end` or 5 bytes."""
-    left = end - position
-    if left <= 0:
-        return 0
-    raw: int = data[position]
-    if raw < 0x80:
-        return ((raw >> 1) ^ -(raw & 1)) * 8 + 1
-    if left == 1:
-        return 0
-    byte = data[position + 1]
-    raw = (raw & 0x7F) | ((byte & 0x7F) << 7)
-    length = 2
-    if left > 5:
-        left = 5
-    while byte >= 0x80:
-        if length == left:
-            return 0
-        byte = data[position + length]
-        raw |= (byte & 0x7F) << (7 * length)
-        length += 1
-    raw &= _MASK_32
-    return ((raw >> 1) ^ -(raw & 1)) * 8 + length
-
-
-def _varlong_end(data: Bytes, position: int, end: int) -> int:
-    """Where the varint at `position` ends, or -1 if it is longer than 10 bytes or passes `end`."""
-    if end - position > 10:
-        end = position + 10
-    while position < end:
-        if data[position] < 0x80:
-            return position + 1
-        position += 1
-    return -1
-
-
-def _varlong(data: Bytes, position: int, stop: int) -> int:
-    """The 64-bit zigzag number in the bytes from `position` to `stop`, which `_varlong_end` gave."""
-    raw = 0
-    shift = 0
-    while position < stop:
-        byte = data[position]
-        raw |= (byte & 0x7F) << shift
-        shift += 7
-        position += 1
-    low = raw & 1
-    return ((raw >> 1) & _LOWER_BITS) ^ -low

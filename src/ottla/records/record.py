@@ -96,30 +96,6 @@ Pair = tuple[bytes, bytes | None]
 """The key and the value of a record in a compacted topic."""
 
 
-def read_pairs(buffer: Buffer, position: int, header: BatchHeader) -> list[Pair]:
-    """The keys and values of the batch at `position`, of a compacted topic: each record has a key."""
-    if header.magic < 2:
-        return _pairs_of_legacy(read_batch(buffer, position, header))
-    check_crc(buffer, position, header)
-    content = read_content(buffer, position, header)
-    try:
-        pairs: list[Pair] = kernel.pairs(bytes(content), 0, len(content), header.record_count)
-    except ValueError as cause:
-        raise CorruptMessage(
-            f"The record batch at offset {header.base_offset} is broken: {cause}."
-        ) from cause
-    return pairs
-
-
-def _pairs_of_legacy(records: list[Record]) -> list[Pair]:
-    pairs = []
-    for record in records:
-        if record.key is None:
-            raise CorruptMessage(f"The record at offset {record.offset} has no key.")
-        pairs.append((record.key, record.value))
-    return pairs
-
-
 def read_content(
     buffer: Buffer,
     position: int,

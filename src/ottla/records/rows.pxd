@@ -2,7 +2,8 @@
 
 cimport cython
 
-cdef unsigned long long _SEED, _FACTOR, _MASK, _POSITIVE
+from ottla.records.key_hash cimport key_partition
+
 cdef bytes _NOTHING
 
 @cython.final
@@ -59,6 +60,3 @@ cdef class Rows:
 
     @cython.locals(next_places="long long[::1]", row=Py_ssize_t, place=Py_ssize_t)
     cdef _sort(self, Py_ssize_t partition_count, long long[::1] starts, int[::1] chosen)
-
-@cython.locals(at=Py_ssize_t, stop=Py_ssize_t, word=cython.ulonglong, value=cython.ulonglong)
-cdef unsigned long long _murmur2(const unsigned char *raw, Py_ssize_t start, Py_ssize_t size) noexcept

@@ -17,16 +17,15 @@ else:
     # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
     cython = SimpleNamespace(compiled=False)
 
+if not cython.compiled:
+    from ottla.records.key_hash import key_partition
+
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     Buffer: TypeAlias = bytes | bytearray | memoryview
     Bytes: TypeAlias = Any  # in C, a pointer to the first byte
 
-_SEED = 0x9747B28C
-_FACTOR = 0x5BD1E995
-_MASK = 0xFFFF_FFFF
-_POSITIVE = 0x7FFF_FFFF
 _NOTHING = b""
 
 
@@ -158,7 +157,7 @@ class Rows:
                         raw = cython.address(keys.data[0])
                     else:
                         raw = keys.data
-                    place = (_murmur2(raw, keys.start(row), size) & _POSITIVE) % partition_count + 1
+                    place = key_partition(raw, keys.start(row), size, partition_count) + 1
             chosen[row] = place
             starts[place + 1] += 1
             row += 1
@@ -181,25 +180,3 @@ class Rows:
             self.order[next_places[place]] = row
             next_places[place] += 1
             row += 1
-
-
-def _murmur2(raw: Bytes, start: int, size: int) -> int:
-    """The hash of Kafka's clients for keys, of the bytes from `start` on."""
-    value = _SEED ^ size
-    at = start
-    stop = start + size
-    while at + 4 <= stop:
-        word = raw[at] | (raw[at + 1] << 8) | (raw[at + 2] << 16) | (raw[at + 3] << 24)
-        word = (word * _FACTOR) & _MASK
-        word ^= word >> 24
-        value = ((value * _FACTOR) & _MASK) ^ ((word * _FACTOR) & _MASK)
-        at += 4
-    if at < stop:
-        word = raw[at]
-        if at + 1 < stop:
-            word |= raw[at + 1] << 8
-        if at + 2 < stop:
-            word |= raw[at + 2] << 16
-        value = ((value ^ word) * _FACTOR) & _MASK
-    value = ((value ^ (value >> 13)) * _FACTOR) & _MASK
-    return value ^ (value >> 15)

@@ -50,23 +50,19 @@ class ReplicaLog(Protocol):
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]: ...
 
 
-class Truncation(NamedTuple):
-    offset: int
-    is_final: bool
-    """Whether the logs agree below the offset; else the next fetch asks again."""
-
-
-def truncation(log: ReplicaLog, leader_epoch: int, leader_end_offset: int) -> Truncation:
-    """Where to cut, when the leader says that the largest epoch it shares with us ended at an offset."""
+def truncation(log: ReplicaLog, leader_epoch: int, leader_end_offset: int) -> int:
+    """The offset to truncate to, when the leader says that the largest epoch it shares with us ended at
+    `leader_end_offset`."""
     end_offset = log.log_end_offset
     epoch, epoch_end_offset = log.end_offset_for_epoch(leader_epoch)
     if epoch < 0:
         # Nothing of ours is of that epoch or older: all that the leader has may come.
-        return Truncation(min(leader_end_offset, end_offset), True)
+        return min(leader_end_offset, end_offset)
     if epoch != leader_epoch:
         # The leader names an epoch that we have nothing of: what is ours after the one before it must go.
-        return Truncation(min(epoch_end_offset, end_offset), False)
-    return Truncation(min(epoch_end_offset, leader_end_offset, end_offset), True)
+        # The logs may still differ below that offset; the next fetch asks again.
+        return min(epoch_end_offset, end_offset)
+    return min(epoch_end_offset, leader_end_offset, end_offset)
 
 
 # Steps
@@ -84,7 +80,6 @@ class Append:
 @dataclass(frozen=True, slots=True)
 class Truncate:
     offset: int
-    is_final: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +312,7 @@ class Following:
         if code == ErrorCode.NONE:
             if diverging_epoch >= 0:
                 # The watermarks of this answer wait for the next one, after the cut.
-                return Truncate(*truncation(log, diverging_epoch, diverging_end_offset))
+                return Truncate(truncation(log, diverging_epoch, diverging_end_offset))
             return Append(leader_epoch, high_watermark, log_start_offset)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return FindOffsets()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from ottla.spark.batch_ranges import Shape, Span, tasks
+from ottla.client.values import Range
+from ottla.spark.batch_ranges import Shape, tasks
 from ottla.spark.settings import ReadSettings, read_settings
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 class Task(InputPartition):
     """The ranges that one task reads."""
 
-    def __init__(self, spans: list[Span]) -> None:
+    def __init__(self, spans: list[Range]) -> None:
         self.spans = spans
 
 

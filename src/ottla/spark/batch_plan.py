@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.values import TopicPartition
-from ottla.spark.batch_ranges import Span
+from ottla.client.values import Range, TopicPartition
 from ottla.spark.offset_resolution import OffsetsMissing, report_loss, resolve
 from ottla.spark.settings import ReadSettings
 from ottla.wire.errors import UnknownTopicOrPartition
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.spark.topic_watch import Watch
 
 
-def plan_batch(settings: ReadSettings, watch: Watch, filters: Filters | None) -> list[Span]:
+def plan_batch(settings: ReadSettings, watch: Watch, filters: Filters | None) -> list[Range]:
     """The range of each partition, cut to what is in its log and to what the filters leave."""
     topics = watch.topics()
     if topics.missing:
@@ -27,7 +26,7 @@ def plan_batch(settings: ReadSettings, watch: Watch, filters: Filters | None) ->
     spans = []
     for key in sorted(partitions):
         low = _checked(key, start[key], end[key], earliest[key], latest[key], settings)
-        spans.append(Span(key.topic, key.partition, low, end[key], topics.ids[key.topic]))
+        spans.append(Range(key.topic, key.partition, low, end[key], topics.ids[key.topic]))
     return spans if filters is None else filters.narrow(spans, watch)
 
 

@@ -10,28 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ottla.client.values import TopicPartition
+from ottla.client.values import Range, TopicPartition
 from ottla.wire.uuid import ZERO
 
 Offsets = Mapping[TopicPartition, int]
-
-
-class Span(NamedTuple):
-    """Records of one partition from `start` up to, and without, `end`."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    topic_id: bytes = ZERO
-
-    @property
-    def records(self) -> int:
-        return self.end - self.start
-
-    @property
-    def key(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
 
 class Shape(NamedTuple):
@@ -43,10 +25,10 @@ class Shape(NamedTuple):
     bytes_max: int | None = None
 
 
-def spans_between(start: Offsets, end: Offsets, ids: Mapping[str, bytes] | None = None) -> list[Span]:
+def spans_between(start: Offsets, end: Offsets, ids: Mapping[str, bytes] | None = None) -> list[Range]:
     """What lies between two offsets of a stream, partition by partition."""
     return [
-        Span(key.topic, key.partition, start[key], end[key], (ids or {}).get(key.topic, ZERO))
+        Range(key.topic, key.partition, start[key], end[key], (ids or {}).get(key.topic, ZERO))
         for key in sorted(end)
         if key in start and start[key] < end[key]
     ]
@@ -90,16 +72,16 @@ def _shares(waiting: Mapping[TopicPartition, int], most: int) -> dict[TopicParti
 
 
 def tasks(
-    spans: Iterable[Span], shape: Shape, sizes: Mapping[TopicPartition, float] | None = None
-) -> list[list[Span]]:
+    spans: Iterable[Range], shape: Shape, sizes: Mapping[TopicPartition, float] | None = None
+) -> list[list[Range]]:
     """The ranges of each task: large ones are split, small ones share a task."""
     wanted = sorted(span for span in spans if span.records > 0)
     total = sum(span.records for span in wanted)
-    pieces: list[list[Span]] = []
+    pieces: list[list[Range]] = []
     records_min = shape.records_min
     if shape.tasks_min is not None and total:
         records_min = min(records_min, total // shape.tasks_min)
-    joined: list[Span] = []
+    joined: list[Range] = []
     for span in wanted:
         parts = _parts(span, shape, total, sizes or {})
         if parts == 1 and span.records < records_min:
@@ -114,7 +96,7 @@ def tasks(
     return sorted(pieces)
 
 
-def _parts(span: Span, shape: Shape, total: int, sizes: Mapping[TopicPartition, float]) -> int:
+def _parts(span: Range, shape: Shape, total: int, sizes: Mapping[TopicPartition, float]) -> int:
     parts = _ceiling(span.records, shape.records_max)
     if shape.bytes_max is not None:
         parts = max(parts, _ceiling(int(span.records * sizes.get(span.key, 0.0)), shape.bytes_max))
@@ -127,7 +109,7 @@ def _ceiling(number: int, divisor: int) -> int:
     return -(-number // divisor)
 
 
-def split(span: Span, parts: int) -> Sequence[Span]:
+def split(span: Range, parts: int) -> Sequence[Range]:
     """A range in parts that differ by one record at most."""
     edges = [span.start + span.records * index // parts for index in range(parts + 1)]
     return [span._replace(start=low, end=high) for low, high in pairwise(edges) if low < high]

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from ottla.client.values import TopicPartition
-from ottla.spark.batch_ranges import Span
+from ottla.client.values import Range, TopicPartition
 
 _LOWEST = -(1 << 63)
 _HIGHEST = (1 << 63) - 1
@@ -109,7 +108,7 @@ class Filters:
 
     # Which ranges are left.
 
-    def narrow(self, spans: Iterable[Span], times: Times) -> list[Span]:
+    def narrow(self, spans: Iterable[Range], times: Times) -> list[Range]:
         """The ranges without what the filters exclude for certain."""
         left = []
         for span in spans:
@@ -119,7 +118,7 @@ class Filters:
                 left.append(self._cut(span))
         return self._cut_by_time([span for span in left if span.start < span.end], times)
 
-    def _cut(self, span: Span) -> Span:
+    def _cut(self, span: Range) -> Range:
         low, high = self.offset.low, self.offset.high
         if self.offset.among is not None:
             low = max(low, min(self.offset.among, default=_HIGHEST))
@@ -127,7 +126,7 @@ class Filters:
         start = min(max(span.start, low), span.end)
         return span._replace(start=start, end=max(min(span.end, high + 1), start))
 
-    def _cut_by_time(self, spans: list[Span], times: Times) -> list[Span]:
+    def _cut_by_time(self, spans: list[Range], times: Times) -> list[Range]:
         low = self.timestamp.low
         if self.timestamp.among is not None:
             low = max(low, min(self.timestamp.among, default=_HIGHEST))

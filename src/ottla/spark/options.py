@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from ottla.units import MILLISECONDS
+
 PREFIX = "kafka."
 SERVERS = "kafka.bootstrap.servers"
 
@@ -77,7 +79,8 @@ _SIZES = {
     "g": 1 << 30,
     "gb": 1 << 30,
 }
-_TIMES = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_TIMES = {unit: MILLISECONDS[unit] for unit in ("ms", "s", "m", "h", "d")}
+_TIMES |= {"": 1, "min": MILLISECONDS["m"]}
 
 
 def _scaled(text: str, units: Mapping[str, int]) -> int:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ottla.client.consumer.consumer import Consumer
-from ottla.client.consumer.ranges import Lost, Range, read_ranges
-from ottla.spark.batch_ranges import Span
+from ottla.client.consumer.ranges import Lost, read_ranges
+from ottla.client.values import Range
 from ottla.spark.offset_resolution import report_loss
 from ottla.spark.settings import ReadSettings
 from ottla.spark.worker import settle
@@ -37,7 +37,7 @@ Finish = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def read_spans(
-    settings: ReadSettings, spans: Sequence[Span], finish: Finish, filters: Filters | None = None
+    settings: ReadSettings, spans: Sequence[Range], finish: Finish, filters: Filters | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The records of all ranges; `finish` gives a batch the columns that were asked for."""
     consumer = _consumer(settings)
@@ -45,7 +45,7 @@ def read_spans(
     try:
         for batch in read_ranges(
             consumer,
-            [Range(*span) for span in spans],
+            spans,
             rows_max=settings.rows_per_batch,
             idle_seconds=settings.idle_seconds,
             on_lost=lambda lost: _lost(settings, lost),

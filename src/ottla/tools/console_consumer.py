@@ -8,16 +8,14 @@ and a group has committed those and no more.
 from __future__ import annotations
 
 import re
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError, Disconnected, TimedOut
 from ottla.operations.failure import Failure
+from ottla.operations.termination import terminable
 from ottla.tools.arguments import OptionParser, Options
 from ottla.tools.client_options import consumer_settings, either, key_values, read_properties
 from ottla.tools.entry_point import run
@@ -31,7 +29,6 @@ _WARNING = "Option --{older} is deprecated and will be removed in a future versi
 _REFUSAL = "Options --{older} and --{newer} cannot be specified together."
 _POLL_SECONDS = 60.0
 _POLL_RECORDS = 500
-_TERMINATED = 143
 _GROUPS_MAX = 100_000
 
 
@@ -96,7 +93,7 @@ def _work(options: Options) -> int:
 
     consumer: Consumer[bytes | None, bytes | None] = Consumer(settings)
     printing = _Printing(consumer, formatter, skips=options.has("skip-message-on-error"))
-    with _terminable():
+    with terminable():
         try:
             _choose(consumer, options, start)
             timeout_ms = options.value("timeout-ms")
@@ -313,23 +310,6 @@ def _close_output() -> None:
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM ends the tool as Ctrl-C does, in order."""
-
-    def terminate(*_: object) -> None:
-        raise SystemExit(_TERMINATED)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,9 @@ def _work(words: list[str]) -> int:
     if command is None:
         raise Failure(GONE[name] if name in GONE else _unknown(name))
     if is_daemon:
-        return _run_apart(name, rest, service)
+        from ottla.tools.daemon import run_apart
+
+        return run_apart("run_class", words, service or name.rpartition(".")[2])
     main: int = import_module(f"ottla.tools.{command.module}").main(rest)
     return main
 
@@ -70,23 +72,6 @@ def _unknown(name: str) -> str:
     if near:
         return f"{told}. Nearest is {simple[near[0]]}"
     return f"{told}. Known are {', '.join(sorted({one.rpartition('.')[2] for one in known}))}"
-
-
-def _run_apart(name: str, rest: Sequence[str], service: str) -> int:
-    """Start the tool in a session of its own and return at once."""
-    import subprocess
-
-    directory = os.environ.get("LOG_DIR") or "logs"
-    os.makedirs(directory, exist_ok=True)
-    with open(os.path.join(directory, f"{service or name.rpartition('.')[2]}.out"), "ab") as output:
-        subprocess.Popen(
-            [sys.executable, "-m", "ottla.tools.run_class", name, *rest],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    return 0
 
 
 if __name__ == "__main__":

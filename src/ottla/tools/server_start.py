@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{__version__} (Ottla)")
         return 0
     if given[0] in ("-daemon", "--daemon"):
-        return _run_apart(given[1:]) if len(given) > 1 else main([])
+        from ottla.tools.daemon import run_apart
+
+        return run_apart("server_start", given[1:], "kafkaServer") if len(given) > 1 else main([])
     try:
         config = _configuration(given)
     except _BadCommandLine as error:
@@ -76,23 +78,6 @@ def _run(config: BrokerConfig) -> int:
     from ottla.server.node import run
 
     return run(config)
-
-
-def _run_apart(arguments: Sequence[str]) -> int:
-    """Start the node in a session of its own and return at once."""
-    import subprocess
-
-    directory = os.environ.get("LOG_DIR") or "logs"
-    os.makedirs(directory, exist_ok=True)
-    with open(os.path.join(directory, "kafkaServer.out"), "ab") as output:
-        subprocess.Popen(
-            [sys.executable, "-m", "ottla.tools.server_start", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    return 0
 
 
 if __name__ == "__main__":

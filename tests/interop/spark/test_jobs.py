@@ -34,7 +34,7 @@ def bench(spark: SparkSession, broker: peers.BrokerProcess, tmp_path: Path) -> B
 
 def run(bench: Bench, pipeline: Pipeline) -> None:
     builder = Builder(bench.spark, pipeline, file="job", servers=bench.servers, properties={})
-    outputs = checked_outputs(bench.spark, builder, pipeline, "job")
+    outputs = checked_outputs(bench.spark, builder, "job")
     Runner(pipeline, builder, outputs, once=True, report=lambda progress: None).run()
 
 

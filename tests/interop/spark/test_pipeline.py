@@ -81,13 +81,13 @@ class Bench:
     def faults(self, text: str) -> list[str]:
         pipeline = self.pipeline(text)
         with pytest.raises(PipelineError) as caught:
-            checked_outputs(self.spark, self.builder(pipeline), pipeline, "p.yaml")
+            checked_outputs(self.spark, self.builder(pipeline), "p.yaml")
         return str(caught.value).splitlines()
 
     def runner(self, text: str, *, once: bool = True, report: Callable[[Progress], None] = str) -> Runner:  # type: ignore[assignment]
         pipeline = self.pipeline(text)
         builder = self.builder(pipeline)
-        outputs = checked_outputs(self.spark, builder, pipeline, "p.yaml")
+        outputs = checked_outputs(self.spark, builder, "p.yaml")
         return Runner(pipeline, builder, outputs, once=once, report=report)
 
 

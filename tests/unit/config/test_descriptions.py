@@ -17,7 +17,6 @@ from ottla.config import (
     describe_group,
     describe_topic,
     development_config,
-    group_value,
     topic_texts,
     topic_value,
 )
@@ -171,12 +170,12 @@ def test_the_cluster_lists_only_what_is_set_for_all_brokers() -> None:
 
 def test_a_group_takes_what_the_broker_says_unless_it_says_it_itself() -> None:
     config = config_with(static={"group.consumer.session.timeout.ms": "50000"})
-    assert group_value(config, {}, "consumer.session.timeout.ms") == 50000
-    assert (
-        group_value(config, {"consumer.session.timeout.ms": "60000"}, "consumer.session.timeout.ms") == 60000
-    )
     entry = only(describe_group(config, {}, ["consumer.session.timeout.ms"]))
-    assert entry.source is Source.STATIC_BROKER
+    assert (entry.value, entry.source) == ("50000", Source.STATIC_BROKER)
+    entry = only(
+        describe_group(config, {"consumer.session.timeout.ms": "60000"}, ["consumer.session.timeout.ms"])
+    )
+    assert entry.value == "60000"
     entry = only(describe_group(config, {"share.auto.offset.reset": "earliest"}, ["share.auto.offset.reset"]))
     assert entry.synonyms == (
         Synonym("share.auto.offset.reset", "earliest", Source.GROUP),

@@ -7,7 +7,7 @@ import pytest
 from ottla.controller.create_partitions import create_partitions
 from ottla.controller.topics import create_topics, delete_topics
 from ottla.wire import uuid
-from ottla.wire.errors import ErrorCode, PolicyViolation, ThrottlingQuotaExceeded, TopicDeletionDisabled
+from ottla.wire.errors import ErrorCode, PolicyViolation, TopicDeletionDisabled
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
@@ -195,29 +195,6 @@ def test_replicas_on_a_fenced_broker_are_not_in_sync() -> None:
     cluster.create("t", [2, 1])
     partition = cluster.partition("t")
     assert (partition.replicas, partition.isr, partition.leader) == ((2, 1), (1,), 1)
-
-
-def test_a_quota_stops_single_topics(cluster: Cluster) -> None:
-    def charge(partitions: int) -> None:
-        if partitions > 1:
-            raise ThrottlingQuotaExceeded("too fast")
-
-    request = CreateTopicsRequest(topics=[topic("many", 2), topic("one", 1)])
-    response = cluster.do(create_topics, request, charge=charge)
-    assert [t.error_code for t in response.topics] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED, 0]
-    assert list(cluster.image.topics_by_name) == ["one"]
-
-
-def test_names_that_the_caller_may_not_create_or_describe_say_so(cluster: Cluster) -> None:
-    request = CreateTopicsRequest(topics=[topic("mine"), topic("theirs")])
-    response = cluster.do(create_topics, request, creatable={"mine"}, describable=())
-    mine, theirs = response.topics
-    assert (mine.error_code, mine.topic_config_error_code, mine.configs) == (
-        0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, [],
-    )  # fmt: skip
-    assert (theirs.error_code, theirs.error_message) == (
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.",
-    )  # fmt: skip
 
 
 class TestDeleting:

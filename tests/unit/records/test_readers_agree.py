@@ -3,15 +3,12 @@ another accepts, or find other fields in it: a record that was acknowledged is r
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import ottla.records
 from ottla.records import kernel, load_kernel, plain_kernel
 from ottla.records.batch import BatchHeader, read_header, wrap_64
 from ottla.records.compaction import KeyMap, Rules, Verdict, compact_batch
@@ -24,20 +21,6 @@ NOW_MS = 1_700_000_000_000
 RULES = ProduceRules(compacted=True, timestamp_before_max_ms=LONG_MAX, timestamp_after_max_ms=LONG_MAX)
 KERNELS = {"plain": plain_kernel(), "in use": kernel}
 KEYS_FORMS = {"plain": plain_kernel("keys"), "in use": load_kernel("keys")}
-
-SHARED_READERS = ("_wrap", "_varint", "_varlong_end", "_varlong", "_headers_end")
-
-
-@pytest.mark.parametrize("name", SHARED_READERS)
-def test_the_modules_read_varints_by_the_same_text(name: str) -> None:
-    texts = set()
-    for module in ("kernel", "keys", "reader"):
-        tree = ast.parse(Path(ottla.records.__file__).with_name(f"{module}.py").read_text())
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef) and node.name == name:
-                body = [one for one in node.body if not isinstance(one, ast.Expr)]  # without the docstring
-                texts.add(ast.unparse(ast.Module(body, [])).replace("raw", "data"))
-    assert len(texts) == 1
 
 
 def varint(value: int, padding: int, junk: int, *, bits: int = 32) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.replication.world import LAG_MAX_MS, Broker, ModelLog, World
 
-from ottla.replication.follower import Truncation, truncation
+from ottla.replication.follower import truncation
 from ottla.replication.leader import Agreed
 
 
@@ -140,9 +140,9 @@ def log_of(*epochs: int) -> ModelLog:
 
 
 def test_a_log_is_cut_where_the_shared_epoch_ends_on_the_shorter_side() -> None:
-    assert truncation(log_of(1, 1, 1), 1, 2) == Truncation(2, True)
-    assert truncation(log_of(1, 1), 1, 5) == Truncation(2, True)
-    assert truncation(log_of(1, 2, 2), 1, 3) == Truncation(1, True)
+    assert truncation(log_of(1, 1, 1), 1, 2) == 2
+    assert truncation(log_of(1, 1), 1, 5) == 2
+    assert truncation(log_of(1, 2, 2), 1, 3) == 1
 
 
 def test_an_epoch_of_the_leader_that_the_follower_has_nothing_of_needs_another_round() -> None:
@@ -152,11 +152,11 @@ def test_an_epoch_of_the_leader_that_the_follower_has_nothing_of_needs_another_r
     epoch, end_offset = leader.end_offset_for_epoch(3)
     assert (epoch, end_offset) == (2, 4)
     cut = truncation(follower, epoch, end_offset)
-    assert cut == Truncation(1, False)
-    follower.truncate_to(cut.offset)
+    assert cut == 1
+    follower.truncate_to(cut)
     assert leader.end_offset_for_epoch(follower.epochs.latest_epoch) == (1, 1)  # they agree below 1
 
 
 def test_a_follower_older_than_all_that_the_leader_knows_goes_to_where_the_leader_begins() -> None:
-    assert truncation(log_of(5, 5), 3, 1) == Truncation(0, True)
-    assert truncation(log_of(), 3, 1) == Truncation(0, True)
+    assert truncation(log_of(5, 5), 3, 1) == 0
+    assert truncation(log_of(), 3, 1) == 0

@@ -7,10 +7,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.values import TopicPartition
+from ottla.client.values import Range, TopicPartition
 from ottla.spark.batch_ranges import (
     Shape,
-    Span,
     available,
     limited,
     limited_bytes,
@@ -23,11 +22,11 @@ KEYS = st.builds(TopicPartition, st.sampled_from(["a", "b", "c"]), st.integers(0
 OFFSETS = st.dictionaries(KEYS, st.tuples(st.integers(0, 10**6), st.integers(0, 20_000)), max_size=12)
 
 
-def spans_of(drawn: dict[TopicPartition, tuple[int, int]]) -> list[Span]:
-    return [Span(key.topic, key.partition, start, start + count) for key, (start, count) in drawn.items()]
+def spans_of(drawn: dict[TopicPartition, tuple[int, int]]) -> list[Range]:
+    return [Range(key.topic, key.partition, start, start + count) for key, (start, count) in drawn.items()]
 
 
-def covered(plan: list[list[Span]]) -> dict[TopicPartition, list[tuple[int, int]]]:
+def covered(plan: list[list[Range]]) -> dict[TopicPartition, list[tuple[int, int]]]:
     found: dict[TopicPartition, list[tuple[int, int]]] = {}
     for task in plan:
         for span in task:
@@ -89,7 +88,7 @@ def test_min_partitions_are_reached_where_there_are_as_many_records(
 
 @given(st.integers(0, 10**9), st.integers(1, 10**6), st.integers(1, 300))
 def test_parts_of_a_range_differ_by_one_record_at_most(start: int, records: int, parts: int) -> None:
-    made = split(Span("t", 0, start, start + records), parts)
+    made = split(Range("t", 0, start, start + records), parts)
     sizes = {part.records for part in made}
     assert max(sizes) - min(sizes) <= 1
     assert sum(part.records for part in made) == records
@@ -134,4 +133,4 @@ def test_a_limit_in_bytes_is_kept_by_the_estimate_but_lets_one_record_through(
 def test_what_lies_between_two_offsets_is_only_what_moved_forward() -> None:
     a, b, c = (TopicPartition("t", index) for index in range(3))
     found = spans_between({a: 5, b: 7}, {a: 9, b: 7, c: 4}, {"t": b"x" * 16})
-    assert found == [Span("t", 0, 5, 9, b"x" * 16)]
+    assert found == [Range("t", 0, 5, 9, b"x" * 16)]

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.values import TopicPartition
-from ottla.spark.batch_ranges import Span
+from ottla.client.values import Range, TopicPartition
 from ottla.spark.filters import Filters
 
 pa = pytest.importorskip("pyarrow")
@@ -28,7 +27,7 @@ class Log:
         return {key: max(time - START_MS, 0) for key, time in times.items()}
 
 
-def rows(span: Span) -> Any:
+def rows(span: Range) -> Any:
     offsets = list(range(span.start, span.end))
     return pa.RecordBatch.from_pydict(
         {
@@ -40,7 +39,7 @@ def rows(span: Span) -> Any:
     )
 
 
-def kept(filters: list[Any], spans: list[Span]) -> list[tuple[str, int, int]]:
+def kept(filters: list[Any], spans: list[Range]) -> list[tuple[str, int, int]]:
     made, left = Filters.of(filters)
     assert not left
     found = []
@@ -89,7 +88,7 @@ def conditions(draw: Any) -> tuple[Any, Any]:
 
 @given(st.lists(conditions(), max_size=4))
 def test_filters_that_are_taken_over_hold_exactly(drawn: list[tuple[Any, Any]]) -> None:
-    spans = [Span(topic, partition, 0, 10) for topic in ("a", "b") for partition in (0, 1)]
+    spans = [Range(topic, partition, 0, 10) for topic in ("a", "b") for partition in (0, 1)]
     every = [(span.topic, span.partition, offset) for span in spans for offset in range(10)]
     wanted = [row for row in every if all(holds(row) for _, holds in drawn)]
     assert kept([one for one, _ in drawn], spans) == wanted
@@ -106,15 +105,15 @@ def test_ranges_are_cut_before_anything_is_read() -> None:
         ]
     )
     assert left == []
-    spans = [Span("a", partition, 0, 1000) for partition in range(3)]
-    assert made.narrow(spans, Log()) == [Span("a", 1, 151, 200)]
+    spans = [Range("a", partition, 0, 1000) for partition in range(3)]
+    assert made.narrow(spans, Log()) == [Range("a", 1, 151, 200)]
 
 
 def test_an_upper_bound_of_time_leaves_ranges_as_they_are_since_later_records_may_be_older() -> None:
     made, left = Filters.of([datasource.LessThan(("timestamp",), START + timedelta(milliseconds=3))])
     assert left == []
-    [span] = made.narrow([Span("a", 0, 0, 10)], Log())
-    assert span == Span("a", 0, 0, 10)
+    [span] = made.narrow([Range("a", 0, 0, 10)], Log())
+    assert span == Range("a", 0, 0, 10)
     assert made.apply(rows(span)).num_rows == 3
 
 
@@ -129,5 +128,5 @@ def test_what_is_not_understood_is_given_back() -> None:
     ]
     made, left = Filters.of(filters)
     assert left == filters
-    spans = [Span("a", 0, 0, 10)]
+    spans = [Range("a", 0, 0, 10)]
     assert made.narrow(spans, Log()) == spans

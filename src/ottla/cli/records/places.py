@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+from ottla.units import MILLISECONDS
+
 _AGO = re.compile(r"-(\d{1,9})(ms|s|m|h|d|w)")
 _OFFSET_MAX = 2**63 - 1
 
@@ -74,7 +75,7 @@ def parse_time(text: str, now_ms: int) -> int:
         return int(text)
     ago = _AGO.fullmatch(text)
     if ago is not None:
-        return max(now_ms - int(ago[1]) * _UNITS_MS[ago[2]], 0)
+        return max(now_ms - int(ago[1]) * MILLISECONDS[ago[2]], 0)
     try:
         moment = datetime.fromisoformat(text)
         zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

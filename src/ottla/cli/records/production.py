@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, BinaryIO
 from ottla.cli.checks.finding import several
 from ottla.cli.errors import Problem
 from ottla.cli.records.json_lines import BadLine, Headers, Outgoing, from_line
-from ottla.cli.records.stop_signals import Stop, exit_code_of
+from ottla.cli.records.stop_signals import Stop
 from ottla.cli.records.values import BadValue, Kind
+from ottla.operations.termination import exit_code_of
 
 if TYPE_CHECKING:
     from ottla.client.core.accumulator import DeliveryReport

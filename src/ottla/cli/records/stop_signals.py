@@ -12,35 +12,13 @@ import os
 import select
 import signal
 import stat
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import BinaryIO, Self
+
+from ottla.operations.termination import is_main_thread
 
 _CHUNK_BYTES = 64 * 1024
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-def exit_code_of(number: int) -> int:
-    """What a shell makes of a process that a signal has ended."""
-    return 128 + number
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: a group is left in order."""
-
-    def terminate(number: int, _: object) -> None:
-        raise SystemExit(exit_code_of(number))
-
-    if not _is_main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class Stop:
@@ -53,7 +31,7 @@ class Stop:
         self._awake, self._wake = os.pipe()
 
     def __enter__(self) -> Self:
-        if _is_main_thread():
+        if is_main_thread():
             for number in _SIGNALS:
                 self._before[number] = signal.signal(number, self._note)
         return self
@@ -100,7 +78,3 @@ def flush(stream: BinaryIO) -> None:
     watch.register(descriptor, 0)
     if any(seen & (select.POLLERR | select.POLLHUP) for _, seen in watch.poll(0)):
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

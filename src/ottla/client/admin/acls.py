@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from enum import IntEnum
 
+from ottla.client.admin.codes import Code
 from ottla.client.admin.engine import Engine, Role
 from ottla.client.admin.permissions import AclOperation
 from ottla.client.admin.results import Results, check, failure
@@ -19,7 +19,7 @@ CLUSTER_NAME = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 
 
-class AclResourceType(IntEnum):
+class AclResourceType(Code):
     """What a rule is about."""
 
     UNKNOWN = 0
@@ -31,12 +31,8 @@ class AclResourceType(IntEnum):
     DELEGATION_TOKEN = 6
     USER = 7
 
-    @classmethod
-    def _missing_(cls, value: object) -> AclResourceType:
-        return cls.UNKNOWN
 
-
-class PatternType(IntEnum):
+class PatternType(Code):
     """How the name of a resource is meant. MATCH and ANY are for filters."""
 
     UNKNOWN = 0
@@ -45,22 +41,14 @@ class PatternType(IntEnum):
     LITERAL = 3
     PREFIXED = 4
 
-    @classmethod
-    def _missing_(cls, value: object) -> PatternType:
-        return cls.UNKNOWN
 
-
-class AclPermission(IntEnum):
+class AclPermission(Code):
     """Whether a rule allows or forbids."""
 
     UNKNOWN = 0
     ANY = 1
     DENY = 2
     ALLOW = 3
-
-    @classmethod
-    def _missing_(cls, value: object) -> AclPermission:
-        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

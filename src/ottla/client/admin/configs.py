@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
+from ottla.client.admin.codes import Code
 from ottla.client.admin.engine import Engine, Place, Role
 from ottla.client.admin.results import Results, check, failure
 from ottla.client.errors import ConfigError
@@ -19,7 +20,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 
-class ResourceType(IntEnum):
+class ResourceType(Code):
     """What a setting belongs to. The numbers are the protocol's."""
 
     UNKNOWN = 0
@@ -29,12 +30,8 @@ class ResourceType(IntEnum):
     CLIENT_METRICS = 16
     GROUP = 32
 
-    @classmethod
-    def _missing_(cls, value: object) -> ResourceType:
-        return cls.UNKNOWN
 
-
-class ConfigSource(IntEnum):
+class ConfigSource(Code):
     """Where a value comes from."""
 
     UNKNOWN = 0
@@ -47,12 +44,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_CLIENT_METRICS_CONFIG = 7
     DYNAMIC_GROUP_CONFIG = 8
 
-    @classmethod
-    def _missing_(cls, value: object) -> ConfigSource:
-        return cls.UNKNOWN
 
-
-class ConfigType(IntEnum):
+class ConfigType(Code):
     """The type of a value."""
 
     UNKNOWN = 0
@@ -65,10 +58,6 @@ class ConfigType(IntEnum):
     LIST = 7
     CLASS = 8
     PASSWORD = 9
-
-    @classmethod
-    def _missing_(cls, value: object) -> ConfigType:
-        return cls.UNKNOWN
 
 
 class AlterOperation(IntEnum):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum
 
+from ottla.client.admin.codes import Code
 from ottla.client.admin.engine import Engine, Role
 from ottla.client.admin.results import Results, check, failure
 from ottla.wire.errors import ErrorCode, NotController, UnacceptableCredential
@@ -25,16 +25,12 @@ from ottla.wire.messages.describe_user_scram_credentials import (
 _SALT_BYTES = 20
 
 
-class ScramMechanism(IntEnum):
+class ScramMechanism(Code):
     """The hash of a SCRAM credential. The numbers are the protocol's."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
-
-    @classmethod
-    def _missing_(cls, value: object) -> ScramMechanism:
-        return cls.UNKNOWN
 
     @property
     def hash_name(self) -> str:

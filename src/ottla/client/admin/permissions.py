@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from ottla.client.admin.codes import Code
 
 _NOT_ASKED = -(2**31)
 
 
-class AclOperation(IntEnum):
+class AclOperation(Code):
     """What somebody may do with a resource. The numbers are the protocol's."""
 
     UNKNOWN = 0
@@ -26,10 +26,6 @@ class AclOperation(IntEnum):
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
-
-    @classmethod
-    def _missing_(cls, value: object) -> AclOperation:
-        return cls.UNKNOWN
 
 
 def operations_of(bits: int) -> frozenset[AclOperation] | None:

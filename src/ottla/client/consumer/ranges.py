@@ -8,12 +8,13 @@ deleted are lost, those below the log start: `Lost` says which.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ottla.client.core.positions import PartitionState, Phase
 from ottla.client.errors import ClientError, TimedOut
+from ottla.client.values import Range as Range
 from ottla.client.values import TopicPartition
 from ottla.records.arrow import Collector
 from ottla.wire.errors import OffsetOutOfRange, UnknownTopicOrPartition
@@ -28,16 +29,6 @@ _ROWS_FIRST = 64
 
 _LOOK_SECONDS = 0.25
 _TOPIC_GONE_SECONDS = 10.0
-
-
-class Range(NamedTuple):
-    """Records of one partition from `start` up to, and without, `end`."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    topic_id: bytes = ZERO
 
 
 class Lost(ClientError):
@@ -89,7 +80,7 @@ class _Reading:
     ) -> None:
         self._consumer = consumer
         self._engine = consumer._engine
-        self._ranges = {TopicPartition(one.topic, one.partition): one for one in ranges}
+        self._ranges = {one.key: one for one in ranges}
         if len(self._ranges) != len(ranges):
             raise ValueError("A partition may have one range at a time.")
         self._rows_max = rows_max

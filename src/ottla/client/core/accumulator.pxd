@@ -3,6 +3,7 @@
 cimport cython
 
 from ottla.records.builder cimport BatchBuilder as Builder
+from ottla.records.key_hash cimport key_partition
 
 cdef int _NEEDS_TOPIC, _NEEDS_ROOM
 
@@ -114,6 +115,7 @@ cdef class Accumulator:
         header_count=Py_ssize_t,
         header_bytes=bytearray,
         missing=int,
+        raw="const unsigned char *",
     )
     cpdef object append(
         self, str topic, bytes key, bytes value, headers, Py_ssize_t partition, long long timestamp, callback
@@ -155,8 +157,3 @@ cdef class Accumulator:
     ) except -1
 
     cdef _check_size(self, Py_ssize_t size, str what, str topic)
-
-@cython.locals(
-    raw="const unsigned char *", length=Py_ssize_t, at=Py_ssize_t, word=cython.ulonglong, value=cython.ulonglong
-)
-cdef unsigned long long _murmur2(bytes data)

@@ -39,10 +39,13 @@ if TYPE_CHECKING:
     import cython
 
     from ottla.client.core.metadata import TopicView
-    from ottla.ports import Buffer, Random
+    from ottla.ports import Random
 else:
     # Cython takes the import above for its own and needs no module at run time. Plain Python comes here.
     cython = SimpleNamespace(compiled=False)
+
+if not cython.compiled:
+    from ottla.records.key_hash import key_partition
 
 IS_COMPILED = bool(cython.compiled)
 RECORD_OVERHEAD = 70
@@ -413,7 +416,8 @@ class Accumulator:
                 return _NEEDS_TOPIC
             queue = queues.queues[partition]
         elif key is not None and not self.ignores_keys:
-            queue = queues.queues[(_murmur2(key) & 0x7FFFFFFF) % len(queues.queues)]
+            raw = cython.cast("const unsigned char *", key) if cython.compiled else key
+            queue = queues.queues[key_partition(raw, 0, len(key), len(queues.queues))]
         else:
             sticky = True
             if queues.sticky_queue is None:
@@ -581,36 +585,3 @@ class Accumulator:
             batch.reserved = 0
         self.incomplete.pop(batch, None)
         batch.builder.release()  # a delivery that is kept does not keep the bytes
-
-
-def _murmur2(data: bytes) -> int:
-    """The hash of Kafka's clients for keys; see `partitioners.murmur2`."""
-    length = len(data)
-    if cython.compiled:
-        raw = cython.cast("const unsigned char *", data)
-    else:
-        raw = data
-    value = 0x9747B28C ^ length
-    at = 0
-    while at + 4 <= length:
-        word = raw[at] | (raw[at + 1] << 8) | (raw[at + 2] << 16) | (raw[at + 3] << 24)
-        word = (word * 0x5BD1E995) & 0xFFFFFFFF
-        word ^= word >> 24
-        word = (word * 0x5BD1E995) & 0xFFFFFFFF
-        value = ((value * 0x5BD1E995) & 0xFFFFFFFF) ^ word
-        at += 4
-    if at < length:
-        word = raw[at]
-        if at + 1 < length:
-            word |= raw[at + 1] << 8
-        if at + 2 < length:
-            word |= raw[at + 2] << 16
-        value = ((value ^ word) * 0x5BD1E995) & 0xFFFFFFFF
-    value ^= value >> 13
-    value = (value * 0x5BD1E995) & 0xFFFFFFFF
-    return value ^ (value >> 15)
-
-
-def murmur2(data: Buffer) -> int:
-    """`_murmur2` for others."""
-    return _murmur2(bytes(data))

@@ -13,36 +13,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from struct import unpack_from
 from typing import Any, Protocol
 
 from ottla.client.core.metadata import TopicView
 from ottla.client.errors import ConfigError
 from ottla.ports import Buffer, Random
-
-_SEED = 0x9747B28C
-_FACTOR = 0x5BD1E995
-_MASK = 0xFFFF_FFFF
-
-
-def murmur2(data: Buffer) -> int:
-    """The hash of Kafka's clients, as an unsigned number of 32 bits."""
-    length = len(data)
-    value = _SEED ^ length
-    count = length >> 2
-    for word in unpack_from(f"<{count}I", data):
-        word = (word * _FACTOR) & _MASK
-        value = ((value * _FACTOR) & _MASK) ^ (((word ^ (word >> 24)) * _FACTOR) & _MASK)
-    rest = length & 3
-    if rest:
-        value = ((value ^ int.from_bytes(data[length - rest :], "little")) * _FACTOR) & _MASK
-    value = ((value ^ (value >> 13)) * _FACTOR) & _MASK
-    return value ^ (value >> 15)
+from ottla.records.key_hash import key_partition
 
 
 def partition_for_key(key: Buffer, partition_count: int) -> int:
     """The partition of a key among so many."""
-    return (murmur2(key) & 0x7FFF_FFFF) % partition_count
+    return key_partition(key, 0, len(key), partition_count)
 
 
 class Partitioner(Protocol):

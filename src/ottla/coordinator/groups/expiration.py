@@ -28,9 +28,6 @@ _OTHER_KEY_BYTES = 200
 _Steps = Iterator[tuple[Result[None], int]]
 """A part of a clean-up, and how many offsets were looked at for it."""
 
-_Since = Callable[[int], int]
-"""Commit time -> the time from which the retention counts."""
-
 SWEEP = "offset-expiry"
 
 

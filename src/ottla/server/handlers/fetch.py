@@ -18,13 +18,13 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.log.file_slice import FileSlice
 from ottla.log.log import Log
 from ottla.rare_paths import rarely
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.offset_common import in_parts
 from ottla.server.handlers.unexpected_errors import error_of
 from ottla.server.net.answers import Answer, WatchList
-from ottla.server.net.connection import FileSlice
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
 from ottla.server.net.step_runner import Run, freed
@@ -328,7 +328,7 @@ class _Fetch:
         except OSError as error:
             raise self._broker.directories.storage_error(log, error) from error
         if found.length:
-            data.records = FileSlice(found.file, found.position, found.length)
+            data.records = found
         return data, found.length
 
     def _may_diverge(self, fetched: FetchedPartition) -> bool:
@@ -373,7 +373,7 @@ class _Fetch:
             data.last_stable_offset = log.last_stable_offset
         if not found.length or replication.is_held_back(partition, self._replica_id):
             return data, 0
-        data.records = FileSlice(found.file, found.position, found.length)
+        data.records = found
         return data, found.length
 
     def _note_fetch(self, partition: Partition, fetched: FetchedPartition) -> None:

@@ -23,7 +23,8 @@ from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ottla.ports import Buffer, Clock, File
+from ottla.log.file_slice import FileSlice
+from ottla.ports import Buffer, Clock
 from ottla.rare_paths import rarely
 from ottla.server.net.answers import Answer
 from ottla.server.net.request_memory import BUFFER_BYTES_MIN
@@ -46,40 +47,6 @@ HELD_REPORTED_S = 0.01  # shorter holds of the loop are not worth a call
 _SIZE = Struct(">i")
 
 logger = logging.getLogger("ottla.server.net.connection")
-
-
-class FileSlice:
-    """Part of a file that goes to a socket as it is. It has a length, and is read when its turn comes."""
-
-    __slots__ = ("file", "length", "position")
-
-    def __init__(self, file: File, position: int, length: int) -> None:
-        self.file = file
-        self.position = position
-        self.length = length
-
-    def __len__(self) -> int:
-        return self.length
-
-    def read(self, count: int = -1) -> bytes:
-        """Take the next `count` bytes off the slice, or all of them."""
-        if count < 0 or count > self.length:
-            count = self.length
-        data = self.file.pread(count, self.position)
-        if len(data) != count:
-            raise self._too_short(count - len(data))
-        self.skip(count)
-        return data
-
-    def skip(self, count: int) -> None:
-        """Leave out the next `count` bytes, which have been sent; there are always some."""
-        if not count:
-            raise self._too_short(self.length)
-        self.position += count
-        self.length -= count
-
-    def _too_short(self, missing: int) -> OSError:
-        return OSError(f"{self.file.path} ends {missing} bytes before the records it should hold")
 
 
 class Encoded(Protocol):

@@ -16,9 +16,10 @@ from struct import Struct as Layout
 from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, cast
 
+from ottla.log.file_slice import FileSlice
 from ottla.ports import Buffer
 from ottla.server.net.answers import Answer, answer_of
-from ottla.server.net.connection import Connection, FileSlice
+from ottla.server.net.connection import Connection
 from ottla.server.net.forwarding import Forward, Forwarding, mentions_error
 from ottla.server.net.long_requests import LongRequests, Steps
 from ottla.server.net.step_runner import UNFINISHED

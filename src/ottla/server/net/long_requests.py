@@ -18,9 +18,10 @@ from ottla.server.net.step_runner import UNFINISHED, CollectionPause, freed, lon
 from ottla.wire.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
 
 if TYPE_CHECKING:
+    from ottla.log.file_slice import FileSlice
     from ottla.ports import Buffer
     from ottla.server.broker import Broker
-    from ottla.server.net.connection import Connection, FileSlice
+    from ottla.server.net.connection import Connection
     from ottla.server.net.dispatch import RequestContext
 
 REPEATS_MAX = 8

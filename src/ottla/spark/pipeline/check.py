@@ -40,7 +40,7 @@ def topic_faults(pipeline: Pipeline, existing: Iterable[str]) -> list[Fault]:
     return faults
 
 
-def checked_outputs(spark: SparkSession, builder: Builder, pipeline: Pipeline, file: str) -> list[Output]:
+def checked_outputs(spark: SparkSession, builder: Builder, file: str) -> list[Output]:
     """The frames of all sinks; PipelineError where a column, a type or a mode is wrong."""
     outputs = builder.outputs()
     faults = [fault for output in outputs for fault in _output_faults(spark, output)]

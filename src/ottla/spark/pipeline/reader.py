@@ -16,16 +16,14 @@ import yaml
 from ottla.config.names import nearest
 from ottla.spark.pipeline.faults import Fault, Mark
 from ottla.spark.pipeline.model import Sql
+from ottla.units import MILLISECONDS
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _DURATION = re.compile(r"\s*(\d+)\s*([a-z]+)\s*", re.IGNORECASE)
+_UNIT_WORDS = {"ms": "millisecond", "s": "second", "m": "minute", "h": "hour", "d": "day"}
 _UNITS_MS = {
-    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
-    **dict.fromkeys(("s", "second", "seconds"), 1000),
-    **dict.fromkeys(("m", "minute", "minutes"), 60_000),
-    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
-    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+    name: MILLISECONDS[unit] for unit, word in _UNIT_WORDS.items() for name in (unit, word, word + "s")
 }
 
 

@@ -62,6 +62,15 @@ class _Writing:
         return Rows(query_id, sum(one[2] for one in built), built)
 
     def send(self, transaction: SharedTransaction, messages: Sequence[WriterCommitMessage | None]) -> None:
+        try:
+            self._send(transaction, messages)
+        except Exception as error:
+            told = transaction.explain(error)
+            if told is None:
+                raise
+            raise told from error
+
+    def _send(self, transaction: SharedTransaction, messages: Sequence[WriterCommitMessage | None]) -> None:
         for message in messages:
             if not isinstance(message, Rows):
                 raise SinkError("A task has told nothing of its rows: the batch is not committed.")
@@ -90,13 +99,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         transaction = self.transaction()
         if not transaction.prepare(query_id, batchId):
             return
-        try:
-            self._writing.send(transaction, messages)
-        except Exception as error:
-            told = transaction.explain(error)
-            if told is None:
-                raise
-            raise told from error
+        self._writing.send(transaction, messages)
         transaction.commit(query_id, batchId)
         transaction.close()
 
@@ -124,13 +127,7 @@ class BatchWriter(DataSourceArrowWriter):
             return
         transaction = SharedTransaction(options)
         transaction.begin()
-        try:
-            self._writing.send(transaction, messages)
-        except Exception as error:
-            told = transaction.explain(error)
-            if told is None:
-                raise
-            raise told from error
+        self._writing.send(transaction, messages)
         transaction.commit()
         transaction.close()
 

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ottla.client.core import accumulator as loaded
 from ottla.client.core.metadata import PartitionView, TopicView
-from ottla.client.core.partitioners import Sticky, murmur2
+from ottla.client.core.partitioners import Sticky, partition_for_key
 from ottla.client.errors import RecordTooLarge
 from ottla.client.values import Status
 from ottla.host import HostRandom
@@ -80,9 +78,9 @@ def test_records_fill_a_batch_and_then_the_next_and_each_new_one_wakes_the_sende
 def test_keys_go_by_their_hash_and_records_without_one_stay_together() -> None:
     made = Made(batch_size=100_000, max_request_size=200_000, buffer_memory=10**7)
     for number in range(50):
-        key = b"key %d" % number
+        key = bytes(range(200, 200 + number))
         delivery = made.accumulator.send("t", b"x", key=key)
-        assert delivery.partition == (murmur2(key) & 0x7FFF_FFFF) % 3
+        assert delivery.partition == partition_for_key(key, 3)
     assert len({made.accumulator.send("t", b"x").partition for _ in range(50)}) == 1
 
 
@@ -217,11 +215,6 @@ def test_threads_that_send_at_once_lose_nothing_and_keep_their_order() -> None:
     offsets = {name: [one.report().offset for one in own] for name, own in found.items()}
     assert all(own == sorted(own) for own in offsets.values())
     assert len({offset for own in offsets.values() for offset in own}) == 20_000
-
-
-@given(st.binary(max_size=40))
-def test_the_hash_is_the_one_of_the_partitioners(data: bytes) -> None:
-    assert loaded.murmur2(data) == murmur2(data)
 
 
 def reported(made: Made, deliveries: dict[bytes, Any]) -> dict[bytes, bytes | None]:

@@ -23,10 +23,10 @@ from tests.unit.server.handlers.support import (
 )
 
 from ottla.host import HostDisk
+from ottla.log.file_slice import FileSlice
 from ottla.server.broker import Broker
 from ottla.server.handlers import fetch
 from ottla.server.net.answers import Answer
-from ottla.server.net.connection import FileSlice
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 

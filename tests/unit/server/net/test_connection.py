@@ -16,9 +16,10 @@ from typing import Any, cast
 import pytest
 
 from ottla.host import HostClock, HostDisk, HostNetwork
+from ottla.log.file_slice import FileSlice
 from ottla.ports import Clock
 from ottla.server.net.answers import Answer
-from ottla.server.net.connection import UNANSWERED_MAX, WRITE_CHUNK_BYTES, Connection, Encoded, FileSlice
+from ottla.server.net.connection import UNANSWERED_MAX, WRITE_CHUNK_BYTES, Connection, Encoded
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.loop_lag import LoopLateness

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from tests.unit.server.handlers.support import broker_of, connection_of, image_of
 
+from ottla.log.file_slice import FileSlice
 from ottla.server.handlers import FORWARDING, HANDLERS
-from ottla.server.net.connection import Connection, FileSlice
+from ottla.server.net.connection import Connection
 from ottla.server.net.dispatch import Dispatcher
 from ottla.server.net.forwarding import mentions_error
 from ottla.wire import apis

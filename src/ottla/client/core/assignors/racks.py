@@ -30,9 +30,6 @@ class Racks:
         rack = self._racks.get(member)
         return rack is not None and rack not in self._topics.racks_of(partition)
 
-    def of_partition(self, partition: TopicPartition) -> frozenset[str]:
-        return self._topics.racks_of(partition) if self.matter else frozenset()
-
     def rarest_first(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Those first that have few members near to them."""
         if not self._members_in_rack:

@@ -112,11 +112,6 @@ class ClassicMembership:
     def identity(self) -> tuple[int, str]:
         return self._identity
 
-    @property
-    def group_topics(self) -> frozenset[str]:
-        """Topics of all members, where this one leads: their metadata matter."""
-        return self._group_topics
-
     def subscribe(self, topics: Collection[str], pattern: str | None = None) -> None:
         new = frozenset(topics)
         if new != self._topics:

@@ -36,7 +36,6 @@ _RECORDS = """\
 SELECT _key AS key, value, _topic AS topic, _partition AS partition, _offset AS offset,
        _timestamp AS timestamp, _headers AS headers, to_date(_timestamp) AS date
 FROM records"""
-COMPACT_BATCHES = 20
 
 
 def archive_pipeline(

@@ -1,0 +1,5 @@
+"""Units of time by the letters that people write for them."""
+
+from __future__ import annotations
+
+MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}

@@ -291,9 +291,9 @@ class AsyncConsumer(ConsumerBase[K, V]):
             self._subscribe(names, pattern)
 
     def _subscribe(self, topics: Collection[str] | str | None, pattern: str | re.Pattern[str] | None) -> None:
+        self._engine.polled_at = self._engine.cluster.clock.monotonic()
         self._engine.subscribe(self._checked_subscription(topics, pattern), pattern)
         self._is_subscribed = True
-        self._engine.polled_at = self._engine.cluster.clock.monotonic()
 
     async def assign(self, partitions: Partitions) -> None:
         """Read these partitions, without the group's say."""

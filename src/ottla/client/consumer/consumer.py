@@ -312,9 +312,9 @@ class Consumer(ConsumerBase[K, V]):
             if not names and pattern is None:
                 self.unsubscribe()
                 return
+            self._engine.polled_at = self._engine.cluster.clock.monotonic()  # first: the member looks at it
             self._call(self._engine.subscribe, names, pattern)
             self._is_subscribed = True
-            self._engine.polled_at = self._engine.cluster.clock.monotonic()
 
     def assign(self, partitions: Partitions) -> None:
         """Read these partitions, without the group's say."""

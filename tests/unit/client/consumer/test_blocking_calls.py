@@ -393,6 +393,17 @@ def test_a_commit_that_is_not_waited_for_in_on_revoked_is_sent(broker: Broker, p
         assert consumer.committed([first]) == {first: OffsetAndMetadata(1, 0)}
 
 
+def test_a_consumer_that_subscribes_long_after_it_was_made_is_not_late_with_its_polls(broker: Broker) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        producer.send("z", b"x", partition=0)
+    with Consumer(broker.bootstrap_servers, group_id="late", auto_offset_reset="earliest") as consumer:
+        for _ in range(5):
+            consumer._engine.polled_at -= 3600
+            consumer.subscribe(["z"])
+            consumer.unsubscribe()
+        assert consumer.metrics()["poll_interval_exceeded"] == 0
+
+
 class Exiting(Range):
     """An assignor and an interceptor of the user's that end the thread they run in."""
 

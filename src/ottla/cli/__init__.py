@@ -1,6 +1,6 @@
-"""The `ottla` command. `ottla --help` lists what it can do.
+"""The `ottla` command. `ottla --help` lists its subcommands.
 
-`serve` and `--version` go their own way, past Typer and rich: a node should answer before those are loaded.
+`serve` and `--version` bypass Typer and rich, whose imports would delay the start of a node.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["serve"]:
         from ottla.cli.serve import main as serve
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def version_line() -> str:
-    """What runs here: the version, the Python under it, and the form of the records kernel."""
+    """The version of Ottla, the version of Python, and the records kernel in use."""
     import platform
 
     from ottla.records import KERNEL

@@ -141,11 +141,11 @@ def test_an_unknown_key_warns_with_the_nearest_name() -> None:
         COMBINED + "num.partitons=3\nzookeeper.connect=z:2181\nrsm.config.bucket=b\nx=1\n"
     )
     assert config.warnings == (
-        "server.properties, line 8: num.partitons is not a known setting and is left out. "
-        "Did you mean num.partitions?",
-        "server.properties, line 9: zookeeper.connect is no longer a setting and is left out: "
-        "there is no ZooKeeper any more.",
-        "server.properties, line 11: x is not a known setting and is left out.",
+        "server.properties, line 8: num.partitons is not a known setting and is ignored. Did you mean "
+        "num.partitions?",
+        "server.properties, line 9: zookeeper.connect was removed and is ignored: "
+        "ZooKeeper is no longer used.",
+        "server.properties, line 11: x is not a known setting and is ignored.",
     )
     assert config["num.partitions"] == 1
 

@@ -40,7 +40,7 @@ def test_a_wrong_name_is_told_with_the_nearest_one() -> None:
         parse({**NAMED, "kafka.compresion.type": "lz4"})
     with pytest.raises(OptionError, match=r"kafka\.acks=1 is not possible"):
         parse({**NAMED, "kafka.acks": "1"})
-    with pytest.raises(OptionError, match="valueFormat is 'xml' and must be one of binary, json, avro"):
+    with pytest.raises(OptionError, match="valueFormat is 'xml' but must be one of binary, json, avro"):
         parse({**NAMED, "valueFormat": "xml"})
     with pytest.raises(OptionError, match="valueSchema"):
         parse({**NAMED, "valueFormat": "avro"})

@@ -159,7 +159,9 @@ def test_a_limit_of_no_connections_that_is_stored_already_is_left_out(tmp_path: 
                 assert _change(controller, NODE_ID, name, Operation.SET, "0") == 0
         for _ in range(2):
             with Asking(ports[0]) as asking:
-                while "A setting of run time is left out: Invalid max.connections 0" not in running.log_text:
+                while (
+                    "Ignoring an invalid dynamic setting: Invalid max.connections 0" not in running.log_text
+                ):
                     asking.ask(Request(resources=[]), 1)
             with Asking(ports[0]) as asking:
                 asking.ask(Request(resources=[]), 1)

@@ -83,15 +83,18 @@ def decode_versioned(value: Buffer) -> tuple[Message, int]:
     """The same, with the version in which it was written."""
     frame_version, position = _read_unsigned_varint(value, 0)
     if frame_version != FRAME_VERSION:
-        raise MalformedMessage(f"A metadata record has frame version {frame_version}; only 1 is known.")
+        raise MalformedMessage(
+            f"Unsupported frame version {frame_version} of a metadata record; only version 1 is supported."
+        )
     api_key, position = _read_unsigned_varint(value, position)
     version, position = _read_unsigned_varint(value, position)
     cls = RECORD_CLASSES.get(api_key)
     if cls is None:
-        raise MalformedMessage(f"A metadata record has type {api_key}, which this version does not know.")
+        raise MalformedMessage(f"Unknown metadata record type {api_key}.")
     if version not in cls.VERSIONS:
         raise MalformedMessage(
-            f"A {cls.NAME} has version {version}; this version knows {cls.VERSIONS[0]} to {cls.VERSIONS[-1]}."
+            f"Unsupported version {version} of {cls.NAME}; supported are {cls.VERSIONS[0]} to "
+            f"{cls.VERSIONS[-1]}."
         )
     return codec.decode(cls, value, version, position), version
 
@@ -109,7 +112,7 @@ def _read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     result = 0
     for shift in range(0, 35, 7):
         if position >= len(buffer):
-            raise MalformedMessage("A metadata record ends inside its frame.")
+            raise MalformedMessage("A metadata record is truncated inside its frame.")
         byte = buffer[position]
         position += 1
         result |= (byte & 0x7F) << shift

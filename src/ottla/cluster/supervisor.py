@@ -154,7 +154,7 @@ class Supervisor:
 
 def _how(code: int) -> str:
     if code < 0:
-        return f"by {signal.Signals(-code).name}"
+        return f"on {signal.Signals(-code).name}"
     return f"with code {code}"
 
 

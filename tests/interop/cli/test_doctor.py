@@ -46,7 +46,7 @@ def test_a_sound_node_is_in_order_but_for_a_group_left_alone(ottla: Run, new_top
 
 def test_settings_that_cannot_work_are_named(ottla: Run, new_topic: NewTopicNamed) -> None:
     topic = new_topic(min_insync_replicas="2")
-    words = f"min.insync.replicas is larger than the replication factor of {topic}"
+    words = f"min.insync.replicas exceeds the replication factor of {topic}"
     seen: list[str] = []
 
     def is_named() -> bool:

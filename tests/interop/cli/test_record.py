@@ -185,11 +185,11 @@ def test_mistakes_are_one_line_each(ottla: Run, odd: str) -> None:
         (["consume", odd, "-p", "9"], 1, "has no partition 9"),
         (["consume", odd, "-o", "soon"], 2, "is not an offset"),
         (["consume", odd, "-f", "%y"], 2, "%y is not a format token"),
-        (["consume", odd, "--grep", "("], 2, "no regular expression"),
+        (["consume", odd, "--grep", "("], 2, "not a valid regular expression"),
         (["consume", odd, "-g", "g", "-o", "7"], 2, "ottla group reset"),
-        (["produce", odd, "-p", "99", "x"], 1, "has 3 partitions: -p any"),
+        (["produce", odd, "-p", "99", "x"], 1, "has 3 partitions. Use -p any"),
         (["produce", odd, "--value-as", "int", "x"], 1, "Argument 1 is invalid"),
-        (["produce", odd, "x", "-l", "file"], 2, "give one of them"),
+        (["produce", odd, "x", "-l", "file"], 2, "only one of"),
     ):
         ran = ottla("record", *arguments)
         assert (ran.code, ran.out) == (code, b""), ran

@@ -82,7 +82,7 @@ def test_data_of_another_kind_is_not_started(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_what_to_try_names_the_port_where_it_is_not_the_usual_one(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("One node runs", "localhost:9092")
+    tell("Node started", "localhost:9092")
     assert "export" not in capsys.readouterr().out
     tell("Two nodes run", "localhost:1234,localhost:1235")
     assert "export OTTLA_BOOTSTRAP_SERVERS=localhost:1234\n" in capsys.readouterr().out

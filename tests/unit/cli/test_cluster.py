@@ -74,7 +74,7 @@ def test_a_cluster_comes_up_survives_a_killed_leader_and_goes_down(
         with pytest.raises(OSError, match="refused"):
             Asking(port)
     printed = (tmp_path / "output").read_text()
-    assert f"Node {first} exited by SIGKILL; restarting in 0.5 s." in printed
+    assert f"Node {first} exited on SIGKILL; restarting in 0.5 s." in printed
     for node_id in (1, 2, 3):
         assert (data / f"node-{node_id}" / "server.properties").read_text() in printed
 

@@ -145,7 +145,7 @@ def test_a_throttled_move_is_seen_and_cancelled(cluster: Cluster, admin: Admin, 
     assert found["copied_bytes"] < found["total_bytes"]
     assert ottla.run("status").splitlines()[1].split()[:4] == ["large", "0", "1,2", "2"]
     assert "1 partition throttled to 2.0 KiB/s." in ottla.run("throttle", "2KiB")
-    assert "No partition of other is being moved." in ottla.run("cancel", "other", "--yes", code=1)
+    assert "No partition of other is being reassigned." in ottla.run("cancel", "other", "--yes", code=1)
     assert "use --yes" in ottla.run("cancel", code=2)
     assert "1 partition cancelled. Throttle removed." in ottla.run("cancel", "large", "--yes")
     assert ottla.json("status")["partitions"] == []
@@ -205,7 +205,7 @@ def words_topic(cluster: Cluster) -> None:
         ),
         (["start", "words", "--throttle", "fast"], 2, "--throttle fast is not a size"),
         (["start", "words", "--throttle", "0"], 2, "would stop replication"),
-        (["throttle", "5MB"], 1, "Nothing is being moved, so there is nothing to throttle."),
+        (["throttle", "5MB"], 1, "No reassignment is in progress, so there is nothing to throttle."),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(

@@ -309,13 +309,13 @@ def test_a_batch_begins_and_ends_where_it_is_told(broker: Broker, admin: ottla.A
         (0, 5, 10),
         (1, 0, 4),
     ]
-    with pytest.raises(OffsetsMissing, match=r"bounds-1 has no record at or after the time 2500.*Strategy"):
+    with pytest.raises(OffsetsMissing, match=r"bounds-1 has no record at or after 2500.*Strategy"):
         planned(broker, **options, startingTimestamp="2500")
     late = planned(broker, **options, startingTimestamp="2500", startingOffsetsByTimestampStrategy="latest")
     assert late == [(0, 10, 15), (1, 4, 4)]
     with pytest.raises(OffsetsMissing, match=r"has no entry for bounds-1\. Specify every partition"):
         planned(broker, **options, startingOffsets='{"bounds":{"0":3}}')
-    with pytest.raises(OffsetsMissing, match="names bounds-9, which is not read"):
+    with pytest.raises(OffsetsMissing, match="contains bounds-9, which the query does not read"):
         planned(broker, **options, startingOffsets='{"bounds":{"0":3,"1":0,"9":0}}')
     with pytest.raises(OffsetsMissing, match="endingOffsets is 99 for bounds-0, but its log ends at 15"):
         planned(broker, **options, endingOffsets='{"bounds":{"0":99,"1":-1}}')

@@ -42,7 +42,7 @@ def test_zookeeper_is_refused_in_one_line(
         ("console_consumer", "--new-consumer", "omit it, there is only one consumer."),
         ("consumer_groups", "--new-consumer", "omit it, there is only one consumer."),
         ("console_producer", "--new-producer", "omit it, there is only one producer."),
-        ("acls", "--authorizer-properties=zookeeper.connect=localhost:2181", "the controllers keep"),
+        ("acls", "--authorizer-properties=zookeeper.connect=localhost:2181", "the controllers store"),
     ],
 )
 def test_what_was_dropped_names_its_new_form(

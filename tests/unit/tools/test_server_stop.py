@@ -158,7 +158,7 @@ def test_nodes_are_stopped_however_they_were_started_and_nothing_else(
         assert server_stop.main(["--process-role", "broker,controller"]) == 0
         # The supervisor does not start again what was stopped, and ends with its last node.
         assert [served.wait(SECONDS_MAX), cluster.wait(SECONDS_MAX)] == [0, 0]
-        assert "Node 1 was stopped and stays so" in (tmp_path / "cluster.out").read_text()
+        assert "Node 1 was stopped. It stays down" in (tmp_path / "cluster.out").read_text()
         assert decoy.poll() is None
         assert server_stop.main([]) == 1
         decoy.send_signal(signal.SIGKILL)

@@ -186,4 +186,4 @@ def test_a_leader_that_stops_hands_over_while_a_majority_is_left(tmp_path: Path)
         assert quorum.nodes[leader].stop() == 0
         stopped = quorum.nodes[leader].log_text
         assert f"the leader of the quorum is {heir}." in stopped
-        assert "Too few controllers" not in stopped
+        assert "too few controllers" not in stopped

@@ -138,12 +138,12 @@ triger: 5 seconds
             ("schema: id BIGINT", "format: json"),
             "p.yaml:3:27: The source 'orders' needs 'schema' to decode json.",
         ),
-        (("schema: id BIGINT", "bad_rows: dead_letter"), "p.yaml:3:27: Rows would go to the dead letters"),
-        (("name: small", "name: a b"), "p.yaml:1:1: The name 'a b' may have"),
-        (("out: {from", "dead_letter: {from"), "p.yaml:5:3: 'dead_letter' is the name of the sink"),
+        (("schema: id BIGINT", "bad_rows: dead_letter"), "p.yaml:3:27: Dead letters need a topic"),
+        (("name: small", "name: a b"), "p.yaml:1:1: The name 'a b' may contain only"),
+        (("out: {from", "dead_letter: {from"), "p.yaml:5:3: 'dead_letter' is reserved"),
         (("topic: out}", "topic: '${NOT_SET}'}"), "p.yaml:5:30: ${NOT_SET} is not set"),
         (("topic: out}", "iceberg: rows}"), "p.yaml:5:23: 'rows' must be a namespace and a name"),
-        (("sinks:", "steps:\n  s: {python: f.py}\nsinks:"), "p.yaml:5:7: 'f.py' must name a function"),
+        (("sinks:", "steps:\n  s: {python: f.py}\nsinks:"), "p.yaml:5:7: 'f.py' must be a function"),
     ],
 )
 def test_a_fault_is_told_where_it_is(change: tuple[str, str], fault: str) -> None:

@@ -342,7 +342,7 @@ class _Parser:
 
     def _close(self) -> None:
         if len(self.groups) == 1:
-            raise InvalidExpression("unexpected )")
+            raise InvalidExpression("unexpected closing )")
         group = self.groups.pop()
         self.flags = group.flags_before
         self._add(group.node())
@@ -409,7 +409,7 @@ class _Parser:
         """After `\\`: the one character that is meant."""
         text = self.text
         if self.at >= len(text):
-            raise InvalidExpression("trailing backslash")
+            raise InvalidExpression("trailing backslash in the expression")
         character = text[self.at]
         self.at += 1
         if character not in _ALPHANUMERIC:

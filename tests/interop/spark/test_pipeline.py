@@ -142,7 +142,10 @@ sinks:
   c: {from: broken, topic: out}
 """)
     assert found[0] == "p.yaml:8:14: Unknown column 'amuont'. Did you mean 'amount'?"
-    assert found[1] == "p.yaml:10:29: Unknown source or step 'odrers' above this. Did you mean 'orders'?"
+    assert (
+        found[1]
+        == "p.yaml:10:29: Unknown source or step 'odrers'; it must be defined above. Did you mean 'orders'?"
+    )
     assert found[2].startswith("p.yaml:11:")
     assert "yntax error" in found[2]
     assert len(found) == 3

@@ -186,7 +186,7 @@ def test_limits_of_an_address_hold_at_once_and_can_be_undone_at_the_controller(t
             assert _change(asking, NODE_ID, name, Operation.SET, "127.0.0.1:0") == 0
         while _is_served(ports[0]):
             pass
-        assert "127.0.0.1 has its 0 connections" in running.log_text
+        assert "127.0.0.1 has reached its limit of 0 connections" in running.log_text
         with Asking(ports[1]) as controller:
             assert _change(controller, NODE_ID, name, Operation.DELETE, None) == 0
         while not _is_served(ports[0]):

@@ -202,7 +202,7 @@ def test_a_deleted_topic_is_said_and_what_is_left_goes_on(broker: Broker, admin:
                 assert len(query.next()) == 2
                 at = query.at
                 admin.delete_topics(["gone"]).all()
-                with pytest.raises(DataLoss, match=r"The topic gone is gone: it was deleted.*from offset 3"):
+                with pytest.raises(DataLoss, match=r"The topic gone was deleted.*from offset 3"):
                     query.next()
             else:
                 query.at = at
@@ -223,7 +223,7 @@ def test_a_topic_made_anew_is_known_by_its_id(broker: Broker, admin: ottla.Admin
     write(broker, "again", 8)
     with Query(broker, subscribe="again") as query:
         query.at = at
-        with pytest.raises(DataLoss, match="The topic again was deleted and made anew"):
+        with pytest.raises(DataLoss, match="The topic again was deleted and recreated"):
             query.next()
     with Query(broker, subscribe="again", failOnDataLoss="false") as query:
         query.at = at
@@ -238,7 +238,7 @@ def test_a_checkpoint_of_another_subscription_is_refused(broker: Broker, admin: 
         with pytest.raises(CheckpointError, match=r"has offsets of one-0, but this query reads other"):
             query.next()
         query.at = {"logOffset": 4}
-        with pytest.raises(CheckpointError, match="not of this source"):
+        with pytest.raises(CheckpointError, match="offsets of another source"):
             query.next()
         query.at = {"other": {"0": 7}}
         with pytest.raises(DataLoss, match="should continue at offset 7, but its log ends at 0"):
@@ -277,7 +277,7 @@ def test_topics_are_found_by_pattern_and_by_assignment(broker: Broker, admin: ot
         query.begin()
     with (
         Query(broker, subscribe="pat-1,nowhere") as query,
-        pytest.raises(UnknownTopicOrPartition, match="There is no topic nowhere at"),
+        pytest.raises(UnknownTopicOrPartition, match="Topic nowhere does not exist at"),
     ):
         query.begin()
 

@@ -220,7 +220,7 @@ def main(names: Sequence[str]) -> None:
         try:
             node.clear()
             node.begin("ottla start --nodes 3")
-            node.wait_until("Ctrl-C stops it.")
+            node.wait_until("Press Ctrl-C to stop.")
             if not names or "start" in names:
                 save(Screen("start", ()), node.shown().replace(place, "/home/me"), "")
             for screen in wanted:

@@ -174,7 +174,7 @@ def test_a_log_that_is_deleted_while_it_is_flushed_is_no_error(
         monkeypatch.setattr(broker.directories, "flush", flush)
         run_inside(target, flush_partition(broker.directories, partition))
         assert [error.text for error in target.world.logged] == (
-            [f"Could not flush {directory}: No such file or directory"] if is_served else []
+            [f"Failed to flush {directory}: No such file or directory"] if is_served else []
         )
 
 

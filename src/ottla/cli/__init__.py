@@ -1,4 +1,4 @@
-"""The `ottla` command. `ottla --help` lists what it can do.
+"""The `ottla` command. `ottla --help` lists its subcommands.
 
 `serve` and `--version` bypass Typer and rich: a node should answer before those are imported.
 
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["serve"]:
         from ottla.cli.serve import main as serve
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def version_line() -> str:
-    """What runs here: the version, the Python under it, and the form of the records kernel."""
+    """The version of Ottla, the version of Python, and the records kernel in use."""
     import platform
 
     from ottla.records import KERNEL

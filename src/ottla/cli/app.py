@@ -1,7 +1,7 @@
-"""The nouns of `ottla`, found by their names and imported only when they are used.
+"""The nouns of `ottla`, looked up by name and imported only when used.
 
-A noun is a module with `app`, a Typer app; its verbs take `context: typer.Context` and get what the call
-concerns by `session_of(context)`. The flags of `flags.py` are added to each verb here.
+A noun is a module with `app`, a Typer app; its verbs take `context: typer.Context` and get the session of the
+call from `session_of(context)`. The flags of `flags.py` are added to each verb here.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 # Noun -> what it is for. Those whose module is not installed are not there.
 NOUNS: dict[str, str] = {
-    "start": "Start a node or a cluster, and say how to use it.",
+    "start": "Start a node or a cluster and show how to connect.",
     "topic": "Create, list, describe, alter and delete topics.",
     "record": "Produce and consume records.",
     "group": "List, describe, reset and delete groups.",
-    "config": "Read and change settings; look up what they mean.",
+    "config": "Read, change and explain settings.",
     "txn": "List, describe and abort transactions.",
-    "cluster": "Describe the cluster; run one on this machine.",
-    "quorum": "Show the controllers and how far they are.",
+    "cluster": "Describe a cluster, or run one on this machine.",
+    "quorum": "Show the controller quorum and its lag.",
     "reassign": "Move replicas between brokers.",
-    "log": "Look into the files of a partition.",
-    "doctor": "Find what is wrong with a cluster, and say what to do.",
+    "log": "Inspect and verify log files.",
+    "doctor": "Diagnose a cluster and suggest fixes.",
     "pipeline": "Run data pipelines on Spark.",
-    "bench": "Measure a cluster.",
+    "bench": "Benchmark a cluster.",
     "serve": "Run a node.",
-    "profile": "Keep the addresses and settings of your clusters.",
-    "completion": "Have your shell complete commands, topics and groups.",
+    "profile": "Manage connection profiles.",
+    "completion": "Print a shell completion script.",
 }
 
 _HELP_WIDTH = 110
@@ -44,11 +44,11 @@ Examples:
   ottla start                                     run a node on this machine
   ottla topic create orders --partitions 3
   ottla topic describe orders -o json
-  ottla -p prod group describe billing            on the cluster of a profile"""
+  ottla -p prod group describe billing            use the cluster of a profile"""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; its exit code."""
+    """Run a command and return its exit code."""
     from ottla.cli.session import Session
 
     session = Session()
@@ -71,12 +71,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def nouns() -> list[str]:
-    """The nouns that are installed."""
+    """The names of the installed nouns."""
     return [name for name in NOUNS if find_spec(f"ottla.cli.{name}") is not None]
 
 
 def command_of(noun: str) -> Any:
-    """The command of a noun, with the flags that all commands have."""
+    """The command of a noun, including the global flags."""
     from typer.main import get_command
 
     from ottla.cli.flags import add_flags
@@ -94,7 +94,7 @@ def command_of(noun: str) -> Any:
 
 
 def _set_plain_help(command: Any) -> None:
-    """Help as plain columns: boxes leave a terminal of 80 columns too little room for the words."""
+    """Print help as plain columns: boxes leave too little room for text on an 80-column terminal."""
     command.rich_markup_mode = None
     # Click would cut it off at the width of the terminal, in the middle of a sentence.
     command.short_help = _first_sentence(command.help or "")
@@ -106,7 +106,7 @@ def _set_plain_help(command: Any) -> None:
 
 
 def _no_type(**_: object) -> str:
-    """Instead of Typer's names of Python's types behind arguments."""
+    """Suppress the Python type names that Typer prints after arguments."""
     return ""
 
 
@@ -119,10 +119,10 @@ def _run_noun(noun: str, rest: list[str], session: Session) -> int:
     from ottla.cli.flags import take_flags
 
     if noun.startswith("-"):
-        raise Misuse(f"There is no flag {noun} before a command. Try: ottla --help")
+        raise Misuse(f"Unknown flag {noun} before the command. Try: ottla --help")
     if noun not in NOUNS or find_spec(f"ottla.cli.{noun}") is None:
         hint = near_names(noun, nouns()) or "Try: ottla --help"
-        raise Misuse(f"There is no command {noun}. {hint}")
+        raise Misuse(f"Unknown command {noun}. {hint}")
     if noun == "serve":
         from ottla.cli.serve import main
 
@@ -153,11 +153,11 @@ def _help(rest: list[str]) -> int:
     lines = ["Usage: ottla [FLAGS] COMMAND [VERB] ...", ""]
     lines += ["Ottla: an event streaming platform that speaks Apache Kafka.", "", "Commands:"]
     lines += [f"  {name:<12}{NOUNS[name]}" for name in there]
-    lines += ["", "Flags, before the command or behind it:"]
+    lines += ["", "Global flags, before or after the command:"]
     for spellings, metavar, text in GLOBAL_FLAGS.values():
         lines.append(f"  {', '.join(spellings) + ' ' + metavar:<34}{text}")
-    lines.append(f"  {'-V, --version':<34}Show what runs here.")
-    lines.append(f"  {'-h, --help':<34}Show this; behind a command, what it takes.")
+    lines.append(f"  {'-V, --version':<34}Show the version.")
+    lines.append(f"  {'-h, --help':<34}Show this help, or the help of a command.")
     lines += ["", _EXAMPLES]
     print("\n".join(lines), file=sys.stdout)
     return 0

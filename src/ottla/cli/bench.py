@@ -1,4 +1,4 @@
-"""`ottla bench`: how fast a cluster takes and gives records, and how long one takes from end to end."""
+"""`ottla bench`: measures produce and consume throughput and end-to-end latency of a cluster."""
 
 from __future__ import annotations
 
@@ -30,45 +30,51 @@ def bench(
     context: typer.Context,
     only: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PART", help=f"What to measure: {_PARTS}; all if not given."),
+        typer.Argument(metavar="PART", help=f"What to measure: {_PARTS}. Default: all."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("-s", "--seconds", metavar="NUMBER", min=0.1, help="Time for each part.")
+        float, typer.Option("-s", "--seconds", metavar="NUMBER", min=0.1, help="Duration of each part.")
     ] = 5.0,
     size: Annotated[
-        int, typer.Option("--size", metavar="BYTES", min=1, max=_SIZE_MAX, help="Bytes of a value.")
+        int,
+        typer.Option(
+            "--size", metavar="BYTES", min=1, max=_SIZE_MAX, help="Size of a record value in bytes."
+        ),
     ] = 100,
     partitions: Annotated[
-        int, typer.Option("--partitions", metavar="NUMBER", min=1, help="Partitions of the topic.")
+        int, typer.Option("--partitions", metavar="NUMBER", min=1, help="Number of partitions of the topic.")
     ] = 1,
     replicas: Annotated[
         int | None,
         typer.Option(
-            "--replicas", metavar="NUMBER", min=1, help="Replicas of each; as many as the broker's default."
+            "--replicas", metavar="NUMBER", min=1, help="Replication factor. Default: the broker's."
         ),
     ] = None,
     acks: Annotated[str, typer.Option("-a", "--acks", metavar="ACKS", help="all, 1 or 0.")] = "all",
     compression: Annotated[
-        str, typer.Option("-z", "--compression", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+        str,
+        typer.Option(
+            "-z", "--compression", metavar="CODEC", help="Compression: none, gzip, snappy, lz4 or zstd."
+        ),
     ] = "none",
     compare: Annotated[
         str | None,
         typer.Option(
-            "--compare", metavar="HOST:PORT", help="A second cluster, measured in turns with the first."
+            "--compare", metavar="HOST:PORT", help="A second cluster to compare with, measured alternately."
         ),
     ] = None,
 ) -> None:
-    """Measure a cluster for a few seconds: records written and read a second, and times from end to end.
+    """Benchmark produce throughput, consume throughput and end-to-end latency.
 
-    A topic is made for it and removed at the end. Times of produce are from send to acknowledgement, times of
-    latency from send until the record is read.
+    Creates a temporary topic and deletes it afterwards. Produce times run from send to acknowledgement;
+    latency times run from send until the record is consumed.
     """
     from ottla.cli.measures import PARTS, Load, measure
 
     parts = tuple(only or PARTS)
     for part in parts:
         if part not in PARTS:
-            raise Misuse(f"{part} cannot be measured: take {_PARTS}.")
+            raise Misuse(f"{part} is not a benchmark part. Use one of {_PARTS}.")
     if "consume" in parts and "produce" not in parts:
         parts = ("produce", *parts)
     load = Load(
@@ -97,7 +103,7 @@ def bench(
 def _contestant(
     session: Session, load: Load, replicas: int | None, settings: dict[str, str]
 ) -> Iterator[Contestant]:
-    """A cluster with a topic to measure, which is gone afterwards."""
+    """A cluster with a temporary topic, which is deleted afterwards."""
     from ottla.cli.measures import Contestant
     from ottla.client.admin import NewTopic
 
@@ -167,7 +173,7 @@ def _show(session: Session, contestants: list[Contestant], load: Load) -> None:
         columns=["part", *(["cluster"] if len(contestants) > 1 else []), *numbers],
         wide=["records", "seconds"],
         formats=dict.fromkeys(numbers, _number),
-        title=f"{load.size_bytes} bytes a record, {load.seconds:g} s a part; times in ms",
+        title=f"{load.size_bytes} bytes per record, {load.seconds:g} s per part, times in ms",
     )
     for ratio in ratios:
         print(ratio["text"])
@@ -186,7 +192,7 @@ def _number(value: Any) -> str:
 
 
 def _ratios(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """How the first cluster does beside the second, for each part."""
+    """How the first cluster compares with the second, for each part."""
     found = []
     for first, second in zip(rows[::2], rows[1::2], strict=True):
         name = "p50_ms" if first["part"] == "latency" else "records_per_second"

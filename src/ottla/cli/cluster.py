@@ -1,6 +1,6 @@
-"""`ottla cluster`: what a cluster is made of; and several nodes on this machine, under one supervisor.
+"""`ottla cluster`: describes a cluster, and runs several nodes on this machine under one supervisor.
 
-`describe` asks any cluster; `up`, `down` and `status` are about one in a directory of this machine.
+`describe` works with any cluster; `up`, `down` and `status` with a cluster in a local directory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.cli.output import Cell, Format, Styled, emit, show, size_text
 from ottla.cli.session import Flags, Session, session_of
 from ottla.cluster.layout import ClusterError, Layout, Plan, is_layout, read_layout, write_layout
 
-app = typer.Typer(help="Describe the cluster; run one on this machine.", no_args_is_help=True)
+app = typer.Typer(help="Describe a cluster, or run one on this machine.", no_args_is_help=True)
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
@@ -36,25 +36,28 @@ _DATA = Path("cluster")
 def up(
     nodes: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", help=f"How many nodes a new cluster has; {NODES} if not given."),
+        typer.Option(metavar="NUMBER", help=f"Number of nodes of a new cluster. Default: {NODES}."),
     ] = None,
     controllers: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", help="How many of them, the first ones, are controllers too; 3 or 1."),
+        typer.Option(
+            metavar="NUMBER", help="Number of nodes, from node 1, that are also controllers. Default: 3 or 1."
+        ),
     ] = None,
     data: DataOption = _DATA,
     port: Annotated[
         int | None,
         typer.Option(
             metavar="NUMBER",
-            help=f"Port of node 1; the others are the next ones. {PORT} if not given, 0 takes free ones.",
+            help=f"Port of node 1; the other nodes use the following ports. Default: {PORT}; 0 picks free "
+            "ports.",
         ),
     ] = None,
     override: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of all nodes of a new cluster.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting for all nodes of a new cluster.")
     ] = None,
 ) -> None:
-    """Run a cluster until Ctrl-C or ottla cluster down: make it, or start the one that is in DIR again."""
+    """Run the cluster in DIR until Ctrl-C or ottla cluster down. Creates it if DIR has none."""
     from ottla.cluster.supervisor import Supervisor, stops_on_signals
 
     with _told():
@@ -62,18 +65,18 @@ def up(
         supervisor = Supervisor(layout, lambda line: typer.echo(line, err=True))
         with stops_on_signals(supervisor.request_stop):
             supervisor.run(lambda cluster_id: _tell_up(layout, cluster_id))
-    typer.echo("The cluster has stopped.")
+    typer.echo("Cluster stopped.")
 
 
 @app.command("down")
 def down(data: DataOption = _DATA) -> None:
-    """Stop the cluster that runs in DIR, and return when all its nodes have ended."""
+    """Stop the cluster that runs in DIR and wait until all its nodes have exited."""
     from ottla.cluster.supervisor import stop_supervisor
 
     with _told():
         read_layout(data)
         was_running = stop_supervisor(data)
-    typer.echo("The cluster has stopped." if was_running else f"The cluster in {data} does not run.")
+    typer.echo("Cluster stopped." if was_running else f"No cluster is running in {data}.")
 
 
 @app.command("status")
@@ -82,7 +85,7 @@ def status(
     data: DataOption = _DATA,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the nodes of the cluster in DIR, who leads, and whether all replicas are in sync."""
+    """Show the nodes of the cluster in DIR, the quorum leader, and the health of its partitions."""
     from ottla.cluster.status import cluster_status
 
     session = session_of(context)
@@ -109,9 +112,9 @@ def status(
     show(session, rows, formats={"state": _state_cell})
     typer.echo()
     if found.supervisor_pid is None:
-        typer.echo(f"The cluster does not run: start it with ottla cluster up --data {data}")
+        typer.echo(f"The cluster is not running. Start it with: ottla cluster up --data {data}")
     elif found.partitions is None:
-        typer.echo("No node answers yet.")
+        typer.echo("No node has answered yet.")
     else:
         led_by = f"Node {found.quorum_leader} leads" if found.quorum_leader is not None else "Nobody leads"
         typer.echo(f"{led_by} the quorum. Clients connect to {found.bootstrap_servers}")
@@ -129,7 +132,7 @@ def _state_cell(state: str | None) -> Cell:
 
 @app.command("describe")
 def describe(context: typer.Context) -> None:
-    """Describe the cluster that you are connected to: nodes, racks, controller, versions, health."""
+    """Describe the connected cluster: nodes, racks, controller, versions, health."""
     session = session_of(context)
     with session.admin() as admin:
         fact = _facts(admin)
@@ -213,7 +216,7 @@ def _facts(admin: Admin) -> dict[str, Any]:
 
 
 def _controllers_alone(quorum: QuorumDescription, brokers: set[int]) -> list[dict[str, Any]]:
-    """The controllers that are no brokers, of which only the quorum knows."""
+    """The controllers that are not brokers; only the quorum lists them."""
     return [
         {
             "node": one.id,
@@ -234,7 +237,7 @@ def _controllers_alone(quorum: QuorumDescription, brokers: set[int]) -> list[dic
 
 
 def _quorum(admin: Admin) -> QuorumDescription | None:
-    """None where there is no quorum to ask for: a cluster with ZooKeeper, or none that we may see."""
+    """The quorum, or None for a ZooKeeper cluster or without authorization."""
     from ottla.wire.errors import ClusterAuthorizationFailed, UnsupportedVersion
 
     try:
@@ -270,7 +273,7 @@ def _release(finalized: Mapping[str, FeatureRange]) -> str | None:
 
 
 def _version_of(admin: Admin, node: int) -> str | None:
-    """The newest release whose metadata a node understands: brokers do not tell their own version."""
+    """The newest release whose metadata a node supports; brokers do not report their own version."""
     from ottla.client.errors import ClientError
     from ottla.wire.errors import KafkaError
 
@@ -286,7 +289,7 @@ def _bad_count(count: int) -> Cell:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """An error that a person can do something about is one sentence and exit code 1."""
+    """Report an error that the user can fix as one sentence with exit code 1."""
     try:
         yield
     except ClusterError as error:
@@ -304,7 +307,8 @@ def _layout(
         return layout
     if (data / "meta.properties").exists():
         raise ClusterError(
-            f"{data} holds the data of a node and no cluster: name another directory with --data."
+            f"{data} contains the data of a single node, not of a cluster. Choose another directory with "
+            "--data."
         )
     try:
         overrides = parse_overrides(override)
@@ -325,29 +329,29 @@ def _layout(
 def _check_same(
     layout: Layout, nodes: int | None, controllers: int | None, port: int | None, override: list[str]
 ) -> None:
-    """What is asked for must be what is there: nodes are not added or changed in passing."""
+    """Reject flags that contradict the existing cluster: `up` never adds or changes nodes."""
     there = len(layout.nodes)
     if nodes not in (None, there):
         raise ClusterError(
-            f"The cluster in {layout.directory} has {there} nodes, not {nodes}: leave --nodes out to start "
-            "it, or make another one in another directory with --data."
+            f"The cluster in {layout.directory} has {there} nodes, not {nodes}. Omit --nodes to start it, "
+            "or create another cluster in another directory with --data."
         )
     voters = sum(node.config.is_controller for node in layout.nodes.values())
     if controllers not in (None, voters):
         raise ClusterError(
-            f"The cluster in {layout.directory} has {voters} controllers, not {controllers}: leave "
-            "--controllers out to start it, or make another one in another directory with --data."
+            f"The cluster in {layout.directory} has {voters} controllers, not {controllers}. Omit "
+            "--controllers to start it, or create another cluster in another directory with --data."
         )
     first = next(iter(layout.nodes.values()))
     if override or (port is not None and first.address is not None and first.address[1] != port):
         raise ClusterError(
-            f"--port and --override are for a new cluster, and there is one in {layout.directory}: change "
-            f"{first.properties} and those of the other nodes."
+            f"--port and --override apply to a new cluster only, and {layout.directory} already contains "
+            f"one. Edit {first.properties} and the files of the other nodes instead."
         )
 
 
 def _tell_up(layout: Layout, cluster_id: str) -> None:
     typer.echo(f"Cluster {cluster_id} is up: {len(layout.nodes)} nodes.")
-    typer.echo(f"Each has its server.properties, node.log and data in {layout.directory}/node-<id>.")
+    typer.echo(f"Each node keeps its server.properties, node.log and data in {layout.directory}/node-<id>.")
     typer.echo(f"Clients connect to {layout.bootstrap_servers}")
-    typer.echo("Ctrl-C, or ottla cluster down in another terminal, stops it.")
+    typer.echo("Stop it with Ctrl-C, or with ottla cluster down in another terminal.")

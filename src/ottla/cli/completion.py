@@ -1,11 +1,12 @@
-"""`ottla completion`: scripts for shells, and what they ask on each Tab.
+"""`ottla completion`: shell scripts, and the candidates that they request on each Tab.
 
-A script calls `ottla __complete SHELL ...` and gets a candidate a line, with a tab and its meaning behind it;
-lines that begin with a colon are directions: `:files`, `:dirs`, `:nospace`. What a value may be is told by
-its metavar (TOPIC, GROUP, PROFILE, BROKER, CONFIG, FILE...), so that every noun gets completion for nothing.
+A script calls `ottla __complete SHELL ...` and gets one candidate per line, followed by a tab and a
+description; lines that begin with a colon are directives: `:files`, `:dirs`, `:nospace`. The metavar of a
+value (TOPIC, GROUP, PROFILE, BROKER, CONFIG, FILE...) selects its candidates, so every noun gets completion
+without code of its own.
 
-Rule: Tab never shows an error and never takes long. Topics and groups are asked for with a short limit, two
-seconds; OTTLA_COMPLETION_SECONDS sets another.
+Rule: Tab never shows an error and never takes long. Requests for topics and groups time out after two
+seconds, or after OTTLA_COMPLETION_SECONDS.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.cli.session import Flags, Session
     from ottla.client.admin import Admin
 
-app = typer.Typer(help="Have your shell complete commands, topics and groups.", no_args_is_help=True)
+app = typer.Typer(help="Print a shell completion script.", no_args_is_help=True)
 
 _LIMIT_SECONDS = 2.0
 
@@ -92,15 +93,15 @@ complete -c ottla -f -a '(__ottla_complete)'
 def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)],
 ) -> None:
-    """Print the script that has a shell complete commands, topics, groups and settings."""
+    """Print a shell script that completes commands, topics, groups and settings."""
     if shell not in SCRIPTS:
-        hint = near_names(shell, SCRIPTS) or f"There are {', '.join(SCRIPTS)}."
-        raise Misuse(f"There is no completion for {shell}. {hint}")
+        hint = near_names(shell, SCRIPTS) or f"Supported shells: {', '.join(SCRIPTS)}."
+        raise Misuse(f"Unknown shell {shell}. {hint}")
     print(SCRIPTS[shell], end="")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """What a shell asks: `bash LINE POINT`, or `zsh WORDS...` of which the last one is unfinished."""
+    """Answer a shell: `bash LINE POINT`, or `zsh WORDS...` with the last word incomplete."""
     with _limited(), contextlib.suppress(Exception):
         shell, *rest = arguments
         words = _bash_words(rest[0], int(rest[1])) if shell == "bash" else list(rest) or [""]
@@ -118,7 +119,7 @@ def _limit_seconds() -> float:
 
 @contextlib.contextmanager
 def _limited() -> Iterator[None]:
-    """End the process when time is up, whatever it waits for."""
+    """Exit the process at the deadline, whatever it waits for."""
     if not hasattr(signal, "setitimer"):
         yield
         return
@@ -132,7 +133,7 @@ def _limited() -> Iterator[None]:
 
 
 def _bash_words(line: str, point: int) -> list[str]:
-    """The words before the cursor, without the command; bash itself would take `a=b` and `a:b` apart."""
+    """The words before the cursor, without the command; bash itself would split `a=b` and `a:b`."""
     import shlex
 
     text = line.encode()[:point].decode(errors="ignore")
@@ -148,7 +149,7 @@ def _bash_words(line: str, point: int) -> list[str]:
 
 
 def _bash_cut(word: str) -> int:
-    """How much of an unfinished word bash has put behind it already: it breaks words at = and :."""
+    """How much of the current word bash has already consumed: it splits words at = and :."""
     return max(word.rfind("="), word.rfind(":")) + 1
 
 
@@ -174,11 +175,11 @@ def complete(words: Sequence[str]) -> Candidates:
     return _of_command(command_of(noun), noun, rest, unfinished, flags)
 
 
-_SERVE_FLAGS = [("--data", "Directory of the data."), ("--port", "Port."), ("--override", "One setting.")]
+_SERVE_FLAGS = [("--data", "Data directory."), ("--port", "Port."), ("--override", "One setting.")]
 
 
 def _leading_flags(words: list[str]) -> tuple[Flags, list[str], str | None]:
-    """Flags before the noun, the words behind them, and the metavar of the flag whose value comes next."""
+    """The flags before the noun, the words after them, and the metavar of a flag that awaits its value."""
     from ottla.cli.flags import GLOBAL_FLAGS, take_flags
     from ottla.cli.session import Flags
 
@@ -197,7 +198,7 @@ def _global_flags() -> Candidates:
     from ottla.cli.flags import GLOBAL_FLAGS
 
     found = [(spellings[-1], text) for spellings, _, text in GLOBAL_FLAGS.values()]
-    return [*found, ("--help", "Show help."), ("--version", "Show what runs here.")]
+    return [*found, ("--help", "Show help."), ("--version", "Show the version.")]
 
 
 def _of_command(command: Any, noun: str, words: list[str], unfinished: str, flags: Flags) -> Candidates:
@@ -225,7 +226,7 @@ def _short(command: Any) -> str:
 
 
 class _Line:
-    """The words behind a verb, read as far as they go."""
+    """The words after a verb, parsed as far as possible."""
 
     def __init__(self, command: Any, noun: str, flags: Flags) -> None:
         self._noun = noun
@@ -322,7 +323,7 @@ def _chosen(found: Iterable[tuple[str, str]], unfinished: str) -> Candidates:
 
 
 class _Asked:
-    """What a value may be, by its metavar, the noun, and the words before it."""
+    """The candidates for a value, by its metavar, the noun and the preceding words."""
 
     def __init__(self, flags: Flags, metavar: str, noun: str | None, positional: tuple[str, ...]) -> None:
         self._flags = flags
@@ -370,7 +371,7 @@ class _Asked:
             return sorted(ask(admin))
 
     def _names(self) -> Iterable[str]:
-        """Of `ottla config get KIND NAME`: the topics, brokers or groups."""
+        """The topics, brokers or groups for `ottla config get KIND NAME`."""
         if self._noun != "config" or not self._positional:
             return ()
         kind = self._positional[0].rstrip("s")

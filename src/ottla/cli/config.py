@@ -1,6 +1,6 @@
-"""`ottla config`: settings of a cluster read and changed, what each means, and whether a file is valid.
+"""`ottla config`: reads and changes the settings of a cluster, explains settings, validates files.
 
-`get`, `set`, `unset` and `describe` ask a cluster; `list`, `explain` and `check` need none.
+`get`, `set`, `unset` and `describe` need a cluster; `list`, `explain` and `check` do not.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ottla.cli.output import Cell, Format, Styled, emit, show, tell
 from ottla.cli.session import Flags, Session, pairs, session_of
 from ottla.config import ConfigError, Definition, ResourceType, definition, definitions
 
-app = typer.Typer(help="Read and change settings; look up what they mean.", no_args_is_help=True)
+app = typer.Typer(help="Read, change and explain settings.", no_args_is_help=True)
 
 
 class Kind(StrEnum):
-    """What settings belong to."""
+    """What a setting belongs to."""
 
     BROKER = "broker"
     TOPIC = "topic"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 
 KindOption = Annotated[
-    Kind | None, typer.Option("--for", help="Only settings of this kind; the default is all kinds.")
+    Kind | None, typer.Option("--for", help="Only settings of this kind. Default: all kinds.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -49,14 +49,15 @@ NameArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Its name or id; default: all brokers, users, clients or addresses without own ones.",
+        help="Name or id. `default` means all brokers, users, clients or addresses without settings of "
+        "their own.",
         show_default=False,
     ),
 ]
 ClientOption = Annotated[
-    str | None, typer.Option("--client", metavar="CLIENT", help="Of a user: only with this client id.")
+    str | None, typer.Option("--client", metavar="CLIENT", help="With a user: only for this client id.")
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say whether it could be done.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Validate only; change nothing.")]
 
 
 def _json_session(context: typer.Context, as_json: bool) -> Session:
@@ -77,7 +78,7 @@ def get_setting(
     ],
     client: ClientOption = None,
 ) -> None:
-    """Print the value of one setting, and nothing else."""
+    """Print only the value of one setting."""
     from ottla.cli.settings import Entity, describe
 
     session = session_of(context)
@@ -85,14 +86,14 @@ def get_setting(
     with session.admin() as admin:
         rows = {row["name"]: row for row in describe(admin, entity)}
     if setting not in rows:
-        cure = f"ottla config describe {entity.kind} {name} --all shows those that there are."
-        raise Problem(f"{setting} is no setting of {entity}. {near_names(setting, rows) or cure}")
+        cure = f"ottla config describe {entity.kind} {name} --all lists the settings."
+        raise Problem(f"{setting} is not a setting of {entity}. {near_names(setting, rows) or cure}")
     row = rows[setting]
     if session.is_structured:
         emit(session, row)
         return
     if row.get("is_secret"):
-        raise Problem(f"{setting} is a secret: brokers do not tell its value.")
+        raise Problem(f"{setting} is sensitive: brokers do not return its value.")
     print("" if row["value"] is None else row["value"])
 
 
@@ -105,14 +106,14 @@ def set_settings(
         list[str],
         typer.Argument(
             metavar="CONFIG=VALUE",
-            help="What to set; += and -= add to a list and take from it.",
+            help="Settings to change; += and -= append to a list and remove from it.",
             show_default=False,
         ),
     ],
     client: ClientOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Set settings, and leave the others as they are."""
+    """Change settings. Other settings keep their values."""
     _change(session_of(context), kind, name, client, dict(pairs(settings, "config set")), dry_run)
 
 
@@ -123,12 +124,12 @@ def unset_settings(
     name: NameArgument,
     settings: Annotated[
         list[str],
-        typer.Argument(metavar="CONFIG", help="What goes back to its default.", show_default=False),
+        typer.Argument(metavar="CONFIG", help="Settings to reset to their defaults.", show_default=False),
     ],
     client: ClientOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Give settings their defaults again."""
+    """Reset settings to their defaults."""
     _change(session_of(context), kind, name, client, dict.fromkeys(settings), dry_run)
 
 
@@ -141,17 +142,19 @@ def _change(
     with session.admin() as admin:
         alter(admin, entity, _with_passwords(changes), dry_run=dry_run)
     shown = {key: None if value is None else _shown(key, value) for key, value in changes.items()}
-    done = [f"{key} to its default" if value is None else f"{key}={value}" for key, value in shown.items()]
+    done = [
+        f"{key} reset to its default" if value is None else f"{key}={value}" for key, value in shown.items()
+    ]
     whose = f"{str(entity)[0].upper()}{str(entity)[1:]}"
     tell(
         session,
-        f"{whose} {'could be changed' if dry_run else 'changed'}: {', '.join(done)}.",
+        f"{whose} {'can be changed' if dry_run else 'changed'}: {', '.join(done)}.",
         {"kind": entity.kind, "name": entity.name, "changes": shown, "changed": not dry_run},
     )
 
 
 def _with_passwords(changes: dict[str, str | None]) -> dict[str, str | None]:
-    """SCRAM-SHA-512=- has the password asked for, so that no list of processes shows it."""
+    """Prompt for the password of SCRAM-SHA-512=-, so that it does not appear in the process list."""
     import getpass
     import sys
 
@@ -176,21 +179,21 @@ def describe_settings(
     kind: KindArgument,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Its name or id, or default.", show_default=False),
+        typer.Argument(metavar="NAME", help="Name or id, or `default`.", show_default=False),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", "-a", help="Defaults as well.")] = False,
+    every: Annotated[bool, typer.Option("--all", "-a", help="Include defaults.")] = False,
     client: ClientOption = None,
     for_kind: Annotated[Kind | None, typer.Option("--for", hidden=True)] = None,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
 ) -> None:
-    """Show the settings of a topic, broker, group, user or client, and where the values come from."""
+    """Show the settings of a topic, broker, group, user or client, with the source of each value."""
     from ottla.cli.settings import Entity, describe
 
     session = _json_session(context, as_json)
     if name is None:
         # `config describe retention.ms` has long been the same as `config explain retention.ms`.
         if not any(definition(one.resource, kind) for one in Kind):
-            raise Misuse(f"Say whose settings: ottla config describe {kind} NAME")
+            raise Misuse(f"Specify a name: ottla config describe {kind} NAME")
         _explain(session, kind, for_kind)
         return
     entity = Entity.read(kind, name, client)
@@ -204,7 +207,7 @@ def describe_settings(
         columns=["name", "value", "source"],
         wide=["type", "is_read_only", "meaning"],
         formats={"value": _value_cell},
-        empty=f"Nothing is set for {entity}. --all shows the defaults.",
+        empty=f"{entity} has no settings of its own. --all shows the defaults.",
     )
 
 
@@ -219,12 +222,12 @@ def _value_cell(value: Any) -> Cell:
 def list_settings(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(help="Words that the name or the text must hold.")
+        list[str] | None, typer.Argument(help="Words that the name or description must contain.")
     ] = None,
     kind: KindOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List settings that there are, all or those that hold every given word."""
+    """List all known settings, or those that match every given word."""
     session = _json_session(context, as_json)
     wanted = [word.lower() for word in words or ()]
     found = [
@@ -235,7 +238,7 @@ def list_settings(
         if all(word in f"{setting.name} {setting.doc}".lower() for word in wanted)
     ]
     if not found and not session.is_structured:
-        raise Problem("No setting holds all of these words. ottla config list shows all.")
+        raise Problem("No setting matches all of these words. ottla config list shows all settings.")
     rows = [_facts(one, setting) for one, setting in found]
     show(session, rows, columns=["name", "for", "default", "meaning"], wide=["type", "allowed", "change"])
 
@@ -252,11 +255,11 @@ def explain_setting(
     kind: KindOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show everything about one setting: meaning, type, default, range, how it is changed."""
+    """Explain one setting: description, type, default, range, how to change it."""
     _explain(_json_session(context, as_json), name, kind)
 
 
-app.command("show", hidden=True, help="The same as explain.")(explain_setting)
+app.command("show", hidden=True, help="Same as explain.")(explain_setting)
 
 
 def _explain(session: Session, name: str, kind: Kind | None) -> None:
@@ -282,15 +285,15 @@ def _explain(session: Session, name: str, kind: Kind | None) -> None:
 @app.command("check")
 def check_file(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A server.properties file.")],
-    override: Annotated[list[str] | None, typer.Option(help="Set one setting: NAME=VALUE.")] = None,
+    override: Annotated[list[str] | None, typer.Option(help="Override a setting: NAME=VALUE.")] = None,
 ) -> None:
-    """Check a configuration file as a node would at its start."""
+    """Validate a configuration file as a node does at startup."""
     from ottla.operations.configuration import load_configuration, parse_overrides
 
     try:
         config = load_configuration(file, parse_overrides(override or []))
     except OSError as error:
-        raise Problem(f"{file} cannot be read: {error.strerror}.") from error
+        raise Problem(f"Cannot read {file}: {error.strerror}.") from error
     except ConfigError as error:
         # It has a line for each fault.
         typer.echo(error, err=True)

@@ -1,4 +1,4 @@
-"""`ottla doctor`: looks at a cluster from here and says what is wrong, why, and what to do about it."""
+"""`ottla doctor`: diagnoses a cluster from this machine, with cause and remedy for each problem."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ def doctor(
     context: typer.Context,
     seconds: Annotated[
         float,
-        typer.Option(
-            "--timeout", metavar="SECONDS", min=0.1, help="Seconds to wait for an answer of a broker."
-        ),
+        typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Seconds to wait for a broker's answer."),
     ] = 10.0,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only what is not in order.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show only warnings and problems.")] = False,
 ) -> None:
-    """Find what is wrong with a cluster: each finding has its cause and its cure. Exit code 1 on a problem.
+    """Diagnose a cluster. Each problem is shown with its cause and a fix. Exit code 1 on a problem.
 
-    It looks at names, connections and advertised listeners, versions, the quorum, clocks, disks, partitions,
-    hanging transactions, groups and settings that surprise. Nothing is changed.
+    Checks name resolution, connections, advertised listeners, API versions, the quorum, clocks, disks,
+    partitions, hanging transactions, groups and risky settings. Read-only.
     """
     session = session_of(context)
     found = []
@@ -74,7 +72,7 @@ def _examine(session: Session, timeout_ms: int) -> Iterable[Finding]:
 
 
 def _print(finding: Finding) -> None:
-    """One finding: on a terminal folded to its width, in a pipe a line for each sentence."""
+    """Print a finding: wrapped on a terminal, one line per sentence in a pipe."""
     cause, cure = clean(finding.cause), clean(finding.cure)
     if not is_terminal():
         print(f"{finding.state.upper():<8} {finding.check:<13} {cause}")
@@ -99,7 +97,7 @@ def _print(finding: Finding) -> None:
 
 def _summary(problems: int, warnings: int) -> str:
     if not problems and not warnings:
-        return "Everything is in order."
+        return "No problems found."
     parts = [
         f"{count} {name}{'' if count == 1 else 's'}" for count, name in _counts(problems, warnings) if count
     ]

@@ -1,8 +1,7 @@
-"""How every `ottla` command ends: with its work done, or with one line of cause and cure.
+"""Error handling of every `ottla` command: a failure is one line with the cause and the remedy.
 
-Rule: no traceback reaches a user. Failures are exit code 1, bad use is 2, Ctrl-C is 130, and a reader that
-closes the pipe (`| head`) ends the command quietly with 141, as SIGPIPE does to others. OTTLA_DEBUG=1 shows
-the traceback.
+Rule: no traceback reaches a user. Failures exit with 1, usage errors with 2, Ctrl-C with 130; a closed pipe
+(`| head`) exits silently with 141, as SIGPIPE would. OTTLA_DEBUG=1 shows the traceback.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ _AS_NEAR = 0.1
 
 
 class Problem(Exception):
-    """The command ends with this sentence, which tells the cause and the cure, and exit code 1."""
+    """The command failed; the message gives cause and remedy. Exit code 1."""
 
     exit_code = FAILED
 
 
 class Misuse(Problem):
-    """What was typed cannot be meant; exit code 2."""
+    """A usage error; exit code 2."""
 
     exit_code = MISUSED
 
 
 def unknown(kind: str, name: str, known: Iterable[str], *, cure: str = "") -> Problem:
-    """There is no such thing: with the names that come nearest, or else what shows those that there are."""
+    """The problem of an unknown name, with similar names or else a hint at the command that lists them."""
     hint = near_names(name, known) or cure
     return Problem(f"There is no {kind} {name}.{' ' + hint if hint else ''}")
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
-    """ "Did you mean a or b?" for a name that is not known; nothing where none comes near."""
+    """ "Did you mean a or b?" for an unknown name, or nothing if no known name is similar."""
     import difflib
 
     by_lower = {one.lower(): one for one in sorted(known, reverse=True)}
@@ -51,9 +50,9 @@ def near_names(name: str, known: Iterable[str]) -> str:
 
 
 def finish(work: Callable[[], int], *, servers: Callable[[], str] = str) -> int:
-    """Do the work of a command and end as commands do; the exit code.
+    """Run the work of a command, report its error, and return the exit code.
 
-    `servers` tells where the cluster was looked for, for errors of the connection.
+    `servers` returns the bootstrap servers, for connection errors.
     """
     try:
         code = work()
@@ -79,7 +78,7 @@ def finish(work: Callable[[], int], *, servers: Callable[[], str] = str) -> int:
 
 
 def report(error: Exception, servers: Callable[[], str] = str) -> int:
-    """Print an error as one line; the exit code."""
+    """Print an error as one line and return the exit code."""
     sentence, code = explain(error, servers)
     try:
         print(f"ottla: {sentence}", file=sys.stderr)
@@ -96,7 +95,7 @@ def explain(error: Exception, servers: Callable[[], str] = str) -> tuple[str, in
     if usage is not None:
         return _usage_sentence(error, usage()), getattr(error, "exit_code", MISUSED)
     if type(error).__name__ == "Abort":
-        return "Nothing was done.", FAILED
+        return "Aborted; nothing was changed.", FAILED
     if _is_failure_of_a_tool(error):
         return _sentence(str(error)), FAILED
     known = _client_sentence(error, servers)
@@ -105,8 +104,8 @@ def explain(error: Exception, servers: Callable[[], str] = str) -> tuple[str, in
     if isinstance(error, OSError):
         return _os_sentence(error), FAILED
     return (
-        f"This is a fault in Ottla: {type(error).__name__}: {_one_line(str(error))}. "
-        "OTTLA_DEBUG=1 shows where; please report it.",
+        f"Bug in Ottla: {type(error).__name__}: {_one_line(str(error))}. Please report it; OTTLA_DEBUG=1 "
+        "shows the traceback.",
         FAILED,
     )
 
@@ -118,7 +117,7 @@ def _usage_sentence(error: Exception, message: str) -> str:
 
 
 def _is_failure_of_a_tool(error: Exception) -> bool:
-    """Whether it is one of the sentences of the Kafka-named tools, parts of which commands use."""
+    """Whether the error comes from code shared with the Kafka-named tools."""
     module = sys.modules.get("ottla.operations.failure")
     return module is not None and isinstance(error, module.Failure)
 
@@ -138,25 +137,23 @@ def _client_sentence(error: Exception, servers: Callable[[], str]) -> str | None
     if isinstance(error, client.TlsFailed):
         return f"{_sentence(str(error))} Check the ssl settings of the profile (ottla profile show)."
     if isinstance(error, (client.TimedOut, client.Disconnected, client.ProtocolMismatch)):
-        where = (
-            f" The cluster was looked for at {servers()}; -b HOST:PORT names another." if servers() else ""
-        )
+        where = f" Tried {servers()}; use -b HOST:PORT for another cluster." if servers() else ""
         return f"{_sentence(str(error))}{where}"
     return _sentence(str(error)) if isinstance(error, client.ClientError) else None
 
 
 _CURES = {
-    "UNKNOWN_TOPIC_OR_PARTITION": "ottla topic list shows the topics.",
-    "TOPIC_ALREADY_EXISTS": "ottla topic alter changes it.",
-    "GROUP_ID_NOT_FOUND": "ottla group list shows the groups.",
-    "NON_EMPTY_GROUP": "Stop its members first; ottla group describe shows them.",
-    "TOPIC_AUTHORIZATION_FAILED": "The user of this profile may not do this with the topic.",
-    "GROUP_AUTHORIZATION_FAILED": "The user of this profile may not do this with the group.",
-    "CLUSTER_AUTHORIZATION_FAILED": "The user of this profile may not do this with the cluster.",
-    "UNSUPPORTED_VERSION": "The brokers of this cluster do not offer what the command needs.",
-    "TRANSACTIONAL_ID_NOT_FOUND": "ottla txn list shows the transactions.",
-    "INVALID_REPLICATION_FACTOR": "ottla cluster describe shows the brokers.",
-    "SECURITY_DISABLED": "Set authorizer.class.name on the brokers to use ACLs.",
+    "UNKNOWN_TOPIC_OR_PARTITION": "List topics with: ottla topic list",
+    "TOPIC_ALREADY_EXISTS": "Change it with: ottla topic alter",
+    "GROUP_ID_NOT_FOUND": "List groups with: ottla group list",
+    "NON_EMPTY_GROUP": "Stop its members first; list them with: ottla group describe",
+    "TOPIC_AUTHORIZATION_FAILED": "The user is not authorized for this operation on the topic.",
+    "GROUP_AUTHORIZATION_FAILED": "The user is not authorized for this operation on the group.",
+    "CLUSTER_AUTHORIZATION_FAILED": "The user is not authorized for this operation on the cluster.",
+    "UNSUPPORTED_VERSION": "The brokers do not support an API that the command needs.",
+    "TRANSACTIONAL_ID_NOT_FOUND": "List transactions with: ottla txn list",
+    "INVALID_REPLICATION_FACTOR": "List brokers with: ottla cluster describe",
+    "SECURITY_DISABLED": "To use ACLs, set authorizer.class.name on the brokers.",
 }
 
 
@@ -167,12 +164,12 @@ def _cure_of(code_name: str) -> str:
 
 def _os_sentence(error: OSError) -> str:
     if error.filename:
-        return f"{error.filename} cannot be used: {error.strerror}."
+        return f"Cannot use {error.filename}: {error.strerror}."
     return _sentence(error.strerror or str(error))
 
 
 def _sentence(text: str) -> str:
-    """One line that ends as sentences do."""
+    """One line that ends with a full stop."""
     line = _one_line(text)
     return line if line.endswith((".", "?", "!")) else f"{line}."
 

@@ -1,7 +1,7 @@
-"""The flags that every command takes, before the noun and after the verb.
+"""The global flags, which every command takes before the noun or after the verb.
 
-Rule: a command's own flag wins. `record consume -o -100` means an offset, so that command has no `-o` for the
-format, but still `--output`, and `ottla -o json record consume` works.
+Rule: a command's own flag wins. `record consume -o -100` sets an offset, so that command has no `-o` for the
+format, only `--output`; `ottla -o json record consume` still works.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ import typer
 from ottla.cli.errors import Misuse
 from ottla.cli.session import Flags, session_of
 
-PANEL = "Flags of every command"
+PANEL = "Global flags"
 
 # Field of Flags -> what is typed, what stands for its value, and what it means.
 GLOBAL_FLAGS: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "profile": (("-p", "--profile"), "PROFILE", "Profile to use, see ottla profile list."),
-    "bootstrap_server": (("-b", "--bootstrap-server"), "HOST:PORT", "Brokers to connect to, with commas."),
-    "output": (("-o", "--output"), "FORMAT", "table, wide, json or yaml."),
-    "properties": (("-X", "--property"), "KEY=VALUE", "A setting of the client; may be repeated."),
+    "profile": (("-p", "--profile"), "PROFILE", "Profile to use; see ottla profile list."),
+    "bootstrap_server": (
+        ("-b", "--bootstrap-server"),
+        "HOST:PORT",
+        "Brokers to connect to, comma-separated.",
+    ),
+    "output": (("-o", "--output"), "FORMAT", "Output: table, wide, json or yaml."),
+    "properties": (("-X", "--property"), "KEY=VALUE", "A client setting; repeatable."),
     "config": (("--config",), "FILE", "A client.properties file."),
 }
 _REPEATED = frozenset({"properties"})
@@ -31,7 +35,7 @@ PREFIX = "ottla_flag_"
 
 
 def take_flags(arguments: list[str]) -> tuple[Flags, list[str]]:
-    """The flags at the beginning of a command line, and what comes behind them."""
+    """Split a command line into its leading flags and the rest."""
     flags = Flags()
     rest = list(arguments)
     while rest:
@@ -60,7 +64,7 @@ def _flag_at(arguments: list[str]) -> tuple[str, str, list[str]] | None:
 
 
 def add_flags(app: typer.Typer) -> None:
-    """Give every command of an app the flags, except those whose letters it uses itself."""
+    """Add the global flags to every command of an app, except those whose letters it uses itself."""
     for command in app.registered_commands:
         if command.callback is not None and not hasattr(command.callback, "ottla_flags"):
             command.callback = _with_flags(command.callback)
@@ -114,7 +118,7 @@ def _parameter(name: str, spellings: list[str], metavar: str, text: str) -> insp
 
 
 def _spellings(parameter: inspect.Parameter) -> list[str]:
-    """The flags that a parameter of a command is typed as."""
+    """The spellings of a parameter on the command line."""
     from typer.models import ArgumentInfo, OptionInfo
 
     infos = [parameter.default]

@@ -1,4 +1,4 @@
-"""`ottla group`: groups listed, described with their lag, reset, deleted."""
+"""`ottla group`: lists groups, describes them with their lag, resets and deletes them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def list_groups(
     pattern: Annotated[
         str | None,
         typer.Argument(
-            metavar="PATTERN", help="Only these: app-*, or a part of the name.", show_default=False
+            metavar="PATTERN",
+            help="Only groups that match: app-*, or a part of the name.",
+            show_default=False,
         ),
     ] = None,
     state: Annotated[
@@ -46,8 +48,8 @@ def list_groups(
             "--type", metavar="TYPE", help="Only groups of this type: classic, consumer, share, streams."
         ),
     ] = None,
-    lag: Annotated[bool, typer.Option("--lag", help="With the lag of each group.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only names, one a line.")] = False,
+    lag: Annotated[bool, typer.Option("--lag", help="Show the lag of each group.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only names, one per line.")] = False,
 ) -> None:
     """List groups of all types."""
     from ottla.cli.lookups import matching
@@ -69,7 +71,7 @@ def list_groups(
         columns=["group", "type", "state", *(["lag"] if lag else [])],
         wide=["protocol_type"],
         formats={"state": _state_cell},
-        empty="There are no groups.",
+        empty="No groups found.",
     )
 
 
@@ -101,10 +103,10 @@ def describe(
     context: typer.Context,
     names: GroupsArgument,
     members: Annotated[
-        bool, typer.Option("--members", help="Only the members, with what each reads.")
+        bool, typer.Option("--members", help="Show only the members and their assignments.")
     ] = False,
     no_time: Annotated[
-        bool, typer.Option("--no-time", help="Do not read records for the lag in seconds.")
+        bool, typer.Option("--no-time", help="Do not read records to compute the lag in seconds.")
     ] = False,
 ) -> None:
     """Describe groups: offsets, lag in records and in seconds, members."""
@@ -177,7 +179,7 @@ def _facts(session: Session, admin: Admin, listed: GroupListing, *, with_time: b
 
 
 def _about(admin: Admin, listed: GroupListing) -> dict[str, Any]:
-    """What a group of any type has: its state, its coordinator, its members."""
+    """What groups of every type have: state, coordinator, members."""
     name, kind = listed.group_id, str(listed.type)
     described: Any
     if kind == "Share":
@@ -240,9 +242,9 @@ def _state_cell(state: str | None) -> Cell:
 def delete(
     context: typer.Context,
     names: GroupsArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete groups without members, with their offsets."""
+    """Delete groups without members, and their committed offsets."""
     from ottla.cli.lookups import confirm, each, find_groups
 
     session = session_of(context)
@@ -251,10 +253,10 @@ def delete(
         busy = [name for name, one in listed.items() if str(one.state) not in _INACTIVE]
         if busy:
             raise Problem(
-                f"Group {busy[0]} is {listed[busy[0]].state}: stop its members first; "
-                f"ottla group describe {busy[0]} --members shows them."
+                f"Group {busy[0]} is {listed[busy[0]].state}. Stop its members first; ottla group "
+                f"describe {busy[0]} --members lists them."
             )
-        confirm(f"Delete {', '.join(listed)} with the offsets?", yes=yes)
+        confirm(f"Delete {', '.join(listed)} and the committed offsets?", yes=yes)
         outcomes = admin.delete_groups(listed)
     code = each(outcomes, lambda name: tell(session, f"Group {name} deleted."))
     if session.is_structured:
@@ -269,40 +271,43 @@ def reset(
     topics: Annotated[
         list[str] | None,
         typer.Option(
-            "--topic", "-t", metavar="TOPIC[:PARTITIONS]", help="orders, or orders:0,2; may be repeated."
+            "--topic",
+            "-t",
+            metavar="TOPIC[:PARTITIONS]",
+            help="A topic, or partitions of it: orders, or orders:0,2. Repeatable.",
         ),
     ] = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All that the group has offsets of.")
+        bool, typer.Option("--all-topics", help="All topics with committed offsets of the group.")
     ] = False,
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="WHERE", help="earliest, latest, an offset, or a time such as 2026-01-31T12:00."
+            metavar="WHERE", help="Target: earliest, latest, an offset, or a time such as 2026-01-31T12:00."
         ),
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="Records forward, or back if negative.")
+        int | None, typer.Option(metavar="COUNT", help="Shift by this many records; negative shifts back.")
     ] = None,
-    back: Annotated[
-        str | None, typer.Option(metavar="TIME", help="To what was written since then: 2h, 7d.")
-    ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; without this it is only shown.")] = False,
+    back: Annotated[str | None, typer.Option(metavar="TIME", help="Rewind by a duration: 2h, 7d.")] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Apply the reset; without it, only show the plan.")
+    ] = False,
 ) -> None:
-    """Show where a group would go on, and with --execute set it."""
+    """Reset the committed offsets of a group. Shows the plan unless --execute is given."""
     from ottla.cli.resets import Target, partitions_of, plan
 
     session = session_of(context)
     target = Target.read(to=to, shift_by=shift_by, back=back)
     if bool(topics) == all_topics:
-        raise Misuse("Say which partitions: --topic TOPIC (may be repeated) or --all-topics.")
+        raise Misuse("Specify partitions with --topic TOPIC (repeatable) or --all-topics.")
     with session.admin() as admin:
         there = {one.group_id: one for one in admin.list_groups().found}
         listed = there.get(name)
         committed = admin.list_consumer_group_offsets(name).result(name)
         keys = partitions_of(admin, topics or []) if topics else sorted(committed)
         if not keys:
-            raise Problem(f"Group {name} has no offsets. Name topics with --topic.")
+            raise Problem(f"Group {name} has no committed offsets. Specify topics with --topic.")
         rows = plan(admin, target, keys, committed)
         if execute:
             _set_offsets(admin, name, listed, rows)
@@ -324,10 +329,12 @@ def reset(
     if not session.is_structured:
         if listed is None:
             hint = near_names(name, there)
-            print(f"Group {name} is a new one.{' ' + hint if hint else ''}", file=sys.stderr)
+            print(f"Group {name} does not exist yet.{' ' + hint if hint else ''}", file=sys.stderr)
         print()
         print(
-            "The offsets are set." if execute else "Nothing was changed. Add --execute to set these offsets."
+            "Offsets committed."
+            if execute
+            else "Dry run: nothing was changed. Add --execute to commit these offsets."
         )
 
 
@@ -336,8 +343,8 @@ def _set_offsets(admin: Admin, name: str, listed: GroupListing | None, rows: lis
 
     if listed is not None and str(listed.state) not in _INACTIVE:
         raise Problem(
-            f"Group {name} is {listed.state}: its members would not notice. Stop them first; "
-            f"ottla group describe {name} --members shows them."
+            f"Group {name} is {listed.state}, so its members would ignore the reset. Stop them first; "
+            f"ottla group describe {name} --members lists them."
         )
     offsets: dict[TopicPartition, OffsetAndMetadata | int] = {
         TopicPartition(row["topic"], row["partition"]): row["new_offset"] for row in rows

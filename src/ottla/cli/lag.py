@@ -1,7 +1,7 @@
-"""How far a group is behind: in records, and in seconds where timestamps can be read.
+"""The lag of a group: in records, and in seconds where timestamps can be read.
 
 The lag in seconds of a partition is the age of the first record that the group has not committed. Rule: it is
-a help, never an obstacle: what cannot be read in time is None.
+best effort; a timestamp that cannot be read in time is None.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _READ_SECONDS = 3.0
 
 
 def ends_of(admin: Admin, keys: list[TopicPartition]) -> tuple[dict[Any, int], dict[Any, int]]:
-    """First and next offsets of the partitions that have a leader to tell them."""
+    """The log start and end offsets of the partitions that have a leader."""
     from ottla.client.admin import OffsetSpec
 
     led = _led(admin, keys)
@@ -32,7 +32,7 @@ def ends_of(admin: Admin, keys: list[TopicPartition]) -> tuple[dict[Any, int], d
 
 
 def _led(admin: Admin, keys: list[TopicPartition]) -> list[TopicPartition]:
-    """Those that exist and have a leader: the others would be waited for."""
+    """The partitions that exist and have a leader; requests for others would block."""
     topics = admin.describe_topics(sorted({key.topic for key in keys})).succeeded if keys else {}
     led = {
         (name, one.partition)
@@ -51,7 +51,7 @@ def lag_rows(
     *,
     with_time: bool = True,
 ) -> list[dict[str, Any]]:
-    """A row for each partition that the group has committed or reads now."""
+    """A row for each partition with a committed offset or an assigned member."""
     keys = sorted({*committed, *owners})
     firsts, nexts = ends_of(admin, keys)
     rows = []

@@ -1,4 +1,4 @@
-"""`ottla log`: what is in the files of a log directory, and whether it is sound. No broker is asked."""
+"""`ottla log`: dumps and verifies the files of a log directory, without a broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.cli.records.terminal import time_text
 from ottla.cli.records.values import NAMES, BadValue, Kind, kind_of
 from ottla.cli.session import Session, session_of
 
-app = typer.Typer(help="Look into the files of a partition.", no_args_is_help=True)
+app = typer.Typer(help="Inspect and verify log files.", no_args_is_help=True)
 
 _VALUE_LETTERS_MAX = 120
 _KINDS = ", ".join(name for name in NAMES if name != "avro")
@@ -26,22 +26,22 @@ _KINDS = ", ".join(name for name in NAMES if name != "avro")
 def dump(
     context: typer.Context,
     paths: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Files of a log directory, or a directory.")
+        list[Path], typer.Argument(metavar="FILE", help="Files of a log directory, or a directory of them.")
     ],
-    records: Annotated[bool, typer.Option("-r", "--records", help="Records instead of batches.")] = False,
+    records: Annotated[
+        bool, typer.Option("-r", "--records", help="Show records instead of batches.")
+    ] = False,
     count: Annotated[
-        int | None, typer.Option("-c", "--count", metavar="NUMBER", min=0, help="So many rows at most.")
+        int | None, typer.Option("-c", "--count", metavar="NUMBER", min=0, help="Maximum number of rows.")
     ] = None,
-    key_as: Annotated[
-        str, typer.Option("--key-as", metavar="KIND", help=f"What keys are: {_KINDS}.")
-    ] = "text",
+    key_as: Annotated[str, typer.Option("--key-as", metavar="KIND", help=f"Key format: {_KINDS}.")] = "text",
     value_as: Annotated[
-        str, typer.Option("--value-as", metavar="KIND", help=f"What values are: {_KINDS}.")
+        str, typer.Option("--value-as", metavar="KIND", help=f"Value format: {_KINDS}.")
     ] = "text",
 ) -> None:
-    """Show segments, indexes, snapshots, checkpoints, quorum-state and meta.properties; damage is named.
+    """Dump segments, indexes, snapshots, checkpoints, quorum-state and meta.properties; report damage.
 
-    Records of internal topics and of the metadata are read by their schemas. Nothing is changed.
+    Records of internal topics and the metadata log are decoded by their schemas. Read-only.
     """
     session = session_of(context)
     key, value = _kind(key_as), _kind(value_as)
@@ -71,8 +71,8 @@ def dump(
 
 
 _CURE = (
-    "A broker cuts its newest segment off at such a place when it starts after a crash; elsewhere restore "
-    "the partition from another replica."
+    "After a crash, a broker truncates its newest segment there at startup; in other files, restore the "
+    "partition from another replica."
 )
 
 
@@ -94,7 +94,7 @@ def _directory(path: Path) -> list[Row]:
 
     rows = summary_rows(path)
     if not rows:
-        raise Problem(f"{path} holds no segments: name the directory of a partition or of a broker's logs.")
+        raise Problem(f"{path} contains no segments. Pass a partition directory or a log directory.")
     return rows
 
 
@@ -133,7 +133,7 @@ def _time(timestamp_ms: int | None) -> str:
 
 
 def _short(content: Any) -> str:
-    """A key or value in a table: cut if it is long."""
+    """A key or value in a table, truncated if long."""
     text = "null" if content is None else content if isinstance(content, str) else json.dumps(content)
     return text if len(text) <= _VALUE_LETTERS_MAX else f"{text[: _VALUE_LETTERS_MAX - 1]}…"
 
@@ -146,21 +146,21 @@ def _damage_row(damage: Damage) -> Row:
 def verify_command(
     context: typer.Context,
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A log directory, one of a partition, or a file.")
+        Path, typer.Argument(metavar="PATH", help="A log directory, a partition directory, or a file.")
     ],
     records: Annotated[
-        bool, typer.Option("-r", "--records", help="Read every record too: unpack what is compressed.")
+        bool, typer.Option("-r", "--records", help="Also decompress and parse every record.")
     ] = False,
 ) -> None:
-    """Check every batch, index and checkpoint below a directory; exit code 1 if anything is damaged."""
+    """Verify every batch, index and checkpoint below a directory. Exit code 1 on damage."""
     from ottla.cli.logs.verification import verify
 
     session = session_of(context)
     if not path.exists():
-        raise Problem(f"{path} does not exist: name a log directory, such as log.dirs of a broker.")
+        raise Problem(f"{path} does not exist. Pass a log directory, such as a broker's log.dirs.")
     verdict = verify(path, reads_records=records)
     if not verdict.files:
-        raise Problem(f"{path} holds no files of logs: name a log directory, such as log.dirs of a broker.")
+        raise Problem(f"{path} contains no log files. Pass a log directory, such as a broker's log.dirs.")
     counts = {
         "directories": verdict.directories,
         "files": verdict.files,
@@ -179,7 +179,7 @@ def verify_command(
             rows = [_damage_row(one) for one in verdict.problems]
             show(session, rows, columns=("file", "place", "cause"), formats={"cause": _red})
         for remark in verdict.remarks:
-            print(f"{clean(str(remark))}: a broker may be writing it, or cuts it off when it starts.")
+            print(f"{clean(str(remark))}: a broker may be writing it, or will truncate it at startup.")
         print(
             f"{verdict.files} files in {verdict.directories} directories: {verdict.batches} batches, "
             f"{verdict.records} records, {size_text(verdict.bytes)}. {_verdict(len(verdict.problems))}"
@@ -194,5 +194,5 @@ def _red(text: str) -> Styled:
 
 def _verdict(problems: int) -> str:
     if not problems:
-        return "All of it is sound."
+        return "No damage found."
     return f"{problems} {'place is' if problems == 1 else 'places are'} damaged. {_CURE}"

@@ -1,6 +1,6 @@
-"""What several nouns ask a cluster or a person: topics and groups by name, sizes, a yes or no.
+"""Lookups that several nouns share: topics and groups by name, replica sizes, confirmation.
 
-Rule: a name that is not there is answered with the names that come near.
+Rule: an unknown name is reported together with similar names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ K = TypeVar("K")
 
 
 def describe_topics(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """Topics by name, all of them, or the problem that one is not there."""
+    """Describe topics by name; a Problem if one does not exist."""
     found = admin.describe_topics(list(dict.fromkeys(names)))
     for name, error in found.failed.items():
         if isinstance(error, UnknownTopicOrPartition):
@@ -34,17 +34,17 @@ def describe_topics(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescri
 
 
 def no_topic(admin: Admin, name: str) -> Exception:
-    """That there is no such topic, with the names that come near."""
+    """The Problem of an unknown topic, with similar names."""
     known = admin.list_topics(include_internal=True)
-    return unknown("topic", name, known, cure="ottla topic list shows those that there are.")
+    return unknown("topic", name, known, cure="List topics with: ottla topic list")
 
 
 def find_groups(admin: Admin, names: Iterable[str]) -> dict[str, GroupListing]:
-    """Groups of any type by name, all of them, or the problem that one is not there."""
+    """Find groups of any type by name; a Problem if one does not exist."""
     listed = {one.group_id: one for one in admin.list_groups().all()}
     for name in names:
         if name not in listed:
-            raise unknown("group", name, listed, cure="ottla group list shows those that there are.")
+            raise unknown("group", name, listed, cure="List groups with: ottla group list")
     return {name: listed[name] for name in names}
 
 
@@ -53,7 +53,7 @@ def leader_of(partition: Any) -> int | None:
 
 
 def replica_sizes(admin: Admin, brokers: Collection[int]) -> dict[tuple[int, TopicPartition], ReplicaInfo]:
-    """The replicas on brokers. What a broker does not tell (it is down, or does not let us) is left out."""
+    """The replicas on brokers. Brokers that are down or refuse the request are skipped."""
     sizes: dict[tuple[int, TopicPartition], ReplicaInfo] = {}
     for broker, outcome in admin.describe_log_dirs(brokers).items():
         if isinstance(outcome, Exception):
@@ -66,7 +66,7 @@ def replica_sizes(admin: Admin, brokers: Collection[int]) -> dict[tuple[int, Top
 
 
 def matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """The names that a pattern takes, sorted: `orders-*`, or just a part of the name."""
+    """The sorted names that match a pattern: `orders-*`, or a part of the name."""
     if pattern is None:
         return sorted(names)
     whole = pattern if any(one in pattern for one in "*?[") else f"*{pattern}*"
@@ -74,21 +74,21 @@ def matching(names: Iterable[str], pattern: str | None) -> list[str]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on only if a person says so, or said --yes."""
+    """Ask for confirmation, unless --yes was given."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Misuse(f"{question} Nobody is there to answer: say --yes.")
+        raise Misuse(f"{question} Confirmation is required: use --yes when not on a terminal.")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if answer.strip().lower() not in ("y", "yes"):
         from ottla.cli.errors import Problem
 
-        raise Problem("Nothing was done.")
+        raise Problem("Aborted; nothing was changed.")
 
 
 def each(outcomes: Mapping[K, object], done: Callable[[K], None]) -> int:
-    """Tell what became of each item: what was done, or its error; the exit code."""
+    """Report the result or the error of each item and return the exit code."""
     code = 0
     for item, outcome in outcomes.items():
         if isinstance(outcome, KafkaError) and outcome.message is None:

@@ -1,7 +1,7 @@
-"""What `ottla bench` measures: records written and read in a time, and the way of single records through.
+"""The measurements of `ottla bench`: produce and consume throughput, and end-to-end latency.
 
-Rule: every part measures something, and ends after its time or its bytes whatever the cluster does. Two
-clusters are measured in turns, so that what else the machine does hits both.
+Rule: every part stops after its time or byte limit, whatever the cluster does. Two clusters are measured
+alternately, so that other load on the machine affects both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ANSWER_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What is sent, and for how long."""
+    """What to send, and for how long."""
 
     size_bytes: int = 100
     seconds: float = 5.0
@@ -41,7 +41,7 @@ class Load:
 
 @dataclass(slots=True)
 class Measured:
-    """What one part gave: counts, the time they took, and single times in ms."""
+    """The result of one part: counts, duration, and individual times in ms."""
 
     records: int = 0
     bytes: int = 0
@@ -49,7 +49,7 @@ class Measured:
     times_ms: list[float] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
-        """For a table: rates and percentiles."""
+        """The table row: rates and percentiles."""
         rate = self.records / self.seconds if self.seconds else 0.0
         found: dict[str, Any] = {
             "records": self.records,
@@ -65,7 +65,7 @@ class Measured:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float | None:
-    """The value that so many percent do not exceed."""
+    """The value that `percent` percent of the samples do not exceed."""
     if not ordered:
         return None
     return round(ordered[min(int(len(ordered) * percent / 100), len(ordered) - 1)], 3)
@@ -87,7 +87,7 @@ def histogram(times_ms: Sequence[float], buckets: int = 12) -> list[tuple[float,
 
 
 class Contestant:
-    """One cluster: its topic, its clients, and what was measured so far."""
+    """One cluster: its topic, its clients, and the results so far."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Contestant:
             producer.flush()
             measured.seconds += time.perf_counter() - began
         if failures:
-            raise Problem(f"{self.name} refused records: {failures[0]}")
+            raise Problem(f"{self.name} rejected records: {failures[0]}")
         measured.records += count
         measured.bytes += count * self._load.size_bytes
 
@@ -156,7 +156,7 @@ class Contestant:
         return count
 
     def _consume(self, measured: Measured, seconds: float) -> None:
-        """Read on from where the last round ended; begin again at the end, if there is time."""
+        """Continue where the last round stopped; start over at the end, if time is left."""
         from ottla.client.consumer.consumer import Consumer
 
         consumer: Consumer[Any, Any] = Consumer(self._consuming)
@@ -169,7 +169,7 @@ class Contestant:
             total = sum(ends.values())
             left = total - sum(self._read_to.values())
             if not total:
-                raise Problem(f"{self.name}: there is nothing to read; measure produce too.")
+                raise Problem(f"{self.name}: the topic is empty. Measure produce as well.")
             has_read = False
             began = time.perf_counter()
             while (past := time.perf_counter() - began) < seconds or (
@@ -218,11 +218,11 @@ class Contestant:
             if any(record.value == payload for record in consumer.poll(1.0)):
                 delivery.result(_ANSWER_SECONDS)
                 return
-        raise Problem(f"{self.name}: a record did not come back within {_ANSWER_SECONDS:.0f} s.")
+        raise Problem(f"{self.name}: a record was not consumed within {_ANSWER_SECONDS:.0f} s.")
 
 
 def measure(contestants: Sequence[Contestant], load: Load, tell: Any) -> None:
-    """All parts; several clusters take turns within each."""
+    """Measure all parts, alternating between clusters within each."""
     rounds = 1 if len(contestants) == 1 else 3
     for part in load.parts:
         for number in range(rounds):

@@ -1,8 +1,8 @@
-"""What commands print: tables for people, JSON and YAML for programs.
+"""Output of commands: tables for people, JSON and YAML for programs.
 
-Rule: `show` gets plain values (JSON's types) under stable names, whatever the format; only tables turn them
-into other texts, by `formats`. On a terminal rich lays tables out; in a pipe they are aligned columns, one
-row a line, never cut. Text from a cluster cannot steer the terminal: control characters are shown as escapes.
+Rule: `show` gets plain values (JSON types) under stable names, whatever the format; only tables format them,
+with `formats`. On a terminal, rich lays out tables; in a pipe they are aligned columns, one row per line,
+never truncated. Text from a cluster cannot control the terminal: control characters are escaped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Facts = TypeVar("_Facts", bound=Row)
 
 
 class Format(StrEnum):
-    """How answers are printed."""
+    """The output formats."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -34,7 +34,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    """A text of a table with a style of rich, such as "red" or "bold"; pipes get the text alone."""
+    """A table cell with a rich style, such as "red" or "bold"; pipes get the text alone."""
 
     text: str
     style: str
@@ -52,12 +52,12 @@ def show(
     wide: Sequence[str] = (),
     title: str | None = None,
     formats: Mapping[str, Formatter] | None = None,
-    empty: str = "Nothing to show.",
+    empty: str = "No results.",
 ) -> None:
-    """Print rows, or one object, as the session wants it.
+    """Print rows, or one object, in the session's format.
 
-    `columns` are those of a table (all, if not given), `wide` come with `-o wide`. `formats` turn the values
-    of a column into a text, or `Styled`. JSON and YAML get every field of `data` as it is.
+    `columns` are the columns of a table (default: all), `wide` are added by `-o wide`. `formats` turn the
+    values of a column into text or `Styled`. JSON and YAML get every field of `data` unchanged.
     """
     if session.is_structured:
         emit(session, data)
@@ -96,7 +96,7 @@ def emit_each(session: Session, facts: Sequence[_Facts], show_one: Callable[[_Fa
 
 
 def tell(session: Session, sentence: str, data: object = None) -> None:
-    """Say what was done: a sentence for people, `data` for programs where there is any."""
+    """Report a result: a sentence for people, `data` for programs if there is any."""
     if not session.is_structured:
         print(clean(sentence))
     elif data is not None:
@@ -104,14 +104,14 @@ def tell(session: Session, sentence: str, data: object = None) -> None:
 
 
 def clean(text: str) -> str:
-    """A text whose control characters are escapes, so that no name can steer a terminal."""
+    """Escape control characters, so that no name can control the terminal."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def is_terminal() -> bool:
-    """Whether a person looks at the output, with colours if they like them."""
+    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -121,7 +121,7 @@ def count_text(count: int, noun: str) -> str:
 
 
 def size_text(count: int | None) -> str:
-    """Bytes for people: 1536 is 1.5 KiB."""
+    """A human-readable size: 1536 is 1.5 KiB."""
     if count is None or count < 0:
         return "-"
     value = float(count)
@@ -129,11 +129,11 @@ def size_text(count: int | None) -> str:
         if value < 1024 or unit == "TiB":
             return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
-    raise AssertionError("TiB ends the loop.")
+    raise AssertionError("unreachable: TiB is the last unit")
 
 
 def duration_text(seconds: float | None) -> str:
-    """A length of time for people: 93784 s is 1d 2h."""
+    """A human-readable duration: 93784 s is 1d 2h."""
     if seconds is None:
         return "-"
     if seconds < 0:
@@ -150,7 +150,7 @@ def duration_text(seconds: float | None) -> str:
 
 
 def time_text(timestamp_ms: int | None) -> str:
-    """A moment for people, in UTC."""
+    """A human-readable time, in UTC."""
     if timestamp_ms is None or timestamp_ms < 0:
         return "-"
     from datetime import UTC, datetime
@@ -162,7 +162,7 @@ def time_text(timestamp_ms: int | None) -> str:
 
 
 def _plain(data: object) -> Any:
-    """Only what JSON has: other mappings, sequences and enums become it."""
+    """Convert mappings, sequences and enums to JSON types."""
     if isinstance(data, Mapping):
         return {str(key): _plain(value) for key, value in data.items()}
     if isinstance(data, str):
@@ -177,7 +177,7 @@ def _plain(data: object) -> Any:
 
 
 def _label(name: str, names: Sequence[str], formats: Mapping[str, Formatter]) -> str:
-    """What a column is called; what is formatted shows its unit beside the value."""
+    """The header of a column, without the unit if the values are formatted with one."""
     if name in formats:
         short = name.removesuffix("_bytes").removesuffix("_ms").removesuffix("_seconds")
         name = f"{short}_time" if short != name and short in names else short

@@ -1,4 +1,5 @@
-"""`ottla pipeline`: check, run and look after data pipelines. The work is in ottla.spark.pipeline."""
+"""`ottla pipeline`: validates, runs and monitors data pipelines; see ottla.spark.pipeline for the
+implementation."""
 
 from __future__ import annotations
 
@@ -29,23 +30,23 @@ app = typer.Typer(help="Run data pipelines on Spark.", no_args_is_help=True)
 
 FileArgument = Annotated[Path, typer.Argument(help="The pipeline, a YAML file.", metavar="FILE")]
 MasterOption = Annotated[
-    str | None, typer.Option("--master", help="Spark's master; local[*] if not given.", metavar="URL")
+    str | None, typer.Option("--master", help="Spark master. Default: local[*].", metavar="URL")
 ]
 RemoteOption = Annotated[
-    str | None, typer.Option("--remote", help="A server of Spark Connect, sc://host:15002.", metavar="URL")
+    str | None, typer.Option("--remote", help="Spark Connect server, such as sc://host:15002.", metavar="URL")
 ]
 
 
 @contextmanager
 def told() -> Iterator[None]:
-    """What a person can do something about is told as it is; each fault of a file on its own line."""
+    """Report errors that the user can fix; each error of a file gets its own line."""
     from ottla.spark import SparkMissing
 
     try:
         from ottla.spark.pipeline.faults import PipelineError
     except ImportError as error:
         raise Problem(
-            f"Pipelines need {error.name}: install it with `pip install 'ottla[spark]'`."
+            f"Pipelines need {error.name}. Install it with `pip install 'ottla[spark]'`."
         ) from error
     try:
         yield
@@ -54,7 +55,7 @@ def told() -> Iterator[None]:
             print(line, file=sys.stderr)
         count = len(error.faults)
         raise Problem(
-            f"{error.file} has {count} fault{'s' if count > 1 else ''}; nothing was started."
+            f"{error.file} has {count} error{'s' if count > 1 else ''}; nothing was started."
         ) from error
     except SparkMissing as error:
         raise Problem(str(error)) from error
@@ -82,7 +83,7 @@ def builder_of(session: Session, spark: SparkSession, pipeline: Pipeline, file: 
 
 
 def cluster_session(session: Session, pipeline: Pipeline) -> Session:
-    """The session with the cluster of the file, unless one was typed."""
+    """The session with the cluster of the file, unless the command line names one."""
     from dataclasses import replace
 
     if pipeline.bootstrap_servers is None or session.flags.bootstrap_server is not None:
@@ -91,7 +92,7 @@ def cluster_session(session: Session, pipeline: Pipeline) -> Session:
 
 
 def check_topics(session: Session, pipeline: Pipeline, file: str, *, create: bool = False) -> None:
-    """Topics that are not there are faults; with `create` those that are written are made."""
+    """Report missing topics; with `create`, create those that the pipeline writes to."""
     from ottla.spark.pipeline.check import topic_faults
     from ottla.spark.pipeline.faults import PipelineError
 
@@ -111,7 +112,10 @@ def spark_of(pipeline: Pipeline, master: str | None, remote: str | None) -> Spar
     from ottla.spark.pipeline.state import local_directory
 
     if master is not None and remote is not None:
-        raise Misuse("--master starts Spark and --remote uses one that runs: give one of them.")
+        raise Misuse(
+            "--master and --remote are mutually exclusive: --master starts Spark, --remote connects to a "
+            "server."
+        )
     directory = local_directory(pipeline)
     log_file = None if directory is None else directory / "spark.log"
     return open_session(pipeline, master=master, remote=remote, log_file=log_file)
@@ -121,14 +125,14 @@ def spark_of(pipeline: Pipeline, master: str | None, remote: str | None) -> Spar
 def validate(
     context: typer.Context,
     file: FileArgument,
-    offline: Annotated[bool, typer.Option("--offline", help="Ask no cluster for topics.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not check topics on the cluster.")] = False,
     no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="Leave out what Spark would check: SQL and columns.")
+        bool, typer.Option("--no-spark", help="Skip the checks that need Spark: SQL and columns.")
     ] = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
 ) -> None:
-    """Check a pipeline before it runs: its form, its topics, its SQL and columns."""
+    """Validate a pipeline without running it: syntax, topics, SQL and columns."""
     session = session_of(context)
     with told():
         pipeline = load(file)
@@ -143,7 +147,7 @@ def validate(
             finally:
                 spark.stop()
     left = [name for name, was in (("topics", offline), ("SQL and columns", no_spark)) if was]
-    but = f" ({' and '.join(left)} were not checked)" if left else ""
+    but = f" ({' and '.join(left)} not checked)" if left else ""
     tell(session, f"{file} is valid{but}.", {"file": str(file), "valid": True, "unchecked": left})
 
 
@@ -151,15 +155,15 @@ def validate(
 def run(
     context: typer.Context,
     file: FileArgument,
-    once: Annotated[bool, typer.Option("--once", help="Read what is there now, and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process the data available now, then stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per batch.")] = False,
     create_topics: Annotated[
-        bool, typer.Option("--create-topics", help="Make topics that are written and not there.")
+        bool, typer.Option("--create-topics", help="Create missing topics that the pipeline writes to.")
     ] = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
 ) -> None:
-    """Run a pipeline until Ctrl-C. It goes on where it was, however it ended."""
+    """Run a pipeline until Ctrl-C. It resumes from its checkpoint, even after a crash."""
     session = session_of(context)
     with told():
         run_pipeline(
@@ -185,7 +189,7 @@ def run_pipeline(
     master: str | None = None,
     remote: str | None = None,
 ) -> None:
-    """Check, start, show, and stop on a signal."""
+    """Validate and start a pipeline, show its progress, and stop it on a signal."""
     from ottla.spark.pipeline import state
     from ottla.spark.pipeline.check import checked_outputs
     from ottla.spark.pipeline.run import Runner
@@ -214,7 +218,7 @@ def run_pipeline(
 
 @contextmanager
 def _stops(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the pipeline between two looks; a second one ends the process."""
+    """The first Ctrl-C or SIGTERM stops the pipeline; the second one ends the process."""
 
     def handler(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -230,7 +234,7 @@ def _stops(stop: Callable[[], None]) -> Iterator[None]:
 
 
 class _Screen:
-    """A live table on a terminal, a line for each batch in a pipe, or lines of JSON."""
+    """A live table on a terminal, a line per batch in a pipe, or JSON lines."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
@@ -308,10 +312,10 @@ def plan(
     context: typer.Context,
     file: FileArgument,
     svg: Annotated[
-        Path | None, typer.Option("--svg", help="Draw the graph into this file.", metavar="FILE")
+        Path | None, typer.Option("--svg", help="Write the graph to this SVG file.", metavar="FILE")
     ] = None,
 ) -> None:
-    """Show what a pipeline reads, does and writes, as text and as a picture. Starts nothing."""
+    """Show the graph of a pipeline as text, and with --svg as a picture. Starts nothing."""
     from ottla.spark.pipeline.graph import as_text, nodes
 
     session = session_of(context)
@@ -330,12 +334,12 @@ def plan(
         return
     print(as_text(pipeline))
     if svg is not None:
-        print(f"The picture is in {svg}.")
+        print(f"Wrote {svg}.")
 
 
 @app.command("status")
 def status(context: typer.Context, file: FileArgument) -> None:
-    """Show whether a pipeline runs and how far each sink is. Needs no Spark."""
+    """Show whether a pipeline is running, and the progress of each sink. Does not need Spark."""
     from ottla.spark.pipeline import state
 
     session = session_of(context)
@@ -344,7 +348,7 @@ def status(context: typer.Context, file: FileArgument) -> None:
     if session.is_structured:
         show(session, found)
         return
-    runs = "runs" if found["running"] else "does not run"
+    runs = "runs" if found["running"] else "is not running"
     seen = f"; last seen {time_text(found['shown_at_ms'])}" if found["shown_at_ms"] else ""
     show(
         session,
@@ -360,10 +364,10 @@ def status(context: typer.Context, file: FileArgument) -> None:
 def reset(
     context: typer.Context,
     file: FileArgument,
-    sink: Annotated[list[str] | None, typer.Option(help="Only this sink; may be given again.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    sink: Annotated[list[str] | None, typer.Option(help="Only this sink; repeatable.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Let a pipeline start over: its sinks forget how far they are. What they wrote stays."""
+    """Delete the checkpoints of a pipeline, so that it starts over. Written data is kept."""
     from ottla.spark.pipeline import state
 
     session = session_of(context)
@@ -373,10 +377,10 @@ def reset(
         names = sink or known
         for name in names:
             if name not in known:
-                raise Misuse(f"There is no sink {name}. {near_names(name, known) or ', '.join(known)}")
+                raise Misuse(f"Unknown sink {name}. {near_names(name, known) or ', '.join(known)}")
         if not yes:
             typer.confirm(
-                f"{', '.join(names)} will read everything again and write it a second time. Go on?",
+                f"{', '.join(names)} will reprocess everything and write it again. Continue?",
                 abort=True,
             )
         client = cluster_session(session, pipeline).client_config("admin")
@@ -388,7 +392,7 @@ def reset(
         finally:
             if spark is not None:
                 spark.stop()
-    tell(session, f"Reset: {', '.join(done)}. The next run starts over.", {"reset": done})
+    tell(session, f"Reset: {', '.join(done)}. The next run starts from the beginning.", {"reset": done})
 
 
 for _job in (

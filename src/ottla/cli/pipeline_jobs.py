@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MasterOption = Annotated[
-    str | None, typer.Option("--master", help="Spark's master; local[*] if not given.", metavar="URL")
+    str | None, typer.Option("--master", help="Spark master. Default: local[*].", metavar="URL")
 ]
-OnceOption = Annotated[bool, typer.Option("--once", help="Do what is there now, and end.")]
+OnceOption = Annotated[bool, typer.Option("--once", help="Process the data available now, then stop.")]
 CheckpointOption = Annotated[
-    Path | None, typer.Option(help="Where progress is kept; checkpoints/NAME if not given.", metavar="DIR")
+    Path | None, typer.Option(help="Checkpoint directory. Default: checkpoints/NAME.", metavar="DIR")
 ]
-NameOption = Annotated[str | None, typer.Option(help="The name of the job, which must stay the same.")]
+NameOption = Annotated[str | None, typer.Option(help="Job name; keep it the same between runs.")]
 TopicsArgument = Annotated[list[str], typer.Argument(help="Topics.", metavar="TOPIC...")]
 
 
 class Kind(StrEnum):
-    """Where archives are kept."""
+    """The formats of archives."""
 
     PARQUET = "parquet"
     DELTA = "delta"
@@ -43,7 +43,7 @@ def _client(session: Session) -> dict[str, str]:
 
 
 def _check(session: Session, *topics: str, create: str | None = None) -> None:
-    """All topics are there, or `create` is made."""
+    """Check that all topics exist, and create the topic `create`."""
     from ottla.cli.errors import unknown
 
     with session.admin() as admin:
@@ -52,7 +52,7 @@ def _check(session: Session, *topics: str, create: str | None = None) -> None:
             admin.create_topics([create]).all()
     for topic in topics:
         if topic not in there:
-            raise unknown("topic", topic, there, cure="ottla topic list shows the topics.")
+            raise unknown("topic", topic, there, cure="List topics with: ottla topic list")
 
 
 @contextmanager
@@ -74,20 +74,21 @@ def archive(
     context: typer.Context,
     topics: TopicsArgument,
     to: Annotated[str, typer.Option(help="A directory, or for iceberg namespace.table.")],
-    kind: Annotated[Kind, typer.Option(help="What is written.")] = Kind.PARQUET,
+    kind: Annotated[Kind, typer.Option(help="Format of the archive.")] = Kind.PARQUET,
     catalog: Annotated[
-        list[str] | None, typer.Option(help="A property of the Iceberg catalog.", metavar="NAME=VALUE")
+        list[str] | None,
+        typer.Option(help="A property of the Iceberg catalog; repeatable.", metavar="NAME=VALUE"),
     ] = None,
-    compact: Annotated[int, typer.Option(help="Join small files every so many batches; 0: never.")] = 20,
-    every: Annotated[str, typer.Option(help="How long batches are apart.")] = "10 seconds",
-    batch_records: Annotated[int | None, typer.Option(help="Records of a batch at most.")] = None,
+    compact: Annotated[int, typer.Option(help="Compact small files every N batches; 0: never.")] = 20,
+    every: Annotated[str, typer.Option(help="Trigger interval between batches.")] = "10 seconds",
+    batch_records: Annotated[int | None, typer.Option(help="Maximum number of records per batch.")] = None,
     name: NameOption = None,
     checkpoint: CheckpointOption = None,
     once: OnceOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per batch.")] = False,
     master: MasterOption = None,
 ) -> None:
-    """Keep all records of topics in Parquet files, a Delta or an Iceberg table, each once."""
+    """Archive topics to Parquet files, a Delta table or an Iceberg table, exactly once."""
     from ottla.cli.pipeline import run_pipeline, told
 
     session = session_of(context)
@@ -116,21 +117,23 @@ def archive(
 
 def load(
     context: typer.Context,
-    files: Annotated[str, typer.Argument(help="A directory, or a pattern of files.")],
-    topic: Annotated[str, typer.Argument(help="The topic that gets a record for each row.")],
-    schema: Annotated[str, typer.Option(help="The columns: 'id BIGINT, name STRING'.")],
-    file_format: Annotated[str, typer.Option("--format", help="csv, json, parquet, orc or text.")] = "json",
-    key: Annotated[str | None, typer.Option(help="The column that is the key.")] = None,
+    files: Annotated[str, typer.Argument(help="A directory, or a glob pattern of files.")],
+    topic: Annotated[str, typer.Argument(help="Topic to write to, one record per row.")],
+    schema: Annotated[str, typer.Option(help="Schema: 'id BIGINT, name STRING'.")],
+    file_format: Annotated[
+        str, typer.Option("--format", help="File format: csv, json, parquet, orc or text.")
+    ] = "json",
+    key: Annotated[str | None, typer.Option(help="Column to use as the record key.")] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(help="An option of the format, such as header=true.", metavar="NAME=VALUE"),
+        typer.Option(help="A format option, such as header=true; repeatable.", metavar="NAME=VALUE"),
     ] = None,
     name: NameOption = None,
     checkpoint: CheckpointOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per batch.")] = False,
     master: MasterOption = None,
 ) -> None:
-    """Load files into a topic, each row once as JSON; run it again for files that have come meanwhile."""
+    """Load files into a topic as JSON, each row exactly once; rerun to load new files."""
     from ottla.cli.pipeline import run_pipeline, told
 
     session = session_of(context)
@@ -155,30 +158,30 @@ def load(
 
 def replay(
     context: typer.Context,
-    archived: Annotated[Path, typer.Argument(help="The directory of an archive.", metavar="ARCHIVE")],
-    topic: Annotated[str, typer.Argument(help="The topic that gets the records; made if it is not there.")],
-    kind: Annotated[Kind, typer.Option(help="parquet or delta.")] = Kind.PARQUET,
+    archived: Annotated[Path, typer.Argument(help="Directory of the archive.", metavar="ARCHIVE")],
+    topic: Annotated[str, typer.Argument(help="Topic to write to; created if missing.")],
+    kind: Annotated[Kind, typer.Option(help="Archive format: parquet or delta.")] = Kind.PARQUET,
     where: Annotated[
-        str | None, typer.Option(help="Only these records, in SQL: \"timestamp >= '2026-01-31'\".")
+        str | None, typer.Option(help="SQL filter on records: \"timestamp >= '2026-01-31'\".")
     ] = None,
     keep_partitions: Annotated[
-        bool, typer.Option("--keep-partitions", help="Records go to the partitions they came from.")
+        bool, typer.Option("--keep-partitions", help="Keep the original partitions.")
     ] = False,
     name: NameOption = None,
     master: MasterOption = None,
 ) -> None:
-    """Put the records of an archive into a topic, each once and in their order."""
+    """Write the records of an archive to a topic, in order and exactly once."""
     from ottla.cli.pipeline import told
 
     session = session_of(context)
     if kind is Kind.ICEBERG:
-        raise Misuse("An Iceberg table is read with its own tools: replay takes --kind parquet or delta.")
+        raise Misuse("Cannot replay an Iceberg table. Use --kind parquet or delta.")
     with told():
         from ottla.spark.pipeline.jobs.archive import replay as replayed
         from ottla.spark.pipeline.session import delta_settings
 
         if not archived.is_dir():
-            raise Problem(f"There is no archive {archived}. ottla pipeline archive makes one.")
+            raise Problem(f"Archive {archived} does not exist. Create one with: ottla pipeline archive")
         chosen = name or f"replay-{topic}"
         _check(session, create=topic)
         settings = delta_settings() if kind is Kind.DELTA else {}
@@ -193,28 +196,28 @@ def replay(
                 where=where,
                 keep_partitions=keep_partitions,
             )
-    tell(session, f"{count:,} records of {archived} are in {topic}.", {"topic": topic, "records": count})
+    tell(session, f"Wrote {count:,} records of {archived} to {topic}.", {"topic": topic, "records": count})
 
 
 def mirror(
     context: typer.Context,
     topics: TopicsArgument,
-    to: Annotated[str, typer.Option(help="Bootstrap servers of the other cluster.", metavar="HOST:PORT")],
+    to: Annotated[str, typer.Option(help="Bootstrap servers of the target cluster.", metavar="HOST:PORT")],
     to_config: Annotated[
-        str | None, typer.Option(help="Client properties for the other cluster.", metavar="FILE")
+        str | None, typer.Option(help="Client properties file for the target cluster.", metavar="FILE")
     ] = None,
-    prefix: Annotated[str, typer.Option(help="Stands before the names of topics there.")] = "",
+    prefix: Annotated[str, typer.Option(help="Prefix of topic names on the target cluster.")] = "",
     group: Annotated[
-        list[str] | None, typer.Option(help="Translate this group only; may be given again.")
+        list[str] | None, typer.Option(help="Translate offsets of this group only; repeatable.")
     ] = None,
-    every: Annotated[float, typer.Option(help="Seconds between two rounds.")] = 5.0,
-    batch_records: Annotated[int | None, typer.Option(help="Records of a batch at most.")] = None,
+    every: Annotated[float, typer.Option(help="Seconds between rounds.")] = 5.0,
+    batch_records: Annotated[int | None, typer.Option(help="Maximum number of records per batch.")] = None,
     name: NameOption = None,
     checkpoint: CheckpointOption = None,
     once: OnceOption = False,
     master: MasterOption = None,
 ) -> None:
-    """Copy topics to another cluster, each record once, and give groups there the place they have here."""
+    """Copy topics to another cluster exactly once, and translate the committed offsets of groups."""
     from ottla.cli.pipeline import told
 
     session = session_of(context)
@@ -254,7 +257,7 @@ def _tell_round(session: Session, copied: int, rows: list[dict[str, Any]]) -> No
     refused = {row["group"]: row["error"] for row in rows if row["error"] is not None}
     groups = len({row["group"] for row in rows} - refused.keys())
     for group, error in refused.items():
-        print(f"The group {group} keeps its place there: {error}", file=sys.stderr)
+        print(f"Offsets of group {group} were not translated: {error}", file=sys.stderr)
     tell(
         session,
         f"{copied:,} records copied, {groups} group{'s' if groups != 1 else ''} translated.",
@@ -265,14 +268,19 @@ def _tell_round(session: Session, copied: int, rows: list[dict[str, Any]]) -> No
 def profile(
     context: typer.Context,
     topics: TopicsArgument,
-    schema: Annotated[str | None, typer.Option(help="Columns of JSON values, to count what is NULL.")] = None,
-    late: Annotated[float, typer.Option(help="Seconds behind an earlier record that are late.")] = 60.0,
+    schema: Annotated[
+        str | None, typer.Option(help="Schema of JSON values, to count NULLs per column.")
+    ] = None,
+    late: Annotated[
+        float,
+        typer.Option(help="A record that is older than an earlier record by more seconds counts as late."),
+    ] = 60.0,
     report: Annotated[
-        Path | None, typer.Option(help="Write a report with plots into this directory.", metavar="DIR")
+        Path | None, typer.Option(help="Write a report with plots to this directory.", metavar="DIR")
     ] = None,
     master: MasterOption = None,
 ) -> None:
-    """Describe what is in topics: counts, sizes, keys and their skew, what is missing, what comes late."""
+    """Profile the data in topics: counts, sizes, key skew, missing values, late records."""
     from ottla.cli.pipeline import told
 
     session = session_of(context)
@@ -309,12 +317,12 @@ def profile(
         },
     )
     if file is not None and not session.is_structured:
-        print(f"The report is in {file}.")
+        print(f"Wrote {file}.")
 
 
 def _reported(write: Any, found: Any, directory: Path) -> Path:
     try:
         path: Path = write(found, directory)
     except ImportError as error:
-        raise Problem(f"Plots need {error.name}: `pip install matplotlib`.") from error
+        raise Problem(f"Plots need {error.name}. Install it with `pip install matplotlib`.") from error
     return path

@@ -1,4 +1,4 @@
-"""`ottla profile`: the clusters that you use, with the settings to reach them."""
+"""`ottla profile`: manages profiles, named sets of client settings for clusters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.cli.errors import Misuse
 from ottla.cli.output import Cell, Styled, show, tell
 from ottla.cli.session import DEFAULT_SERVERS, check_settings, pairs, session_of
 
-app = typer.Typer(help="Keep the addresses and settings of your clusters.", no_args_is_help=True)
+app = typer.Typer(help="Manage connection profiles.", no_args_is_help=True)
 
 ProfileArgument = Annotated[
     str, typer.Argument(metavar="PROFILE", help="Name of the profile.", show_default=False)
@@ -22,7 +22,7 @@ _SERVERS = "bootstrap.servers"
 
 @app.command("list")
 def list_profiles(context: typer.Context) -> None:
-    """List profiles, with the one that is used."""
+    """List profiles and mark the current one."""
     session = session_of(context)
     known = profiles.load()
     used = session.profile_name
@@ -40,7 +40,7 @@ def list_profiles(context: typer.Context) -> None:
         rows,
         columns=["used", "profile", "bootstrap_servers", "security_protocol"],
         formats={"used": _used_cell},
-        empty="There are no profiles. Make one: ottla profile set NAME bootstrap.servers=HOST:PORT",
+        empty="No profiles found. Create one with: ottla profile set NAME bootstrap.servers=HOST:PORT",
     )
 
 
@@ -53,11 +53,13 @@ def show_profile(
     context: typer.Context,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="PROFILE", help="Name of the profile; the one in use.", show_default=False),
+        typer.Argument(
+            metavar="PROFILE", help="Name of the profile. Default: the current profile.", show_default=False
+        ),
     ] = None,
-    secrets: Annotated[bool, typer.Option("--secrets", help="Passwords as well.")] = False,
+    secrets: Annotated[bool, typer.Option("--secrets", help="Show passwords.")] = False,
 ) -> None:
-    """Show the settings of a profile, and what the next command would use."""
+    """Show the settings of a profile, and the settings in effect."""
     session = session_of(context)
     known = profiles.load()
     if name is None:
@@ -85,16 +87,16 @@ def set_profile(
         list[str] | None,
         typer.Argument(
             metavar="SETTING=VALUE",
-            help="Client settings, such as bootstrap.servers=host:9092, and output=FORMAT.",
+            help="Client settings such as bootstrap.servers=host:9092, or output=FORMAT.",
             show_default=False,
         ),
     ] = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option("--unset", "-u", metavar="SETTING", help="Remove one; may be repeated."),
+        typer.Option("--unset", "-u", metavar="SETTING", help="Setting to remove; repeatable."),
     ] = None,
 ) -> None:
-    """Make a profile, or change settings of it. `ottla -b HOST:PORT profile set NAME` works as well."""
+    """Create or change a profile. `ottla -b HOST:PORT profile set NAME` works as well."""
     session = session_of(context)
     changes: dict[str, str | None] = dict(pairs(settings or [], "profile set"))
     flags = session.flags
@@ -107,7 +109,7 @@ def set_profile(
     changes.update(dict.fromkeys(unset or ()))
     known = profiles.load()
     if not changes and name in known.by_name:
-        raise Misuse("Say what to set: ottla profile set NAME bootstrap.servers=HOST:PORT")
+        raise Misuse("Specify a setting: ottla profile set NAME bootstrap.servers=HOST:PORT")
     is_new = name not in known.by_name
     if is_new and not changes:
         changes[_SERVERS] = DEFAULT_SERVERS
@@ -116,17 +118,17 @@ def set_profile(
         known = profiles.use(known, name)
     told = f"Profile {name} {'made' if is_new else 'changed'} in {known.path}."
     if known.current == name and is_new:
-        told += " It is used from now on."
+        told += " It is now the current profile."
     tell(session, told, {"profile": name, "file": str(known.path), "used": known.current == name})
 
 
 @app.command("use")
 def use_profile(context: typer.Context, name: ProfileArgument) -> None:
-    """Use a profile from now on, where -p names no other."""
+    """Make a profile the default for commands without -p."""
     session = session_of(context)
     known = profiles.use(profiles.load(), name)
     servers = known.by_name[name].get(_SERVERS, DEFAULT_SERVERS)
-    tell(session, f"Commands go to {servers} from now on.", {"profile": name, "bootstrap_servers": servers})
+    tell(session, f"Commands now connect to {servers}.", {"profile": name, "bootstrap_servers": servers})
 
 
 @app.command("delete")

@@ -10,9 +10,9 @@
     security.protocol = "SASL_SSL"
     output = "wide"
 
-Keys are the names of client settings, quoted or not, and `output`. The file may hold passwords: it is made
-readable for its owner alone. Rule: an edit changes the lines it is about and no other, and is written only
-if what was parsed from it is what was meant.
+Keys are the names of client settings, quoted or not, and `output`. The file may contain passwords, so only
+its owner can read it. Rule: an edit changes only the affected lines, and is saved only if the new text parses
+to the intended profiles.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """What the file says."""
+    """The contents of the file."""
 
     path: Path
     current: str | None = None
@@ -44,12 +44,12 @@ class Profiles:
 
     def settings_of(self, name: str) -> Mapping[str, str]:
         if name not in self.by_name:
-            raise unknown("profile", name, self.by_name, cure=f"ottla profile set {name} makes it.")
+            raise unknown("profile", name, self.by_name, cure=f"Create it with: ottla profile set {name}")
         return self.by_name[name]
 
 
 def config_path(environment: Mapping[str, str] | None = None) -> Path:
-    """Where the file is, by the rules of XDG."""
+    """The path of the file, by the XDG rules."""
     environment = os.environ if environment is None else environment
     home = environment.get("XDG_CONFIG_HOME") or os.path.join(
         environment.get("HOME") or os.path.expanduser("~"), ".config"
@@ -58,7 +58,7 @@ def config_path(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def load(path: Path | None = None) -> Profiles:
-    """Read the file; without one there are no profiles."""
+    """Read the file; a missing file means no profiles."""
     path = path or config_path()
     return parse(_read(path), path)
 
@@ -67,25 +67,25 @@ def parse(text: str, path: Path) -> Profiles:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Problem(f"{path} is not valid TOML: {error}. Mend that line.") from error
+        raise Problem(f"{path} is not valid TOML: {error}. Fix that line.") from error
     tables = document.get("profile", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise Problem(f"{path} is not as expected: profiles are tables, such as [profile.local].")
+        raise Problem(f"{path} is invalid: profiles must be tables, such as [profile.local].")
     current = document.get(_CURRENT)
     if not (current is None or isinstance(current, str)):
-        raise Problem(f"{path} is not as expected: current is the name of a profile in quotes.")
+        raise Problem(f"{path} is invalid: current must be the name of a profile, in quotes.")
     return Profiles(path, current, {name: _flat(table) for name, table in tables.items()})
 
 
 def is_secret(setting: str) -> bool:
-    """Whether the value of a setting is not for other eyes."""
+    """Whether a setting is sensitive."""
     return _SECRET.search(setting.lower()) is not None
 
 
 def set_settings(profiles: Profiles, name: str, changes: Mapping[str, str | None]) -> Profiles:
-    """Set settings of a profile, made if it is not there; None removes one. What the file says then."""
+    """Change a profile, or create it; None removes a setting. Returns the new contents."""
     if not _NAME.fullmatch(name):
-        raise Problem(f"{name!r} cannot be the name of a profile: take letters, digits, - and _.")
+        raise Problem(f"{name!r} is not a valid profile name. Use letters, digits, - and _.")
     settings = dict(profiles.by_name.get(name, {}))
     for setting, value in changes.items():
         if value is None:
@@ -109,7 +109,7 @@ def set_settings(profiles: Profiles, name: str, changes: Mapping[str, str | None
 
 
 def use(profiles: Profiles, name: str) -> Profiles:
-    """Make a profile the one that is taken when none is named."""
+    """Make a profile the current one."""
     profiles.settings_of(name)
     lines = _read(profiles.path).splitlines()
     top = next((at for at, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
@@ -121,7 +121,7 @@ def use(profiles: Profiles, name: str) -> Profiles:
 
 
 def delete(profiles: Profiles, name: str) -> Profiles:
-    """Remove a profile; if it was the current one, there is none then."""
+    """Remove a profile; if it was the current one, none is current afterwards."""
     profiles.settings_of(name)
     lines = _read(profiles.path).splitlines()
     begin, end = _section(lines, name)
@@ -140,12 +140,12 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
-        raise Problem(f"{path} is not UTF-8: write it again.") from error
+        raise Problem(f"{path} is not valid UTF-8. Save it as UTF-8.") from error
 
 
 def _write(before: Profiles, lines: list[str], meant: Profiles) -> Profiles:
     text = "\n".join(lines).strip("\n") + "\n"
-    hand = f"{before.path} is written in a way that cannot be changed here: edit it by hand."
+    hand = f"{before.path} has a layout that this command cannot edit. Edit it by hand."
     try:
         if parse(text, before.path) != meant:
             raise Problem(hand)

@@ -1,8 +1,8 @@
-"""Plain values of a command line taken as they are.
+"""A fast path for plain command-line values.
 
-Typer checks every value with an adapter of pydantic, and importing that takes longer than everything else
-that a command does before its work. Texts, numbers, switches and lists of texts need none. Rule: whatever is
-not surely one of these goes Typer's own way, errors included, so that only the time differs.
+Typer validates every value with a pydantic adapter, and importing pydantic dominates the startup time of a
+command. Strings, numbers, switches and lists of strings need none. Rule: every other value takes Typer's own
+path, errors included, so that only the speed differs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def make_quick(command: Any) -> None:
-    """Have the parameters of a command, and of those below it, take plain values quickly."""
+    """Install the fast path in the parameters of a command and its subcommands."""
     for one in getattr(command, "commands", {}).values():
         make_quick(one)
     for parameter in command.params:
@@ -33,7 +33,7 @@ def _make_parameter_quick(parameter: Any) -> Any:
 
 
 class _Quick:
-    """Stands in for the method that builds an adapter, and for the adapter."""
+    """Replaces both the method that builds an adapter and the adapter."""
 
     def __init__(self, slow: Any) -> None:
         self._slow = slow
@@ -49,7 +49,7 @@ class _Quick:
 
 
 def _taken(value: Any, param: Any) -> Any:
-    """The value where it is plain, else None."""
+    """The value if it is plain, else None."""
     described = param.type_descriptor
     info = described.parameter_info
     if getattr(info, "parser", None) is not None or getattr(info, "click_type", None) is not None:

@@ -1,4 +1,4 @@
-"""`ottla quorum`: who leads the metadata log, who votes, and how far everybody is."""
+"""`ottla quorum`: shows the leader, voters and observers of the metadata log, and their lag."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ottla.cli.session import session_of
 if TYPE_CHECKING:
     from ottla.client.admin.nodes import QuorumDescription, QuorumReplica
 
-app = typer.Typer(help="Show the controllers and how far they are.", no_args_is_help=True)
+app = typer.Typer(help="Show the controller quorum and its lag.", no_args_is_help=True)
 
 
 @app.command("status")
 def status(context: typer.Context) -> None:
-    """Show the leader of the quorum, its epoch, and the lag of who follows it."""
+    """Show the quorum leader, its epoch, and the lag of the followers."""
     session = session_of(context)
     with session.admin() as admin:
         cluster = admin.describe_cluster()
@@ -50,7 +50,7 @@ def _leader_cell(leader: int) -> Cell:
 
 @app.command("replicas")
 def replicas(context: typer.Context) -> None:
-    """Show every node that holds the metadata log."""
+    """Show every replica of the metadata log."""
     session = session_of(context)
     with session.admin() as admin:
         rows = replica_rows(admin.describe_metadata_quorum())

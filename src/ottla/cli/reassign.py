@@ -1,4 +1,4 @@
-"""`ottla reassign`: replicas moved between brokers; planned, started, watched, cancelled."""
+"""`ottla reassign`: plans, starts, monitors and cancels the reassignment of replicas."""
 
 from __future__ import annotations
 
@@ -20,37 +20,42 @@ app = typer.Typer(help="Move replicas between brokers.", no_args_is_help=True)
 
 TopicsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TOPIC", help="Topics by name or pattern: orders-*.", show_default=False),
+    typer.Argument(metavar="TOPIC", help="Topics, by name or pattern: orders-*.", show_default=False),
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="All topics, internal ones too.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All topics, including internal ones.")]
 ToOption = Annotated[
     str | None,
-    typer.Option("--to", metavar="IDS", help="The brokers to spread them over, 1,2,3; all if not given."),
+    typer.Option("--to", metavar="IDS", help="Target brokers: 1,2,3. Default: all."),
 ]
 DrainOption = Annotated[
     str | None,
-    typer.Option("--drain", metavar="IDS", help="Take all replicas away from these brokers."),
+    typer.Option("--drain", metavar="IDS", help="Move all replicas off these brokers."),
 ]
 FactorOption = Annotated[
     int | None,
-    typer.Option("--replication-factor", "-r", metavar="NUMBER", min=1, help="How many replicas to have."),
+    typer.Option("--replication-factor", "-r", metavar="NUMBER", min=1, help="New replication factor."),
 ]
 RacksOption = Annotated[bool, typer.Option(help="Spread the replicas of a partition over racks.")]
 FileOption = Annotated[
     str | None,
     typer.Option(
-        "--file", "-f", metavar="FILE", help="Take the plan from a file, as Kafka's tool writes it."
+        "--file",
+        "-f",
+        metavar="FILE",
+        help="Read the plan from a file in the format of kafka-reassign-partitions.",
     ),
 ]
 ThrottleOption = Annotated[
     str | None,
-    typer.Option("--throttle", metavar="SIZE", help="How much a broker may copy each second: 50MB, 10MiB."),
+    typer.Option(
+        "--throttle", metavar="SIZE", help="Replication rate limit per broker and second: 50MB, 10MiB."
+    ),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
-_NOTHING = "Nothing is being moved."
-_NOTHING_LEFT = "All is moved."
-_CLEARED = " The throttle is taken away."
+_NOTHING = "No reassignment is in progress."
+_NOTHING_LEFT = "Reassignment complete."
+_CLEARED = " Throttle removed."
 
 
 # plan
@@ -67,13 +72,15 @@ def plan(
     racks: RacksOption = True,
     save: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the plan to a file, for start and for Kafka's tool."),
+        typer.Option(
+            metavar="FILE", help="Write the plan to a file, for start or kafka-reassign-partitions."
+        ),
     ] = None,
     save_current: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write what is now to a file, to go back to it.")
+        str | None, typer.Option(metavar="FILE", help="Write the current assignment to a file, for rollback.")
     ] = None,
 ) -> None:
-    """Show which replicas would move, before and after. Nothing is moved."""
+    """Show which replicas would move. Moves nothing."""
     from ottla.cli.reassignment.proposals import planned, write_plan
 
     session = session_of(context)
@@ -87,12 +94,12 @@ def plan(
         return
     _show_plan(session, found)
     if found.after and save is not None:
-        tell(session, f"The plan is in {save}. Start it with: ottla reassign start --file {save}")
+        tell(session, f"Wrote the plan to {save}. Start it with: ottla reassign start --file {save}")
 
 
 def _show_plan(session: Session, found: Plan) -> None:
     if not found.after:
-        tell(session, "Nothing needs to move.")
+        tell(session, "No replicas need to move.")
         return
     facts = found.facts()
     show(
@@ -138,10 +145,10 @@ def start(
     yes: YesOption = False,
     wait: Annotated[
         bool | None,
-        typer.Option("--wait/--no-wait", help="Stay until all is moved; so by default on a terminal."),
+        typer.Option("--wait/--no-wait", help="Wait for completion. Default on a terminal."),
     ] = None,
 ) -> None:
-    """Move replicas: by the flags of plan, or by a file."""
+    """Start a reassignment, from the flags of plan or from a file."""
     from ottla.cli.lookups import confirm
     from ottla.cli.reassignment.monitor import clear_throttles, watch
     from ottla.cli.reassignment.proposals import plan_of_file, planned, start_plan
@@ -149,7 +156,7 @@ def start(
     session = session_of(context)
     rate = None if throttle is None else _rate(throttle)
     if file is not None and (topics or all_topics or to or drain or replication_factor):
-        raise Misuse("--file has the whole plan: name nothing else.")
+        raise Misuse("--file contains the whole plan and cannot be combined with other selections.")
     stays = is_terminal() and not session.is_structured if wait is None else wait
     with session.admin() as admin:
         if file is not None:
@@ -165,16 +172,16 @@ def start(
             emit(session, {**found.facts(), "throttle_bytes_per_second": rate, "started": bool(found.after)})
         if not found.after:
             return
-        tell(session, f"{count_text(len(found.after), 'partition')} started to move.")
+        tell(session, f"{count_text(len(found.after), 'partition')} started moving.")
         if stays:
             watch(session, admin)
             if rate is not None:
                 clear_throttles(admin, {place.topic for place in found.after})
             tell(session, f"{_NOTHING_LEFT}{'' if rate is None else _CLEARED}")
         elif not session.is_structured:
-            print("See how far it is with: ottla reassign status")
+            print("Show progress with: ottla reassign status")
             if rate is not None:
-                print("When all is moved, take the throttle away with: ottla reassign throttle off")
+                print("After completion, remove the throttle with: ottla reassign throttle off")
 
 
 # status
@@ -186,11 +193,11 @@ def status(
     watch: Annotated[
         bool | None,
         typer.Option(
-            "--watch/--no-watch", help="Show a bar until all is moved; so by default on a terminal."
+            "--watch/--no-watch", help="Show a progress bar until completion. Default on a terminal."
         ),
     ] = None,
 ) -> None:
-    """Show what is being moved, and how far it is."""
+    """Show the reassignments in progress."""
     from ottla.cli.reassignment.monitor import look, throttled
     from ottla.cli.reassignment.monitor import watch as watch_moves
 
@@ -208,9 +215,7 @@ def status(
     else:
         _show_status(session, moving)
     if limits and not moving:
-        print(
-            f"Brokers {_commas(limits)} still have a throttle. Take it away with: ottla reassign throttle off"
-        )
+        print(f"Brokers {_commas(limits)} still have a throttle. Remove it with: ottla reassign throttle off")
 
 
 def _show_status(session: Session, moving: Mapping[TopicPartition, Moving]) -> None:
@@ -265,9 +270,9 @@ def _status_facts(moving: Mapping[TopicPartition, Moving], throttled: Mapping[in
 @app.command("throttle")
 def change_throttle(
     context: typer.Context,
-    rate: Annotated[str, typer.Argument(metavar="SIZE|off", help="Bytes a second, 50MB, or off.")],
+    rate: Annotated[str, typer.Argument(metavar="SIZE|off", help="Bytes per second, such as 50MB, or off.")],
 ) -> None:
-    """Limit what is being moved to a rate, or take the limit away."""
+    """Change or remove the throttle of the reassignments in progress."""
     from ottla.cli.reassignment.monitor import clear_throttles
     from ottla.operations.reassignments import moves_of, set_throttle
 
@@ -275,16 +280,19 @@ def change_throttle(
     if rate.lower() == "off":
         with session.admin() as admin:
             cleared = clear_throttles(admin)
-        sentence = "The throttle is taken away." if cleared else "There is no throttle."
+        sentence = "Throttle removed." if cleared else "No throttle is set."
         tell(session, sentence, {"throttle_cleared": cleared})
         return
     wanted = _rate(rate)
     with session.admin() as admin:
         under_way = admin.list_partition_reassignments()
         if not under_way:
-            raise Problem("Nothing is being moved, so there is nothing to throttle. ottla reassign status")
+            raise Problem(
+                "No reassignment is in progress, so there is nothing to throttle. Check with: ottla "
+                "reassign status"
+            )
         set_throttle(admin, moves_of(under_way, {}, {}), wanted)
-    sentence = f"{count_text(len(under_way), 'partition')} may be copied at {size_text(wanted)}/s."
+    sentence = f"{count_text(len(under_way), 'partition')} throttled to {size_text(wanted)}/s."
     tell(session, sentence, {"throttle_bytes_per_second": wanted})
 
 
@@ -293,7 +301,7 @@ def change_throttle(
 
 @app.command("cancel")
 def cancel(context: typer.Context, topics: TopicsArgument = None, yes: YesOption = False) -> None:
-    """Stop moving, of some topics or of all, and go back to the replicas before."""
+    """Cancel reassignments of some or all topics, and restore the previous replicas."""
     from ottla.cli.lookups import confirm
     from ottla.cli.reassignment.monitor import clear_throttles
 
@@ -305,7 +313,7 @@ def cancel(context: typer.Context, topics: TopicsArgument = None, yes: YesOption
             names = {found for name in topics for found in _named(names, name)}
         chosen = sorted(place for place in moving if place.topic in names)
         if chosen:
-            confirm(f"Cancel the move of {count_text(len(chosen), 'partition')}?", yes=yes)
+            confirm(f"Cancel the reassignment of {count_text(len(chosen), 'partition')}?", yes=yes)
         outcomes = admin.alter_partition_reassignments(dict.fromkeys(chosen)) if chosen else None
         cleared = clear_throttles(admin, names) if chosen and len(chosen) == len(moving) else False
     failed = {} if outcomes is None else outcomes.failed
@@ -328,7 +336,8 @@ def _named(names: Iterable[str], name: str) -> list[str]:
         return matching(names, name)
     if name not in names:
         raise Problem(
-            f"No partition of {clean(name)} is being moved. ottla reassign status shows those that are."
+            f"No partition of {clean(name)} is being reassigned. List reassignments with: ottla reassign "
+            "status"
         )
     return [name]
 
@@ -341,7 +350,7 @@ def _rate(text: str) -> int:
 
     rate = size_bytes(text.removesuffix("/s"), "--throttle")
     if rate <= 0:
-        raise Misuse("--throttle 0 would never end: give a rate such as 50MB.")
+        raise Misuse("--throttle 0 would stop replication. Use a rate such as 50MB.")
     return rate
 
 

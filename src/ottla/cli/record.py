@@ -1,8 +1,8 @@
-"""`ottla record`: write records to topics and read them, as kcat does.
+"""`ottla record`: produces and consumes records, like kcat.
 
-`-o` and `-p` of kcat and those of every `ottla` command live side by side: `-o json` is a format and
-`-o -100` an offset, `-p prod` is a profile and `-p 0,2` are partitions. `--output`, `--offset`, `--profile`
-and `--partition` say the same without a doubt.
+`-o` and `-p` have the meanings of both kcat and `ottla`: `-o json` is a format and `-o -100` an offset, `-p
+prod` is a profile and `-p 0,2` are partitions. `--output`, `--offset`, `--profile` and `--partition` are
+unambiguous.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ottla.cli.records.production import Common
     from ottla.client.consumer.consumer import Consumer
 
-app = typer.Typer(help="Write records to a topic and read them.", no_args_is_help=True)
+app = typer.Typer(help="Produce and consume records.", no_args_is_help=True)
 
 _RAW = "raw"
 _TAIL = 10
@@ -36,48 +36,55 @@ _WAIT_MS_MAX = "15000"
 _FORMATS = (_RAW, *Format)
 _KINDS = ", ".join(NAMES)
 
-KeyAs = Annotated[str, typer.Option("--key-as", metavar="KIND", help=f"What keys are: {_KINDS}.")]
-ValueAs = Annotated[str, typer.Option("--value-as", metavar="KIND", help=f"What values are: {_KINDS}.")]
-KeySchema = Annotated[str | None, typer.Option("--key-schema", metavar="FILE", help="Avro schema of keys.")]
+KeyAs = Annotated[str, typer.Option("--key-as", metavar="KIND", help=f"Key format: {_KINDS}.")]
+ValueAs = Annotated[str, typer.Option("--value-as", metavar="KIND", help=f"Value format: {_KINDS}.")]
+KeySchema = Annotated[
+    str | None, typer.Option("--key-schema", metavar="FILE", help="File with the Avro schema of keys.")
+]
 ValueSchema = Annotated[
-    str | None, typer.Option("--value-schema", metavar="FILE", help="Avro schema of values.")
+    str | None, typer.Option("--value-schema", metavar="FILE", help="File with the Avro schema of values.")
 ]
 Registry = Annotated[
-    str | None, typer.Option("--registry", metavar="URL", help="Schema registry, for --value-as avro.")
+    str | None,
+    typer.Option("--registry", metavar="URL", help="URL of the schema registry, for --value-as avro."),
 ]
 Partitions = Annotated[
     list[str] | None,
     typer.Option(
-        "-p", "--partition", metavar="NUMBER", help="Partition: 0, 0,2 or 3-5. A name is a profile."
+        "-p",
+        "--partition",
+        metavar="NUMBER",
+        help="Partitions: 0, 0,2 or 3-5. Anything else is a profile name.",
     ),
 ]
 Delimiter = Annotated[
     str,
-    typer.Option("-D", "--delimiter", metavar="TEXT", help=r"Between records; \n, \t and \x00 are known."),
+    typer.Option("-D", "--delimiter", metavar="TEXT", help=r"Record delimiter. Escapes: \n, \t, \x00."),
 ]
 KeyDelimiter = Annotated[
-    str | None, typer.Option("-K", "--key-delimiter", metavar="TEXT", help="Between key and value of a line.")
+    str | None, typer.Option("-K", "--key-delimiter", metavar="TEXT", help="Delimiter between key and value.")
 ]
 
 
 @app.command("consume")
 def consume(
     context: typer.Context,
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics to read.")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topics to consume.")],
     places: Annotated[
         list[str] | None,
         typer.Option(
             "-o",
             "--offset",
             metavar="PLACE",
-            help="Begin at: beginning, end, 123, -100 (the last 100 of each partition), @TIME "
-            "(@2026-01-31T12:00, @-15m, ms); e@TIME: stop there. Or a format: raw, json, table, yaml.",
+            help="Start offset: beginning, end, 123, -100 (the last 100 of each partition), @TIME "
+            "(@2026-01-31T12:00, @-15m, ms); e@TIME: stop at that time. Or an output format: raw, "
+            "json, table, yaml.",
         ),
     ] = None,
     last: Annotated[
         int | None,
         typer.Option(
-            "-n", "--last", metavar="NUMBER", min=0, help="Begin with the last so many of all partitions."
+            "-n", "--last", metavar="NUMBER", min=0, help="Start with the last N records over all partitions."
         ),
     ] = None,
     follow: Annotated[
@@ -85,17 +92,19 @@ def consume(
         typer.Option(
             "-F/-e",
             "--follow/--exit",
-            help="Go on with what is written, or end at the end. On a terminal, in a group, with -c and "
-            "with -o end it goes on; in a pipe it ends.",
+            help="Follow new records, or exit at the end. Default: follow on a terminal, in a group, with "
+            "-c or with -o end; exit in a pipe.",
             show_default=False,
         ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option("-c", "--count", metavar="NUMBER", min=0, help="End after so many records.")
+        int | None, typer.Option("-c", "--count", metavar="NUMBER", min=0, help="Exit after N records.")
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option("-g", "--group", metavar="GROUP", help="Read as a member of this group, and commit."),
+        typer.Option(
+            "-g", "--group", metavar="GROUP", help="Consume as a member of this group, and commit offsets."
+        ),
     ] = None,
     partition: Partitions = None,
     format: Annotated[
@@ -104,10 +113,10 @@ def consume(
             "-f",
             "--format",
             metavar="FORMAT",
-            help=r"As kcat's: %t %p %o %k %s %S %K %h %T %R, \n. Such as '%p:%o %k=%s\n'.",
+            help=r"kcat format string: %t %p %o %k %s %S %K %h %T %R, \n. Example: '%p:%o %k=%s\n'.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("-J", "--json", help="Lines of JSON, as -o json.")] = False,
+    as_json: Annotated[bool, typer.Option("-J", "--json", help="Print JSON lines, like -o json.")] = False,
     delimiter: Delimiter = r"\n",
     key_delimiter: KeyDelimiter = None,
     null: Annotated[
@@ -119,7 +128,10 @@ def consume(
     value_schema: ValueSchema = None,
     registry: Registry = None,
     grep: Annotated[
-        str | None, typer.Option("--grep", metavar="REGEX", help="Only records whose value has this in it.")
+        str | None,
+        typer.Option(
+            "--grep", metavar="REGEX", help="Only records whose value matches this regular expression."
+        ),
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", metavar="KEY", help="Only records with this key.")
@@ -127,11 +139,13 @@ def consume(
     isolation: Annotated[
         str,
         typer.Option(
-            "--isolation", metavar="LEVEL", help="uncommitted, or committed: without aborted transactions."
+            "--isolation",
+            metavar="LEVEL",
+            help="Isolation level: uncommitted, or committed to skip aborted transactions.",
         ),
     ] = "uncommitted",
 ) -> None:
-    """Show records of topics: on a terminal the last ten and then what comes, in a pipe all there are."""
+    """Consume records: on a terminal the last ten and then new ones, in a pipe all existing ones."""
     from ottla.cli.records.consumption import Reading
 
     session, numbers = _session_and_partitions(session_of(context), partition)
@@ -159,13 +173,12 @@ def consume(
             reading.close()
     if reading.unreadable:
         raise Problem(
-            f"{reading.unreadable} records could not be read as told: leave --key-as and --value-as out to "
-            "see them."
+            f"{reading.unreadable} records could not be decoded. Omit --key-as and --value-as to see them."
         )
 
 
 def _session_and_partitions(session: Session, texts: list[str] | None) -> tuple[Session, tuple[int, ...]]:
-    """`-p` names partitions by numbers and a profile by anything else."""
+    """Read `-p`: numbers are partitions, anything else is a profile."""
     names = [text for text in texts or () if not re.fullmatch(r"[\d,\s-]+", text) and text != "any"]
     if names:
         session = Session(Flags(profile=names[-1]).over(session.flags))
@@ -191,7 +204,7 @@ def _kinds(
 def _places(
     session: Session, texts: list[str], output: str | None
 ) -> tuple[str | None, Place | None, int | None]:
-    """What the `-o`s say: the format, where to begin, where to stop."""
+    """Read all `-o` values: the format, the start and the stop."""
     begin: Place | None = None
     stop_ms: int | None = None
     for text in texts:
@@ -205,7 +218,7 @@ def _places(
         if place.at is At.STOP_TIME:
             stop_ms = place.number
         elif begin is not None:
-            raise Misuse("-o says twice where to begin: give one place, and e@TIME for the end.")
+            raise Misuse("Two start offsets given. Use -o once for the start, and e@TIME for the end.")
         else:
             begin = place
     if output is None and session.flags.output is not None:
@@ -226,16 +239,16 @@ def _wanted(
     from ottla.cli.records.consumption import BEGINNING, Wanted
 
     if group is not None and (partitions or stop_ms is not None or last is not None):
-        raise Misuse("-g lets the group choose partitions and places: it goes without -p, -n and -o e@.")
+        raise Misuse("-g cannot be combined with -p, -n or -o e@: the group assigns partitions and offsets.")
     if group is not None and begin is not None and begin.at not in (At.BEGINNING, At.END, At.STORED):
         raise Misuse(
-            "-g begins where the group has committed, or at beginning or end where it has not: for another "
-            "place leave -g out, or use ottla group reset."
+            "-g starts at the committed offsets, or at beginning or end without any. For another start, "
+            "omit -g or use ottla group reset."
         )
     if group is None and begin is not None and begin.at is At.STORED:
-        raise Misuse("-o stored is where a group has committed: name it with -g.")
+        raise Misuse("-o stored means the committed offsets of a group. Specify the group with -g.")
     if last is not None and begin is not None:
-        raise Misuse("-n and -o both say where to begin: give one of them.")
+        raise Misuse("-n and -o both set the start. Use only one of them.")
     if follow is None:
         is_at_end = begin is not None and begin.at is At.END
         follow = (is_terminal() or is_at_end or group is not None or count is not None) and stop_ms is None
@@ -256,7 +269,7 @@ def _wanted(
 def _shower(
     style: str | None, output: str | None, kinds: tuple[Kind, Kind], *, names_topic: bool, null: bytes
 ) -> Callable[[Record], bytes]:
-    """What prints a record."""
+    """The function that prints a record."""
     if style is not None:
         from ottla.cli.records.formats import BadFormat, formatter
 
@@ -307,7 +320,7 @@ def _filter(grep: str | None, key: str | None, kinds: tuple[Kind, Kind]) -> Call
         pattern = None if grep is None else re.compile(grep.encode(errors="surrogateescape"))
         wanted_key = None if key is None else kinds[0].from_text(key.encode(errors="surrogateescape"))
     except re.error as error:
-        raise Misuse(f"--grep {grep} is no regular expression: {error}.") from error
+        raise Misuse(f"--grep {grep} is not a valid regular expression: {error}.") from error
     except BadValue as error:
         raise Misuse(f"--key: {error}.") from error
 
@@ -330,7 +343,7 @@ def _consumer(session: Session, wanted: Wanted, isolation: str) -> Consumer[byte
     levels = {"committed": "read_committed", "uncommitted": "read_uncommitted"}
     level = levels.get(isolation.removeprefix("read_"))
     if level is None:
-        raise Misuse(f"--isolation {isolation} is not known: it is committed or uncommitted.")
+        raise Misuse(f"--isolation {isolation} is unknown. Use committed or uncommitted.")
     config = session.client_config("consumer", client_id="ottla-consume", default_api_timeout_ms="30000")
     config["isolation.level"] = level
     config["group.id"] = wanted.group
@@ -344,29 +357,30 @@ def _consumer(session: Session, wanted: Wanted, isolation: str) -> Consumer[byte
 @app.command("produce")
 def produce(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to produce to.")],
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="VALUE", help="Records; without any, lines of standard input."),
+        typer.Argument(metavar="VALUE", help="Record values. Default: lines of standard input."),
     ] = None,
     lines: Annotated[
         list[str] | None,
-        typer.Option("-l", "--lines", metavar="FILE", help="Each line of a file is a record."),
+        typer.Option("-l", "--lines", metavar="FILE", help="Read records from the lines of a file."),
     ] = None,
     file: Annotated[
-        list[str] | None, typer.Option("-F", "--file", metavar="FILE", help="The whole file is one record.")
+        list[str] | None,
+        typer.Option("-F", "--file", metavar="FILE", help="Send a whole file as one record."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("-J", "--json", help="Lines are JSON, as consume -o json writes them.")
+        bool, typer.Option("-J", "--json", help="Input lines are JSON, as written by consume -o json.")
     ] = False,
     key: Annotated[
-        str | None, typer.Option("-k", "--key", metavar="KEY", help="Key of records that have none.")
+        str | None, typer.Option("-k", "--key", metavar="KEY", help="Key for records without one.")
     ] = None,
     key_delimiter: KeyDelimiter = None,
     delimiter: Delimiter = r"\n",
     header: Annotated[
         list[str] | None,
-        typer.Option("-H", "--header", metavar="NAME=VALUE", help="A header for all records."),
+        typer.Option("-H", "--header", metavar="NAME=VALUE", help="A header for all records; repeatable."),
     ] = None,
     partition: Annotated[
         list[str] | None,
@@ -374,16 +388,19 @@ def produce(
             "-p",
             "--partition",
             metavar="NUMBER",
-            help="The partition; any: not even that of JSON lines. A name is a profile.",
+            help="Target partition; any: let the partitioner choose, even for JSON lines. Anything else "
+            "is a profile name.",
         ),
     ] = None,
     timestamp: Annotated[
         str | None,
-        typer.Option("-t", "--timestamp", metavar="TIME", help="Time of all records: ms, ISO or -15m."),
+        typer.Option(
+            "-t", "--timestamp", metavar="TIME", help="Timestamp for all records: ms, ISO 8601 or -15m."
+        ),
     ] = None,
-    null: Annotated[bool, typer.Option("-Z", "--null", help="Empty keys and values are null.")] = False,
+    null: Annotated[bool, typer.Option("-Z", "--null", help="Send empty keys and values as null.")] = False,
     count: Annotated[
-        int | None, typer.Option("-c", "--count", metavar="NUMBER", min=0, help="End after so many records.")
+        int | None, typer.Option("-c", "--count", metavar="NUMBER", min=0, help="Exit after N records.")
     ] = None,
     key_as: KeyAs = "text",
     value_as: ValueAs = "text",
@@ -391,25 +408,35 @@ def produce(
     value_schema: ValueSchema = None,
     compression: Annotated[
         str | None,
-        typer.Option("-z", "--compression", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd."),
+        typer.Option(
+            "-z", "--compression", metavar="CODEC", help="Compression: none, gzip, snappy, lz4 or zstd."
+        ),
     ] = None,
     acks: Annotated[str | None, typer.Option("-a", "--acks", metavar="ACKS", help="all, 1 or 0.")] = None,
     idempotence: Annotated[
         bool | None,
-        typer.Option("--idempotence/--no-idempotence", help="Write once and in order.", show_default=False),
+        typer.Option(
+            "--idempotence/--no-idempotence",
+            help="Produce idempotently: no duplicates, in order.",
+            show_default=False,
+        ),
     ] = None,
     partitioner: Annotated[
         str | None,
-        typer.Option("--partitioner", metavar="NAME", help="round_robin, random, or a class of Kafka's."),
+        typer.Option(
+            "--partitioner",
+            metavar="NAME",
+            help="Partitioner: round_robin, random, or the name of a Kafka class.",
+        ),
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Tell on standard error what was written where.")
+        bool, typer.Option("-v", "--verbose", help="Print a delivery report to standard error.")
     ] = False,
 ) -> None:
-    """Write records: arguments, files, or lines of standard input. Empty lines are passed over.
+    """Produce records from arguments, files, or lines of standard input. Empty lines are skipped.
 
-    With -X transactional.id=NAME all of it is one transaction. `record consume -o json a | record produce
-    --json b` copies records with their keys, headers, partitions and times.
+    With -X transactional.id=NAME, all records form one transaction. `record consume -o json a | record
+    produce --json b` copies records with their keys, headers, partitions and timestamps.
     """
     from itertools import islice
 
@@ -427,7 +454,7 @@ def produce(
     )
     common = _common(key, header or [], numbers, "any" in (partition or ()), timestamp, kinds[0])
     if sum(map(bool, (values, lines, file))) > 1:
-        raise Misuse("Records come from arguments, from --lines or from --file: give one of them.")
+        raise Misuse("Specify records by only one of: arguments, --lines, --file.")
     config = session.client_config("producer", client_id="ottla-produce", max_block_ms=_WAIT_MS_MAX)
     chosen = {
         "compression.type": compression,
@@ -462,7 +489,7 @@ def _delimiter(text: str, flag: str) -> bytes:
 
     found = unescape(text)
     if not found:
-        raise Misuse(f"{flag} is empty: give at least one character.")
+        raise Misuse(f"{flag} is empty. Specify at least one character.")
     return found
 
 
@@ -477,7 +504,7 @@ def _common(
     from ottla.cli.records.production import Common, parse_header
 
     if len(partitions) > 1 or (partitions and any_partition):
-        raise Misuse("-p: records go to one partition; leave it out to have the partitioner choose.")
+        raise Misuse("-p takes one partition. Omit it to let the partitioner choose.")
     try:
         return Common(
             key=None if key is None else key_kind.from_text(key.encode(errors="surrogateescape")),

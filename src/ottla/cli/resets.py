@@ -1,6 +1,6 @@
-"""Where a group shall go on: the target as it was typed, and the offsets that it comes to.
+"""Offset resets of a group: the requested target, and the resulting offsets.
 
-Rule: a new offset lies within the log of its partition, whatever was asked for.
+Rule: a new offset always lies within the log of its partition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """The ways to say where to."""
+    """The kinds of targets."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -30,7 +30,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to: `value` is an offset, a count of records or a time in ms, as the kind says."""
+    """The target: `value` is an offset, a number of records or a time in ms, depending on the kind."""
 
     kind: Kind
     value: int = 0
@@ -40,7 +40,7 @@ class Target:
         from ottla.cli.units import duration_ms, moment_ms
 
         if sum(one is not None for one in (to, shift_by, back)) != 1:
-            raise Misuse("Say where to, in one way: --to WHERE, --shift-by COUNT or --back TIME.")
+            raise Misuse("Specify exactly one of --to WHERE, --shift-by COUNT and --back TIME.")
         if shift_by is not None:
             return cls(Kind.SHIFT, shift_by)
         if back is not None:
@@ -64,7 +64,7 @@ def partitions_of(admin: Admin, written: Sequence[str]) -> list[TopicPartition]:
         try:
             wanted = {int(one) for one in numbers.split(",")} if mark else None
         except ValueError:
-            raise Misuse(f"--topic {text} is not of the form orders or orders:0,2.") from None
+            raise Misuse(f"--topic {text} is invalid. Use orders or orders:0,2.") from None
         before = chosen.get(topic, set())
         chosen[topic] = None if wanted is None or before is None else before | wanted
     described = describe_topics(admin, chosen)
@@ -73,7 +73,10 @@ def partitions_of(admin: Admin, written: Sequence[str]) -> list[TopicPartition]:
         there = {one.partition for one in described[topic].partitions}
         for number in sorted(there if wanted is None else wanted):
             if number not in there:
-                raise Problem(f"Topic {topic} has no partition {number}: it has {len(there)}, from 0.")
+                raise Problem(
+                    f"Topic {topic} has no partition {number}; it has {len(there)} partitions, numbered "
+                    "from 0."
+                )
             keys.append(TopicPartition(topic, number))
     return keys
 
@@ -84,14 +87,15 @@ def plan(
     keys: Sequence[TopicPartition],
     committed: Mapping[TopicPartition, OffsetAndMetadata | None],
 ) -> list[dict[str, Any]]:
-    """A row for each partition: where the group is, and where it would be."""
+    """A row for each partition: the current and the new offset."""
     from ottla.cli.lag import ends_of
 
     firsts, nexts = ends_of(admin, list(keys))
     for key in keys:
         if key not in firsts or key not in nexts:
             raise Problem(
-                f"Partition {key} is not there or has no leader: ottla topic describe {key.topic} shows it."
+                f"Partition {key} does not exist or has no leader. Check it with: ottla topic describe "
+                f"{key.topic}"
             )
     times = admin.list_offsets(dict.fromkeys(keys, target.value)).all() if target.kind is Kind.TIME else {}
     rows = []
@@ -102,7 +106,9 @@ def plan(
             new = times[key].offset if times[key].offset >= 0 else nexts[key]
         elif target.kind is Kind.SHIFT:
             if at is None:
-                raise Problem(f"Partition {key} has no offset to shift. Say --to earliest or --to latest.")
+                raise Problem(
+                    f"Partition {key} has no committed offset to shift. Use --to earliest or --to latest."
+                )
             new = at.offset + target.value
         else:
             new = {Kind.EARLIEST: firsts[key], Kind.LATEST: nexts[key], Kind.OFFSET: target.value}[

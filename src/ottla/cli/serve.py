@@ -1,7 +1,7 @@
 """`ottla serve`: run a node in the foreground.
 
-With a file it is `kafka-server-start.sh FILE`. Without one it is a node of its own on this machine: on
-localhost:9092, its data in ./data, formatted by itself.
+With a file it works like `kafka-server-start.sh FILE`. Without one it runs a single node on localhost:9092
+with its data in ./data, which it formats.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
 
-SUMMARY = "Run a node: from a server.properties FILE, or on this machine's loopback with no configuration."
+SUMMARY = "Run a node from a server.properties FILE, or on localhost without any configuration."
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return the exit code."""
     from ottla.config import ConfigError
 
     try:
@@ -51,17 +51,17 @@ def _parser() -> argparse.ArgumentParser:
         description=SUMMARY,
         epilog="Settings also come from the environment: KAFKA_NUM_PARTITIONS=3 sets num.partitions.",
     )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="server.properties, as Kafka reads it")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="server.properties file in Kafka's format")
     parser.add_argument("--data", metavar="DIR", help="directory for data (default: data)")
     parser.add_argument(
-        "--port", type=int, metavar="N", help="port for clients (default: 9092; 0 takes a free one)"
+        "--port", type=int, metavar="N", help="port for clients (default: 9092; 0 picks a free port)"
     )
     parser.add_argument(
         "--override",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="set one setting; may be repeated, and wins over file and environment",
+        help="override a setting; repeatable, takes precedence over file and environment",
     )
     return parser
 
@@ -74,10 +74,10 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
 
     overrides = parse_overrides(options.override)
     if options.port is not None and not 0 <= options.port <= 65535:
-        raise ValueError(f"--port {options.port} is not a port: it goes from 0 to 65535.")
+        raise ValueError(f"--port {options.port} is not a port. Use 0 to 65535.")
     if options.file is not None:
         if options.port is not None:
-            raise ValueError("--port goes without a FILE only: with one, its listeners name the ports.")
+            raise ValueError("--port cannot be combined with a FILE, whose listeners set the ports.")
         if options.data is not None:
             overrides["log.dirs"] = options.data
         return load_configuration(options.file, overrides)

@@ -1,8 +1,7 @@
-"""The settings of one call: what was typed, over the environment, over the profile, over the defaults.
+"""The settings of one call: the command line, then the environment, the profile and the defaults.
 
-Rule: what is nearer to the person wins. `-b`, then `-X`, then `--config FILE`, then a profile that `-p`
-names, then OTTLA_BOOTSTRAP_SERVERS, then the profile of OTTLA_PROFILE or the current one, and at last
-localhost:9092.
+Rule: the order of precedence is `-b`, `-X`, `--config FILE`, the profile of `-p`, OTTLA_BOOTSTRAP_SERVERS,
+the profile of OTTLA_PROFILE or the current one, and finally localhost:9092.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ ClientKind = Literal["admin", "producer", "consumer"]
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The flags that every command takes, as they were typed; None and () where they were not."""
+    """The global flags as typed; None or () if absent."""
 
     profile: str | None = None
     bootstrap_server: str | None = None
@@ -42,7 +41,7 @@ class Flags:
     config: str | None = None
 
     def over(self, weaker: Flags) -> Flags:
-        """These, and where they are not given, the others."""
+        """These flags, with the other ones as defaults."""
         merged: dict[str, Any] = {
             one.name: getattr(self, one.name) or getattr(weaker, one.name) for one in fields(self)
         }
@@ -51,7 +50,7 @@ class Flags:
 
 
 class Session:
-    """What a command asks for its cluster, its client settings and its output format."""
+    """The cluster, client settings and output format of a call."""
 
     def __init__(self, flags: Flags | None = None, environment: Mapping[str, str] | None = None) -> None:
         self._flags = Flags()
@@ -62,7 +61,7 @@ class Session:
             self.put_on_top(flags)
 
     def put_on_top(self, flags: Flags) -> None:
-        """Take flags that were typed further behind, and are stronger than those before them."""
+        """Merge flags that were typed later and take precedence over earlier ones."""
         if flags.output is not None:
             _format(flags.output)
         self._flags = flags.over(self._flags)
@@ -74,13 +73,13 @@ class Session:
 
     @property
     def profile(self) -> str | None:
-        """The name of the profile that is used, if one is."""
+        """The name of the profile in use, if any."""
         self._resolve()
         return self._profile
 
     @property
     def profile_name(self) -> str | None:
-        """The name of the profile that would be used, whether it exists or not."""
+        """The name of the selected profile, whether it exists or not."""
         from ottla.cli import profiles
 
         named = self._flags.profile or self._environment.get("OTTLA_PROFILE")
@@ -88,7 +87,7 @@ class Session:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """All client settings of the call by their dotted names, bootstrap servers included."""
+        """All client settings of the call by dotted name, including the bootstrap servers."""
         return self._resolve()
 
     @property
@@ -105,7 +104,7 @@ class Session:
 
     @property
     def is_structured(self) -> bool:
-        """Whether a program reads the output: JSON or YAML."""
+        """Whether the output format is JSON or YAML."""
         return self.output in (Format.JSON, Format.YAML)
 
     @property
@@ -115,8 +114,8 @@ class Session:
     def client_config(self, kind: ClientKind = "consumer", **defaults: str) -> dict[str, object]:
         """Settings for `Producer`, `Consumer` or `Admin`: a mapping with dotted names.
 
-        What only other clients know is left out, as one profile serves them all. `defaults`, in snake_case,
-        hold where nothing else was said.
+        Settings that only other clients know are omitted, as one profile serves all clients. `defaults`, in
+        snake_case, apply to settings that are not set.
         """
         from ottla.client.config import parameters
 
@@ -136,7 +135,7 @@ class Session:
             yield admin
 
     def check_reachable(self, timeout_seconds: float = _REACH_SECONDS) -> None:
-        """Say at once that no server takes connections, rather than try for as long as clients do."""
+        """Fail fast if no server accepts connections, instead of retrying as long as clients do."""
         import socket
 
         from ottla.client.config import AdminSettings
@@ -150,8 +149,8 @@ class Session:
             except (OSError, UnicodeError) as error:
                 seen.append(f"{host}:{port}: {_reason(error)}")
         raise Problem(
-            f"No broker can be reached ({'; '.join(seen)}). Start one with ottla start, or name another with "
-            "-b HOST:PORT or a profile."
+            f"No broker is reachable ({'; '.join(seen)}). Start one with ottla start, or choose another "
+            "with -b HOST:PORT or a profile."
         )
 
     def _resolve(self) -> dict[str, str]:
@@ -187,13 +186,13 @@ def _format(name: str) -> Format:
     try:
         return Format(name.lower())
     except ValueError:
-        raise Misuse(f"There is no output format {name}. -o takes {', '.join(Format)}.") from None
+        raise Misuse(f"Unknown output format {name}. Use one of {', '.join(Format)}.") from None
 
 
 def session_of(context: typer.Context) -> Session:
     """The session of the command that runs."""
     session = context.find_root().obj
-    assert isinstance(session, Session), "app.run makes the session."
+    assert isinstance(session, Session), "app.run creates the session."
     return session
 
 
@@ -203,7 +202,7 @@ def pairs(texts: tuple[str, ...] | list[str], flag: str) -> dict[str, str]:
     for text in texts:
         name, mark, value = text.partition("=")
         if not mark or not name.strip():
-            raise Misuse(f"{flag} {text} is not of the form name=value.")
+            raise Misuse(f"{flag} {text} is not in the form name=value.")
         found[name.strip()] = value.strip()
     return found
 
@@ -219,16 +218,18 @@ def _file_settings(path: str) -> dict[str, str]:
     from ottla import properties
 
     if "=" in path and not os.path.exists(path):
-        raise Misuse(f"--config {path}: it takes a client.properties file. --set {path} sets a setting.")
+        raise Misuse(
+            f"--config {path}: expected a client.properties file. To change a setting, use --set {path}"
+        )
     try:
         with open(path, "rb") as file:
             return properties.as_dict(properties.decode(file.read()))
     except properties.PropertiesError as error:
-        raise Problem(f"{path}, {error}. Mend that line.") from error
+        raise Problem(f"{path}, {error}. Fix that line.") from error
 
 
 def check_settings(settings: Mapping[str, str], origin: str) -> None:
-    """Refuse names that no client knows: they are slips."""
+    """Reject settings that no client knows: they are typos."""
     from ottla.client.config import parameters
 
     kinds: tuple[ClientKind, ...] = ("admin", "producer", "consumer")
@@ -236,16 +237,16 @@ def check_settings(settings: Mapping[str, str], origin: str) -> None:
     for name in settings:
         if name not in known and not name.startswith("config.providers."):
             hint = near_names(name, known)
-            raise Misuse(f"{origin}: {name} is not a setting of clients.{' ' + hint if hint else ''}")
+            raise Misuse(f"{origin}: {name} is not a client setting.{' ' + hint if hint else ''}")
 
 
 def _reason(error: Exception) -> str:
     import socket
 
     if isinstance(error, ConnectionRefusedError):
-        return "nothing listens there"
+        return "connection refused"
     if isinstance(error, (TimeoutError, socket.timeout)):
-        return "no answer in time"
+        return "timed out"
     if isinstance(error, (socket.gaierror, UnicodeError)):
-        return "the name is not known"
+        return "unknown host"
     return getattr(error, "strerror", None) or str(error)

@@ -1,7 +1,7 @@
-"""Settings that a cluster keeps: of topics, brokers, groups, loggers, client metrics, users, clients, hosts.
+"""Settings stored in a cluster: for topics, brokers, groups, loggers, client metrics, users, clients, hosts.
 
-The first five are config resources, the last three are quotas, and users have SCRAM credentials too; here all
-are names with values. Rule: the value of a secret never leaves this module.
+The first five are config resources, the last three are quotas, and users have SCRAM credentials too; this
+module treats all as names with values. Rule: sensitive values never leave this module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CREDENTIALS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Kind(StrEnum):
-    """What keeps settings."""
+    """The kinds of entities with settings."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -42,18 +42,18 @@ class Kind(StrEnum):
 
     @classmethod
     def read(cls, text: str) -> Kind:
-        """The kind that a word means; `topics` does as well as `topic`."""
+        """Parse a kind; `topics` works as well as `topic`."""
         word = text.lower()
         by_word = {one.value: one for one in cls} | {f"{one.value}s": one for one in cls}
         if word not in by_word:
-            hint = near_names(word, list(cls)) or f"Take one of {', '.join(cls)}."
-            raise Misuse(f"There are no settings of {text}. {hint}")
+            hint = near_names(word, list(cls)) or f"Use one of {', '.join(cls)}."
+            raise Misuse(f"Unknown kind of settings {text}. {hint}")
         return by_word[word]
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Whose settings: a topic, a broker, a user with one of their clients. None is the default of all."""
+    """The owner of settings: a topic, a broker, a user with a client id. None means the default for all."""
 
     kind: Kind
     name: str | None
@@ -63,7 +63,7 @@ class Entity:
     def read(cls, kind: str, name: str, client: str | None = None) -> Entity:
         found = Kind.read(kind)
         if client is not None and found is not Kind.USER:
-            raise Misuse("--client goes with the settings of a user.")
+            raise Misuse("--client requires a user.")
         can_be_default = found is Kind.BROKER or found.is_quota
         return cls(found, None if name == DEFAULT and can_be_default else name, client)
 
@@ -77,7 +77,7 @@ class Entity:
 
         names = {Kind.LOGGER: "BROKER_LOGGER", Kind.CLIENT_METRICS: "CLIENT_METRICS"}
         if self.kind in (Kind.BROKER, Kind.LOGGER) and not (self.name is None or self.name.isdigit()):
-            raise Misuse(f"{self.name} is no broker's id: take a number, or {DEFAULT} for all brokers.")
+            raise Misuse(f"{self.name} is not a broker id. Use a number, or {DEFAULT} for all brokers.")
         return ConfigResource(ResourceType[names.get(self.kind, self.kind.name)], self.name or "")
 
     def quota(self) -> QuotaEntity:
@@ -90,7 +90,7 @@ class Entity:
 
 
 def describe(admin: Admin, entity: Entity) -> list[dict[str, Any]]:
-    """Every setting of the entity: name, value, where the value comes from."""
+    """Every setting of the entity: name, value, source."""
     if entity.kind.is_quota:
         return _describe_quotas(admin, entity)
     _check_there(admin, entity)
@@ -106,7 +106,8 @@ def alter(
     *,
     dry_run: bool = False,
 ) -> None:
-    """Set settings; None goes back to the default. `name+` and `name-` add to a list and take from it."""
+    """Change settings; None resets to the default. `name+` and `name-` append to a list and remove from
+    it."""
     if entity.kind.is_quota:
         _alter_quotas(admin, entity, changes, dry_run=dry_run)
         return
@@ -123,7 +124,7 @@ def alter(
 
 
 def known_names(kind: Kind) -> list[str]:
-    """The settings that there are, as far as we know them without asking."""
+    """The known settings, without a request to the cluster."""
     from ottla.config import ResourceType, definitions
 
     if kind is Kind.IP:
@@ -146,7 +147,7 @@ def _part(kind: Kind) -> str:
 
 
 def _check_there(admin: Admin, entity: Entity) -> None:
-    """A topic or broker that is not there is told with near names, before its settings are asked for."""
+    """Report a missing topic or broker, with similar names, before requesting its settings."""
     if entity.kind is Kind.TOPIC:
         from ottla.cli.lookups import describe_topics
 
@@ -156,7 +157,7 @@ def _check_there(admin: Admin, entity: Entity) -> None:
         ids = [str(node.id) for node in admin.describe_cluster().nodes]
         if entity.name not in ids:
             there = ", ".join(sorted(ids, key=int))
-            raise Problem(f"There is no broker {entity.name}. The cluster has {there}.")
+            raise Problem(f"Unknown broker {entity.name}. The cluster has {there}.")
 
 
 def _row(entity: Entity, entry: ConfigEntry) -> dict[str, Any]:
@@ -183,7 +184,7 @@ def _row(entity: Entity, entry: ConfigEntry) -> dict[str, Any]:
 
 
 def _is_own(entity: Entity, entry: ConfigEntry) -> bool:
-    """Whether the value was set for this entity, and not further away."""
+    """Whether the value was set for this entity itself."""
     from ottla.client.admin import ConfigSource
 
     own = {
@@ -266,12 +267,12 @@ def _alter_quotas(admin: Admin, entity: Entity, changes: Mapping[str, str | None
     known = known_names(entity.kind)
     for name in changes:
         if name not in known:
-            hint = near_names(name, known) or f"There are {', '.join(known)}."
-            raise Misuse(f"{name} is no setting of {entity.kind}s. {hint}")
+            hint = near_names(name, known) or f"Known settings: {', '.join(known)}."
+            raise Misuse(f"{name} is not a setting of {entity.kind}s. {hint}")
     quotas = {name: value for name, value in changes.items() if name not in _CREDENTIALS}
     credentials = {name: value for name, value in changes.items() if name in _CREDENTIALS}
     if credentials and (entity.name is None or entity.client is not None):
-        raise Misuse("Credentials are of one user: name it, without --client.")
+        raise Misuse("SCRAM credentials belong to one user. Specify the user, without --client.")
     if quotas:
         values = {name: None if value is None else _number(name, value) for name, value in quotas.items()}
         admin.alter_client_quotas({entity.quota(): values}, validate_only=dry_run).all()
@@ -296,7 +297,7 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Misuse(f"{name}={text} is no number.") from None
+        raise Misuse(f"{name}={text} is not a number.") from None
 
 
 def _number_text(value: float) -> str:

@@ -1,6 +1,6 @@
-"""`ottla start`: a node, or several, on this machine; says when it is ready and how to use it, then runs.
+"""`ottla start`: runs one or more nodes on this machine, and prints how to connect once they are ready.
 
-One node is what `ottla serve` runs, several are what `ottla cluster up` runs: the same data, the same code.
+One node is the same as `ottla serve`, several are the same as `ottla cluster up`: same data, same code.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ _HOST = "localhost"
 def start(
     nodes: Annotated[
         int | None,
-        typer.Option("-n", "--nodes", metavar="NUMBER", min=1, help="How many nodes; 1 if not given."),
+        typer.Option("-n", "--nodes", metavar="NUMBER", min=1, help="Number of nodes. Default: 1."),
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
-            "-d", "--data", metavar="DIR", help="Where the data is kept: data, or cluster for several."
+            "-d",
+            "--data",
+            metavar="DIR",
+            help="Data directory. Default: data, or cluster with several nodes.",
         ),
     ] = None,
     port: Annotated[
@@ -42,17 +45,18 @@ def start(
             metavar="PORT",
             min=0,
             max=65535,
-            help=f"Port of the first node; {PORT} if not given, 0: a free one.",
+            help=f"Port of the first node. Default: {PORT}; 0 picks a free port.",
         ),
     ] = None,
     override: Annotated[
-        list[str] | None, typer.Option("--override", metavar="NAME=VALUE", help="A setting of the nodes.")
+        list[str] | None,
+        typer.Option("--override", metavar="NAME=VALUE", help="A setting for all nodes; repeatable."),
     ] = None,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show what the node logs.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show the log of the node.")] = False,
 ) -> None:
-    """Start a node, or a cluster with --nodes 3, and say how to connect. Ctrl-C stops it.
+    """Start a node, or a cluster with --nodes 3, and show how to connect. Press Ctrl-C to stop.
 
-    What is in the directory is started again; a new one is set up by itself.
+    Restarts the data in the directory; formats a new directory.
     """
     from ottla.cluster.layout import ClusterError, is_layout
 
@@ -101,7 +105,7 @@ def _start_node(directory: Path, port: int | None, override: list[str], verbose:
 
 
 def _check_port(port: int) -> None:
-    """Say that a port is taken before anything is made."""
+    """Fail if a port is in use, before creating anything."""
     import socket
 
     with socket.socket() as probe:
@@ -110,15 +114,14 @@ def _check_port(port: int) -> None:
             probe.bind((_HOST, port))
         except OSError as error:
             raise Problem(
-                f"Port {port} cannot be had ({error.strerror}): stop what listens there, or take another "
-                "with "
-                "--port; --port 0 takes a free one."
+                f"Cannot bind port {port} ({error.strerror}). Stop the process that uses it, or choose "
+                "another with --port; --port 0 picks a free one."
             ) from error
 
 
 def _tell_node(node: Node, directory: Path) -> None:
     address = f"{_HOST}:{node.port}"
-    tell(f"One node runs; its data is in {directory.resolve()}", address)
+    tell(f"Node started with data in {directory.resolve()}", address)
 
 
 # Several
@@ -133,7 +136,7 @@ def _start_cluster(directory: Path, nodes: int | None, port: int | None, overrid
     with stops_on_signals(supervisor.request_stop):
         supervisor.run(
             lambda cluster_id: tell(
-                f"{len(layout.nodes)} nodes run; their logs and data are in {directory.resolve()}",
+                f"{len(layout.nodes)} nodes started with logs and data in {directory.resolve()}",
                 layout.bootstrap_servers,
             )
         )
@@ -148,13 +151,14 @@ def _layout(directory: Path, nodes: int | None, port: int | None, override: list
         there = len(layout.nodes)
         if (nodes is not None and nodes != there) or port is not None or override:
             raise ClusterError(
-                f"{directory} holds a cluster of {there} nodes: start it without --nodes, --port and "
-                "--override, "
-                "or name another directory with --data."
+                f"{directory} contains a cluster of {there} nodes. Start it without --nodes, --port and "
+                "--override, or choose another directory with --data."
             )
         return layout
     if (directory / "meta.properties").exists():
-        raise ClusterError(f"{directory} holds the data of one node: name another directory with --data.")
+        raise ClusterError(
+            f"{directory} contains the data of a single node. Choose another directory with --data."
+        )
     try:
         overrides = parse_overrides(override)
     except ValueError as error:
@@ -167,7 +171,7 @@ def _layout(directory: Path, nodes: int | None, port: int | None, override: list
 
 
 def tell(what: str, servers: str) -> None:
-    """What runs, where clients connect, and what to try."""
+    """Print what was started, where clients connect, and first commands to try."""
     first = servers.partition(",")[0]
     lines = [f"{what}.", "", f"  Clients connect to  {servers}", ""]
     if first != f"{_HOST}:{PORT}":
@@ -180,6 +184,6 @@ def tell(what: str, servers: str) -> None:
         "    ottla record consume hello",
         "    ottla doctor",
         "",
-        "Ctrl-C stops it.",
+        "Press Ctrl-C to stop.",
     ]
     typer.echo("\n".join(lines))

@@ -1,4 +1,4 @@
-"""`ottla topic`: topics made, listed, described, altered, deleted."""
+"""`ottla topic`: creates, lists, describes, alters and deletes topics."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ TopicsArgument = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="CONFIG=VALUE", help="A setting of the topic; may be repeated."),
+    typer.Option("--set", "-s", metavar="CONFIG=VALUE", help="A topic setting; repeatable."),
 ]
 RetentionOption = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="How long records are kept: 7d, 12h, forever. Sets retention.ms."),
+    typer.Option(metavar="TIME", help="Retention time: 7d, 12h, forever. Sets retention.ms."),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 _VISIBLE_SECONDS = 5.0
@@ -56,25 +56,28 @@ def create(
             "--partitions",
             "-n",
             metavar="NUMBER",
-            help="How many partitions; the brokers' default if not given.",
+            help="Number of partitions. Default: the brokers'.",
         ),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", "-r", metavar="NUMBER", help="How many replicas each has."),
+        typer.Option(
+            "--replication-factor", "-r", metavar="NUMBER", help="Replication factor. Default: the brokers'."
+        ),
     ] = None,
     replicas: Annotated[
         str | None,
         typer.Option(
-            metavar="IDS", help="Brokers of each partition: 1:2,2:3 puts two partitions on 1, 2 and 2, 3."
+            metavar="IDS",
+            help="Replica assignment: 1:2,2:3 creates two partitions, on brokers 1, 2 and 2, 3.",
         ),
     ] = None,
     settings: SetOption = None,
     retention: RetentionOption = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Succeed where the topic is there already.")
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic already exists.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether it could be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate only; change nothing.")] = False,
 ) -> None:
     """Create topics."""
     from ottla.cli.lookups import each
@@ -85,7 +88,10 @@ def create(
     configs = _settings(settings, retention)
     assignments = None if replicas is None else dict(enumerate(_assignments(replicas)))
     if assignments is not None and (partitions is not None or replication_factor is not None):
-        raise Misuse("--replicas says how many partitions and replicas there are: leave the other two out.")
+        raise Misuse(
+            "--replicas already determines the partitions and replicas. Omit --partitions and "
+            "--replication-factor."
+        )
     new = [
         NewTopic(name, partitions, replication_factor, assignments=assignments, configs=configs)
         for name in names
@@ -106,7 +112,7 @@ def create(
             if one and one.partitions
             else ""
         )
-        verb = "is there already" if name in there else "could be created" if dry_run else "created"
+        verb = "already exists" if name in there else "can be created" if dry_run else "created"
         tell(session, f"Topic {name} {verb}{counts}.")
 
     told_of = {
@@ -120,7 +126,7 @@ def create(
 
 
 def _await_visible(admin: Admin, names: Sequence[str]) -> None:
-    """Wait a little for brokers to hear of new topics, so that the next command finds them."""
+    """Wait briefly until brokers know new topics, so that the next command finds them."""
     import time
 
     deadline = time.monotonic() + _VISIBLE_SECONDS
@@ -144,17 +150,17 @@ def list_topics(
     pattern: Annotated[
         str | None,
         typer.Argument(
-            metavar="PATTERN", help="Only these: orders-*, or a part of the name.", show_default=False
+            metavar="PATTERN",
+            help="Only topics that match: orders-*, or a part of the name.",
+            show_default=False,
         ),
     ] = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Internal topics as well.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     unhealthy: Annotated[
         bool,
-        typer.Option(
-            "--unhealthy", help="Only topics with replicas out of sync or partitions without a leader."
-        ),
+        typer.Option("--unhealthy", help="Only topics with out-of-sync replicas or leaderless partitions."),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only names, one a line.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only names, one per line.")] = False,
 ) -> None:
     """List topics with their partitions and replicas."""
     from ottla.cli.lookups import matching
@@ -184,7 +190,7 @@ def list_topics(
         columns=["topic", "partitions", "replication_factor", "under_replicated", "offline"],
         wide=["size_bytes", "internal", "topic_id"],
         formats={"under_replicated": _bad_count, "offline": _bad_count, "size_bytes": size_text},
-        empty="No topic is unhealthy." if unhealthy else "There are no topics.",
+        empty="No unhealthy topics found." if unhealthy else "No topics found.",
     )
 
 
@@ -248,7 +254,7 @@ def _retention_text(retention: Mapping[str, Any]) -> str:
     if age is not None:
         limits.append(f"after {duration_text(age / 1000)}")
     if size is not None:
-        limits.append(f"above {size_text(size)} a partition")
+        limits.append(f"above {size_text(size)} per partition")
     return f"{policy} {' or '.join(limits) if limits else 'never'}"
 
 
@@ -271,9 +277,7 @@ def alter(
     name: TopicArgument,
     partitions: Annotated[
         int | None,
-        typer.Option(
-            "--partitions", "-n", metavar="NUMBER", help="How many partitions there shall be; only more."
-        ),
+        typer.Option("--partitions", "-n", metavar="NUMBER", help="New number of partitions; can only grow."),
     ] = None,
     settings: SetOption = None,
     unset: Annotated[
@@ -282,26 +286,26 @@ def alter(
             "--unset",
             "-u",
             metavar="CONFIG",
-            help="A setting that goes back to its default; may be repeated.",
+            help="A setting to reset to its default; repeatable.",
         ),
     ] = None,
     retention: RetentionOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether it could be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate only; change nothing.")] = False,
 ) -> None:
-    """Give a topic more partitions, and change its settings."""
+    """Add partitions to a topic, and change its settings."""
     from ottla.cli.lookups import describe_topics
     from ottla.client.admin import topic_resource
 
     session = session_of(context)
     changes: dict[str, str | None] = {**_settings(settings, retention), **dict.fromkeys(unset or ())}
     if partitions is None and not changes:
-        raise Misuse("Say what to change: --partitions, --set, --unset or --retention.")
+        raise Misuse("Specify a change: --partitions, --set, --unset or --retention.")
     with session.admin() as admin:
         before = len(describe_topics(admin, [name])[name].partitions)
         if partitions is not None and partitions < before:
             raise Problem(
-                f"Topic {name} has {count_text(before, 'partition')} and cannot lose any: "
-                "create another topic, and copy."
+                f"Topic {name} has {count_text(before, 'partition')}; the number cannot shrink. Create "
+                "another topic and copy the records."
             )
         if changes:
             resource = topic_resource(name)
@@ -310,13 +314,17 @@ def alter(
                 raise _hinted(error, changes)
         if partitions is not None and partitions != before:
             admin.create_partitions({name: partitions}, validate_only=dry_run).all()
-    could = "could be changed" if dry_run else "changed"
+    could = "can be changed" if dry_run else "changed"
     done = [
-        f"{key}={value}" if value is not None else f"{key} to its default" for key, value in changes.items()
+        f"{key}={value}" if value is not None else f"{key} reset to its default"
+        for key, value in changes.items()
     ]
     if partitions is not None:
         done.insert(
-            0, f"{before} to {partitions} partitions" if partitions != before else f"{before} partitions stay"
+            0,
+            f"{before} to {partitions} partitions"
+            if partitions != before
+            else f"{before} partitions unchanged",
         )
     tell(
         session,
@@ -331,10 +339,10 @@ def delete(
     names: TopicsArgument,
     yes: YesOption = False,
     if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Succeed where the topic is not there.")
+        bool, typer.Option("--if-exists", help="Succeed if the topic does not exist.")
     ] = False,
 ) -> None:
-    """Delete topics with all their records."""
+    """Delete topics and all their records."""
     from ottla.cli.lookups import confirm, describe_topics, each
 
     session = session_of(context)
@@ -343,14 +351,14 @@ def delete(
             there = admin.list_topics(include_internal=True)
             names = [name for name in names if name in there]
             if not names:
-                tell(session, "There was nothing to delete.", [])
+                tell(session, "Nothing to delete.", [])
                 return
         described = describe_topics(admin, names)
         question = "; ".join(
             f"{name}, {count_text(len(one.partitions), 'partition')}" for name, one in described.items()
         )
         confirm(
-            f"Delete {'topic' if len(described) == 1 else 'topics'} {question}, with all records?", yes=yes
+            f"Delete {'topic' if len(described) == 1 else 'topics'} {question}, and all records?", yes=yes
         )
         outcomes = admin.delete_topics(described)
     code = each(outcomes, lambda name: tell(session, f"Topic {name} deleted."))
@@ -370,7 +378,7 @@ def _settings(given: list[str] | None, retention: str | None) -> dict[str, str]:
 
 
 def _hinted(error: Exception, settings: Iterable[str]) -> Exception:
-    """The error, with near names if it may be that a setting was misspelt."""
+    """The error, with similar names if a setting may be misspelt."""
     from ottla.cli.errors import near_names
     from ottla.config import ResourceType, definitions
     from ottla.wire.errors import InvalidConfig
@@ -386,4 +394,4 @@ def _assignments(text: str) -> list[list[int]]:
     try:
         return [[int(node) for node in one.split(":")] for one in text.split(",")]
     except ValueError:
-        raise Misuse(f"--replicas {text} is not of the form 1:2,2:3.") from None
+        raise Misuse(f"--replicas {text} is invalid. Use the form 1:2,2:3.") from None

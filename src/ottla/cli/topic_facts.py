@@ -1,6 +1,6 @@
-"""What `ottla topic` tells of topics: partitions with their state, offsets and sizes, retention, settings.
+"""The facts that `ottla topic` shows: partitions with state, offsets and sizes; retention; settings.
 
-Rule: what a broker does not tell (it is down, or a partition has no leader) is None and no error.
+Rule: a fact that is unavailable (broker down, partition without a leader) is None, not an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OFFLINE = "offline"
 
 
 def state_of(partition: PartitionDescription, minimum: int | None = None) -> str:
-    """How a partition is, with `min.insync.replicas` where it is known."""
+    """The state of a partition; uses `min.insync.replicas` if known."""
     if partition.leader is None:
         return OFFLINE
     # A partition with fewer replicas than the minimum needs all of them, and no more.
@@ -83,7 +83,7 @@ def listed_facts(topic: TopicDescription) -> dict[str, Any]:
 def add_sizes(
     admin: Admin, described: Mapping[str, TopicDescription], rows: Sequence[dict[str, Any]]
 ) -> None:
-    """Add to the rows of topics what their leaders hold."""
+    """Add the size of the leaders' logs to the rows of topics."""
     from ottla.cli.lookups import leader_of, replica_sizes
     from ottla.client.values import TopicPartition
 
@@ -98,12 +98,12 @@ def add_sizes(
 
 
 def _brokers_of(topics: Iterable[TopicDescription]) -> list[int]:
-    """The brokers that can be asked: those that lead, or are in sync."""
+    """The brokers to ask: leaders and in-sync replicas."""
     return sorted({node.id for topic in topics for one in topic.partitions for node in one.isr})
 
 
 def describe_facts(admin: Admin, described: Mapping[str, TopicDescription]) -> list[dict[str, Any]]:
-    """Everything about topics: what `describe` shows, and JSON has."""
+    """All facts about topics, for `describe` and its JSON."""
     from ottla.cli.lookups import leader_of, replica_sizes
     from ottla.client.admin import OffsetSpec, topic_resource
     from ottla.client.values import TopicPartition

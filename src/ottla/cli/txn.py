@@ -1,7 +1,7 @@
-"""`ottla txn`: transactions listed, described, aborted, and those found that hang.
+"""`ottla txn`: lists, describes and aborts transactions, and finds hanging ones.
 
-A transaction hangs when a partition has it open and no coordinator will end it: readers of committed records
-wait at it for ever.
+A transaction hangs if it is open in a partition and no coordinator will end it. It blocks read_committed
+consumers forever.
 """
 
 from __future__ import annotations
@@ -32,13 +32,18 @@ def list_transactions(
     context: typer.Context,
     pattern: Annotated[
         str | None,
-        typer.Argument(metavar="PATTERN", help="Only these: app-*, or a part of the id.", show_default=False),
+        typer.Argument(
+            metavar="PATTERN",
+            help="Only transactional ids that match: app-*, or a part of the id.",
+            show_default=False,
+        ),
     ] = None,
     state: Annotated[
-        list[str] | None, typer.Option(metavar="STATE", help="Only in this state, such as Ongoing.")
+        list[str] | None,
+        typer.Option(metavar="STATE", help="Only transactions in this state, such as Ongoing."),
     ] = None,
     longer_than: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only those that are open for longer: 5m, 1h.")
+        str | None, typer.Option(metavar="TIME", help="Only transactions open for longer than this: 5m, 1h.")
     ] = None,
 ) -> None:
     """List transactions of all coordinators."""
@@ -60,7 +65,7 @@ def list_transactions(
         }
         for name in matching(by_id, pattern)
     ]
-    show(session, rows, formats={"state": _state_cell}, empty="There are no transactions.")
+    show(session, rows, formats={"state": _state_cell}, empty="No transactions found.")
 
 
 def _states(given: list[str]) -> list[str]:
@@ -69,7 +74,7 @@ def _states(given: list[str]) -> list[str]:
     known = {str(one).lower(): str(one) for one in TransactionState}
     for one in given:
         if one.lower() not in known:
-            raise Misuse(f"There is no state {one}. Take one of {', '.join(known.values())}.")
+            raise Misuse(f"Unknown state {one}. Use one of {', '.join(known.values())}.")
     return [known[one.lower()] for one in given]
 
 
@@ -79,7 +84,7 @@ def _state_cell(state: str) -> Cell:
 
 @app.command("describe")
 def describe(context: typer.Context, names: IdsArgument) -> None:
-    """Describe transactions: state, age, time limit, partitions."""
+    """Describe transactions: state, age, timeout, partitions."""
     session = session_of(context)
     with session.admin() as admin:
         found = _described(admin, names)
@@ -100,7 +105,7 @@ def _described(admin: Admin, names: list[str]) -> dict[str, TransactionDescripti
     for name, error in results.failed.items():
         if isinstance(error, TransactionalIdNotFound):
             known = [one.transactional_id for one in admin.list_transactions().found]
-            raise unknown("transaction", name, known, cure="ottla txn list shows them.") from error
+            raise unknown("transaction", name, known, cure="List them with: ottla txn list") from error
         raise error
     return results.succeeded
 
@@ -132,21 +137,21 @@ def abort(
     ] = None,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", "-t", metavar="TOPIC", help="Of a transaction that hangs: its topic,"),
+        typer.Option("--topic", "-t", metavar="TOPIC", help="Topic of a hanging transaction,"),
     ] = None,
     partition: Annotated[int | None, typer.Option(metavar="NUMBER", help="its partition,")] = None,
     start_offset: Annotated[
-        int | None, typer.Option(metavar="OFFSET", help="and where it begins; ottla txn hanging shows it.")
+        int | None, typer.Option(metavar="OFFSET", help="and its start offset; see ottla txn hanging.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Abort an open transaction: by its id, or by its place if it hangs. Its producer is fenced."""
+    """Abort an open transaction by its id, or a hanging one by its position. Fences the producer."""
     from ottla.cli.lookups import confirm
 
     session = session_of(context)
     place = (topic, partition, start_offset)
     if (name is None) == (None in place) or (name is not None and place != (None, None, None)):
-        raise Misuse("Say what to abort: a transactional id, or --topic, --partition and --start-offset.")
+        raise Misuse("Specify a transactional id, or --topic, --partition and --start-offset.")
     with session.admin() as admin:
         if name is not None:
             state = str(_described(admin, [name])[name].state)
@@ -164,7 +169,7 @@ def abort(
             confirm(f"Abort the transaction at offset {start_offset} of {topic}-{partition}?", yes=yes)
             _abort_at(admin, topic, partition, start_offset)
             told = {"topic": topic, "partition": partition, "start_offset": start_offset, "aborted": True}
-    tell(session, "The transaction is aborted.", told)
+    tell(session, "Transaction aborted.", told)
 
 
 def _terminate(admin: Admin, name: str) -> None:
@@ -184,7 +189,9 @@ def _abort_at(admin: Admin, topic: str, partition: int, start_offset: int) -> No
 
     key = TopicPartition(topic, partition)
     if partition not in [one.partition for one in describe_topics(admin, [topic])[topic].partitions]:
-        raise Problem(f"Topic {topic} has no partition {partition}. ottla topic describe {topic} shows them.")
+        raise Problem(
+            f"Topic {topic} has no partition {partition}. List partitions with: ottla topic describe {topic}"
+        )
     for producer in admin.describe_producers([key]).result(key):
         if producer.transaction_start_offset == start_offset:
             spec = AbortSpec(
@@ -193,7 +200,7 @@ def _abort_at(admin: Admin, topic: str, partition: int, start_offset: int) -> No
             admin.abort_transaction(spec)
             return
     raise Problem(
-        f"No open transaction begins at offset {start_offset} of {key}. ottla txn hanging shows them."
+        f"No open transaction starts at offset {start_offset} of {key}. List them with: ottla txn hanging"
     )
 
 
@@ -202,13 +209,13 @@ def hanging(
     context: typer.Context,
     topics: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic; may be repeated."),
+        typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic; repeatable."),
     ] = None,
     longer_than: Annotated[
-        str, typer.Option(metavar="TIME", help="Only those whose last write is older.")
+        str, typer.Option(metavar="TIME", help="Only transactions whose last write is older than this.")
     ] = "15m",
 ) -> None:
-    """Find transactions that hang: open in a partition, and no coordinator will end them."""
+    """Find hanging transactions: open in a partition, and no coordinator will end them."""
     from ottla.cli.lookups import describe_topics
     from ottla.cli.units import duration_ms
 
@@ -224,19 +231,19 @@ def hanging(
         columns=["topic", "partition", "start_offset", "age_seconds", "producer_id"],
         wide=["producer_epoch", "coordinator_epoch", "last_write_ms"],
         formats={"age_seconds": duration_text, "last_write_ms": time_text},
-        empty="No transaction hangs.",
+        empty="No hanging transactions found.",
     )
     if rows and not session.is_structured:
         one = rows[0]
         print()
         print(
-            f"End one with: ottla txn abort --topic {one['topic']} --partition {one['partition']} "
+            f"Abort one with: ottla txn abort --topic {one['topic']} --partition {one['partition']} "
             f"--start-offset {one['start_offset']}"
         )
 
 
 def find_hanging(admin: Admin, topics: list[str] | None, least_ms: int) -> list[dict[str, Any]]:
-    """The transactions that hang in these topics (None: in all), a row for each partition."""
+    """The hanging transactions in these topics (None: all), a row for each partition."""
     from ottla.operations.hanging_transactions import hanging_transactions
 
     now_ms = _now_ms()

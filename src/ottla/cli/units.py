@@ -1,4 +1,4 @@
-"""Lengths of time, moments and sizes as people type them: `15m`, `2026-01-31T12:00`, `50MB`."""
+"""Parses durations, times and sizes as people type them: `15m`, `2026-01-31T12:00`, `50MB`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def size_bytes(text: str, flag: str) -> int:
     """`1048576`, `50MB`, `1.5GiB` in bytes: a MB is a million of them, a MiB 1024 * 1024."""
     found = _SIZE.fullmatch(text.strip())
     if found is None or (found[3] and not found[2]):
-        raise Misuse(f"{flag} {text} is no size: take a number of bytes, or one with kB, MB, MiB or GiB.")
+        raise Misuse(
+            f"{flag} {text} is not a size. Use a number of bytes, or a number with kB, MB, MiB or GiB."
+        )
     unit: int = (1024 if found[3] else 1000) ** " kmgt".index(found[2].lower() or " ")
     return round(float(found[1]) * unit)
 
@@ -27,9 +29,7 @@ def duration_ms(text: str, flag: str) -> int:
     compact = text.strip().lower()
     parts = _PART.findall(compact)
     if not parts or _PART.sub("", compact).strip():
-        raise Misuse(
-            f"{flag} {text} is no length of time: take a number and ms, s, m, h, d or w, such as 15m."
-        )
+        raise Misuse(f"{flag} {text} is not a duration. Use a number with ms, s, m, h, d or w, such as 15m.")
     seconds = sum(float(count) * (MILLISECONDS[unit] / 1000) for count, unit in parts)
     return round(seconds * 1000)
 
@@ -42,5 +42,5 @@ def moment_ms(text: str, flag: str) -> int:
         return round(datetime.fromisoformat(text.removeprefix("@")).timestamp() * 1000)
     except ValueError:
         raise Misuse(
-            f"{flag} {text} is no time: take one such as 2026-01-31T12:00, or @ and milliseconds."
+            f"{flag} {text} is not a time. Use the form 2026-01-31T12:00, or @ and milliseconds."
         ) from None

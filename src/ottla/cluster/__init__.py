@@ -1,7 +1,7 @@
-"""A cluster on one machine: which nodes it has, their files, their processes, and how it is.
+"""A cluster on one machine: its nodes, their files and processes, and its status.
 
-`ottla cluster` (`ottla.cli.cluster`) and `ottla.testing.Cluster` are built on it. Everything that is known
-of a cluster is in its directory: `node-<id>/server.properties`, `data` and `node.log`.
+`ottla cluster` (`ottla.cli.cluster`) and `ottla.testing.Cluster` are built on it. The directory of a cluster
+holds all of its state: `node-<id>/server.properties`, `data` and `node.log`.
 """
 
 from ottla.cluster.layout import ClusterError, Layout, NodeFiles, Plan, read_layout, write_layout

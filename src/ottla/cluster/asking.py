@@ -1,4 +1,4 @@
-"""Two questions to a cluster, to whichever of its brokers answers: its metadata, and who leads the quorum."""
+"""Requests to whichever broker of a cluster answers first: its metadata, and the quorum leader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANSWER_SECONDS_MAX = 5.0
 
 
 def ask_cluster(layout: Layout, node_ids: Iterable[int]) -> tuple[Any, int | None]:
-    """The metadata of all topics, and the leader of the quorum, from the first node that answers."""
+    """The metadata of all topics and the quorum leader, from the first node that answers."""
     quorum = DescribeQuorumRequest.TopicData(
         topic_name="__cluster_metadata",
         partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)],
@@ -44,7 +44,7 @@ def _exchange(connection: socket.socket, request: Message, version: int) -> Any:
     connection.sendall(request_frame(request, version, 0, "ottla-cluster"))
     size = int.from_bytes(_exactly(connection, 4), "big")
     if not 0 < size <= FRAME_BYTES_MAX:
-        raise ValueError("that is no answer of a broker")
+        raise ValueError("the answer is not from a Kafka broker")
     return read_response(_exactly(connection, size), request.API_KEY, version)[1]
 
 

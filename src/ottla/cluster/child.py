@@ -17,7 +17,7 @@ _TIE = 0
 
 
 def _end_with_parent() -> None:
-    """Stop as by SIGTERM once the parent is gone, and without more ado when that takes too long."""
+    """Stop as on SIGTERM once the parent has exited; exit immediately if that takes too long."""
     while os.read(_TIE, 1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,8 +1,8 @@
-"""The nodes of a cluster on one machine, as files: each has a directory with its server.properties and data.
+"""The files of a cluster on one machine: each node has a directory with server.properties and data.
 
-The files are the truth. They are written once, with the cluster; from then on they are read, so that what a
-person changes in them holds. Static voters (`controller.quorum.voters`) keep every address in these files and
-nowhere else: nodes move to other machines by changing addresses and starting again.
+The files are authoritative. They are written once, when the cluster is created, and only read afterwards, so
+that manual changes persist. With static voters (`controller.quorum.voters`), addresses exist only in these
+files: to move nodes to other machines, change the addresses and restart.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _CONTROLLERS = "CONTROLLER"
 
 
 class ClusterError(RuntimeError):
-    """What was asked for cannot be done; the message says why, and what helps."""
+    """The operation failed; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A cluster to be: nodes 1 to `nodes`, of which the first `controllers` are controllers too."""
+    """A new cluster: nodes 1 to `nodes`, of which the first `controllers` are controllers too."""
 
     nodes: int = 3
     controllers: int | None = None
@@ -49,22 +49,23 @@ class Plan:
 
     def check(self) -> None:
         if not 1 <= self.nodes <= NODES_MAX:
-            raise ClusterError(f"A cluster of {self.nodes} nodes is not possible: take 1 to {NODES_MAX}.")
+            raise ClusterError(f"A cluster cannot have {self.nodes} nodes. Choose 1 to {NODES_MAX}.")
         if not 1 <= self.controller_count <= self.nodes:
             raise ClusterError(
-                f"{self.controller_count} controllers are not possible with {self.nodes} nodes: take 1 to "
-                f"{self.nodes}."
+                f"A cluster of {self.nodes} nodes cannot have {self.controller_count} controllers. Choose "
+                f"1 to {self.nodes}."
             )
         last = self.port + self.nodes + self.controller_count - 1
         if self.port < 0 or last > 65535:
             raise ClusterError(
-                f"The ports {self.port} to {last} are not all ports: the last there is is 65535."
+                f"Ports {self.port} to {last} are outside the valid range, 0 to 65535. Choose another "
+                "base port."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """One node: where its files are, and what they say."""
+    """One node: its directory and its configuration."""
 
     directory: Path
     config: BrokerConfig
@@ -87,7 +88,7 @@ class NodeFiles:
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Where clients find it."""
+        """The address for clients."""
         if not self.config.is_broker:
             return None
         endpoint = self.config.advertised_listeners[0]
@@ -109,7 +110,7 @@ class Layout:
     def node(self, node_id: int) -> NodeFiles:
         if node_id not in self.nodes:
             known = ", ".join(map(str, self.nodes))
-            raise ClusterError(f"There is no node {node_id} in this cluster: its nodes are {known}.")
+            raise ClusterError(f"This cluster has no node {node_id}. Its nodes are {known}.")
         return self.nodes[node_id]
 
 
@@ -120,7 +121,7 @@ def write_layout(directory: Path, plan: Plan) -> Layout:
     clients, controllers = ports[: plan.nodes], ports[plan.nodes :]
     if plan.port:
         for port in ports:
-            _check_port(plan.host, port, "take other ports with --port")
+            _check_port(plan.host, port, "choose other ports with --port")
     directory.mkdir(parents=True, exist_ok=True)
     made: list[Path] = []
     try:
@@ -168,7 +169,7 @@ _HEADING = """\
 
 
 def _common(plan: Plan) -> dict[str, str]:
-    """What all nodes share. Topics get as many replicas as there can be, up to three."""
+    """The settings that all nodes share. Topics get up to three replicas."""
     replicas = str(min(plan.nodes, 3))
     in_sync = "2" if plan.nodes >= 3 else "1"
     return {
@@ -194,12 +195,12 @@ def _ports(plan: Plan) -> list[int]:
 
 
 def is_layout(directory: Path) -> bool:
-    """Whether there is a cluster."""
+    """Whether the directory contains a cluster."""
     return any(directory.glob(f"{_NODE}*/{PROPERTIES}"))
 
 
 def read_layout(directory: Path) -> Layout:
-    """The cluster whose files are there."""
+    """Read the cluster in a directory."""
     nodes: dict[int, NodeFiles] = {}
     for home in directory.glob(f"{_NODE}*"):
         file = home / PROPERTIES
@@ -214,20 +215,20 @@ def read_layout(directory: Path) -> Layout:
                 read=read,
             )
         except (ConfigError, OSError, ValueError) as error:
-            raise ClusterError(f"{file} is not right: {error}") from error
+            raise ClusterError(f"{file} is invalid: {error}") from error
         if config.node_id in nodes:
             raise ClusterError(
-                f"{file} and {nodes[config.node_id].properties} both name node {config.node_id}: give each "
-                "node.id to one of them."
+                f"{file} and {nodes[config.node_id].properties} have the same node.id {config.node_id}. "
+                "Give each node its own node.id."
             )
         nodes[config.node_id] = NodeFiles(home, config)
     if not nodes:
-        raise ClusterError(f"There is no cluster in {directory}: make one with ottla cluster up --nodes 5.")
+        raise ClusterError(f"{directory} contains no cluster. Create one with: ottla cluster up --nodes 5")
     return Layout(directory, dict(sorted(nodes.items())))
 
 
 def format_layout(layout: Layout) -> str:
-    """Format the nodes that are new, for the cluster that the others are of; its id."""
+    """Format new nodes for the cluster of the existing ones; returns the cluster id."""
     from ottla.host import HostClock, HostDisk, HostRandom
     from ottla.log.directories.properties import DirectoryError, read_meta
     from ottla.server.formatter import FormatError, Request, format_directories
@@ -244,27 +245,29 @@ def format_layout(layout: Layout) -> str:
         if len(set(found.values())) > 1:
             told = ", ".join(f"node {node_id} of {one}" for node_id, one in found.items())
             raise ClusterError(
-                f"The data in {layout.directory} is of several clusters ({told}): take the data of another "
-                "cluster away, or name another directory with --data."
+                f"The data in {layout.directory} belongs to several clusters ({told}). Remove the data of "
+                "the other cluster, or choose another directory with --data."
             )
         cluster_id = next(iter(found.values()), None) or uuid.to_text(uuid.random(HostRandom().bytes))
         request = Request(cluster_id, ignore_formatted=True)
         for node in layout.nodes.values():
             format_directories(disk, HostClock(), HostRandom(), node.config, request, lambda _: None)
     except (DirectoryError, FormatError) as error:
-        raise ClusterError(f"The data in {layout.directory} does not fit: {error}") from error
+        raise ClusterError(
+            f"The data in {layout.directory} does not match the configuration: {error}"
+        ) from error
     except OSError as error:
-        raise ClusterError(f"The data in {layout.directory} cannot be used: {error}") from error
+        raise ClusterError(f"Cannot use the data in {layout.directory}: {error}") from error
     finally:
         disk.close()
     return cluster_id
 
 
 def check_ports(layout: Layout) -> None:
-    """That every port is free."""
+    """Fail unless every port is free."""
     for node in layout.nodes.values():
         for listener in node.config.listeners:
-            _check_port(listener.host, listener.port, f"give the node another one in {node.properties}")
+            _check_port(listener.host, listener.port, f"change the port in {node.properties}")
 
 
 def _check_port(host: str, port: int, cure: str) -> None:
@@ -274,6 +277,6 @@ def _check_port(host: str, port: int, cure: str) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise ClusterError(
-                f"Port {port} cannot be had on {host or 'this machine'} ({error.strerror}): stop what "
-                f"listens there, or {cure}."
+                f"Cannot bind port {port} on {host or 'this machine'} ({error.strerror}). Stop the "
+                f"process that uses it, or {cure}."
             ) from error

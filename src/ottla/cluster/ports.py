@@ -1,7 +1,7 @@
-"""Free ports for nodes that are killed and started again.
+"""Free ports for nodes that are killed and restarted.
 
-A port that the system picks for a listener lies among those that it also gives to outgoing connections, so
-a client could hold it when the node comes back. These lie below that range.
+A port that the system picks for a listener is in the ephemeral range, so an outgoing connection could occupy
+it when the node restarts. These ports are below that range.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TRIES = 1000
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on, each another one; OSError if there are not enough."""
+    """Distinct unused ports of 127.0.0.1; OSError if there are not enough."""
     found: set[int] = set()
     for _ in range(_TRIES):
         if len(found) == count:
@@ -22,7 +22,7 @@ def free_ports(count: int) -> list[int]:
         port = random.randrange(_FIRST, _LAST)
         if _can_be_bound(port):
             found.add(port)
-    raise OSError(f"There are no {count} free ports from {_FIRST} to {_LAST} on 127.0.0.1.")
+    raise OSError(f"Found fewer than {count} free ports from {_FIRST} to {_LAST} on 127.0.0.1.")
 
 
 def _can_be_bound(port: int) -> bool:

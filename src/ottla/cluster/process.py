@@ -1,7 +1,7 @@
-"""One node as a child process, tied to this one: if this process ends in whatever way, so does the node.
+"""One node as a child process that cannot outlive this one, however this process ends.
 
-Both ends of a socket pair are the tie. The child's standard input is one: it writes a byte there when it
-serves, and stops when the other end is closed, which the system does when this process is gone.
+A socket pair connects them. The child's standard input is one end: the child writes a byte to it once it
+serves, and stops when the other end is closed, which the system does when this process exits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LAST_WORDS_CHARACTERS = 3000
 
 
 class NodeProcess:
-    """A node that was started. It is over when `exit_code` is a number; make another one then."""
+    """A started node. Once `exit_code` is set, the process has ended; create another one to restart."""
 
     def __init__(self, files: NodeFiles) -> None:
         self.files = files
@@ -47,7 +47,7 @@ class NodeProcess:
         return self._process.poll()
 
     def look(self) -> bool:
-        """Whether it serves by now."""
+        """Check for readiness; whether the node serves."""
         if not self.is_ready:
             try:
                 self.is_ready = self._tie.recv(1) == b"r"
@@ -56,11 +56,11 @@ class NodeProcess:
         return self.is_ready
 
     def fileno(self) -> int:
-        """For select: readable when it serves or has ended."""
+        """For select: readable when the node serves or has exited."""
         return self._tie.fileno()
 
     def last_words(self) -> str:
-        """What this process has logged, the end of it."""
+        """The end of the log of this process."""
         with self.files.log.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")[-_LAST_WORDS_CHARACTERS:]
@@ -69,26 +69,26 @@ class NodeProcess:
         self._process.terminate()
 
     def wait(self, timeout_seconds: float = STOP_SECONDS_MAX) -> int:
-        """The exit code, once it has ended. One that does not end in time is killed, and that is an error."""
+        """Wait for the process to exit and return the exit code; on timeout, kill it and raise an error."""
         try:
             return self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             raise ClusterError(
-                f"Node {self.files.node_id} did not stop in {timeout_seconds:.0f} seconds and was killed: "
-                f"see {self.files.log}."
+                f"Node {self.files.node_id} did not stop in {timeout_seconds:.0f} seconds and was killed. "
+                f"See {self.files.log}."
             ) from None
         finally:
             self.kill()
 
     def kill(self) -> None:
-        """As kill -9. Nothing happens to one that has ended."""
+        """Send SIGKILL, unless the process has ended."""
         self._process.kill()
         self._process.wait()
         self._tie.close()
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment without settings: the file of a node says what it is."""
+    """This process's environment without settings: only the file configures a node."""
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -1,7 +1,7 @@
-"""Stopping several nodes so that each can still hand over what it has: who decides goes last.
+"""Stops several nodes in an order that lets each of them hand over its leaderships.
 
-A node that stops tells the active controller, which needs a majority of the controllers. So brokers go first,
-all at once; then controllers one after the other, their leader at the end.
+A stopping broker needs the active controller, which needs a majority of the controllers. So brokers stop
+first, in parallel; then the controllers one by one, the active one last.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.cluster.process import STOP_SECONDS_MAX, NodeProcess
 
 
 def stop_nodes(layout: Layout, nodes: Iterable[NodeProcess]) -> list[str]:
-    """Stop these; what went wrong, a sentence each. Whoever does not stop in time is killed."""
+    """Stop the nodes, and kill those that do not stop in time. Returns one sentence per problem."""
     running = [node for node in nodes if node.exit_code is None]
     deadline = time.monotonic() + STOP_SECONDS_MAX
     controllers = [node for node in running if node.files.config.is_controller]
@@ -39,5 +39,5 @@ def _stop(nodes: list[NodeProcess], deadline: float) -> list[str]:
             problems.append(str(error))
         else:
             if code != 0:
-                problems.append(f"Node {node.files.node_id} ended with exit code {code}: {node.last_words()}")
+                problems.append(f"Node {node.files.node_id} exited with code {code}: {node.last_words()}")
     return problems

@@ -1,4 +1,4 @@
-"""How a cluster is: what its supervisor runs, and what the first broker that answers says of it."""
+"""The status of a cluster, from its supervisor and from the first broker that answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """The cluster as a whole. What needs an answer from it is None where nobody answers."""
+    """The whole cluster. Fields that need a broker's answer are None if no broker answers."""
 
     directory: str
     bootstrap_servers: str

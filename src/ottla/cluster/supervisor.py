@@ -1,10 +1,10 @@
-"""Runs the nodes of a cluster until told to stop, and starts one that crashed again, later each time.
+"""Runs the nodes of a cluster until stopped, and restarts crashed nodes with backoff.
 
-One that somebody stopped, that is one that ends with exit code 0, stays so; with the last of them the cluster
-is down.
+A node that exits with code 0 was stopped on purpose and is not restarted; when all nodes have stopped, so
+does the supervisor.
 
-One supervisor at a time: it holds a lock on the cluster's directory, which is also how others know that it
-lives. What runs is in `supervisor.json` beside it, replaced as a whole at every change.
+Only one supervisor runs at a time: it holds a lock on the cluster's directory, which also tells others that
+it is alive. Its state is in `supervisor.json`, replaced atomically at every change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STATE = "supervisor.json"
 
 @dataclass(slots=True)
 class _Watched:
-    """One node: its process, and what it has been through."""
+    """One node: its process and its crash history."""
 
     process: NodeProcess
     started_at: float
@@ -53,12 +53,12 @@ class _Watched:
 
 
 def backoff_seconds(crashes_in_a_row: int) -> float:
-    """How long to wait before the next start; at least one crash."""
+    """How long to wait before the next restart, after at least one crash."""
     return float(min(BACKOFF_SECONDS * 2 ** min(crashes_in_a_row - 1, 10), BACKOFF_SECONDS_MAX))
 
 
 class Supervisor:
-    """`run` returns when all nodes have stopped. `say` gets a line for each thing that a person may miss."""
+    """`run` returns when all nodes have stopped. `say` gets a line for each event."""
 
     def __init__(self, layout: Layout, say: Callable[[str], None]) -> None:
         self._layout = layout
@@ -71,7 +71,7 @@ class Supervisor:
         self._stop.set()
 
     def run(self, on_up: Callable[[str], None]) -> None:
-        """Start all nodes and keep them running until `request_stop`; `on_up` gets the cluster's id."""
+        """Start all nodes and keep them running until `request_stop`; `on_up` gets the cluster id."""
         with _locked(self._layout.directory):
             check_ports(self._layout)
             cluster_id = format_layout(self._layout)
@@ -116,18 +116,18 @@ class Supervisor:
         words = watched.process.last_words()
         watched.process.kill()  # it has ended: this gives back what it held
         if code > 0 and not watched.has_served:
-            raise ClusterError(f"Node {node_id} does not start (exit code {code}). Its last words:\n{words}")
+            raise ClusterError(f"Node {node_id} failed to start (exit code {code}). End of its log:\n{words}")
         if code == 0:
             watched.is_stopped = True
-            self._say(f"Node {node_id} was stopped and stays so until the cluster is started again.")
+            self._say(f"Node {node_id} was stopped. It stays down until the cluster restarts.")
             return
         is_calm = now - watched.started_at >= CALM_SECONDS
         watched.crashes_in_a_row = 1 if is_calm else watched.crashes_in_a_row + 1
         pause_seconds = backoff_seconds(watched.crashes_in_a_row)
         watched.start_again_at = now + pause_seconds
         self._say(
-            f"Node {node_id} ended {_how(code)}; it starts again in {pause_seconds:g} s. "
-            f"Its log: {watched.process.files.log}"
+            f"Node {node_id} exited {_how(code)}; restarting in {pause_seconds:g} s. See "
+            f"{watched.process.files.log}"
         )
 
     def _stop_all(self) -> None:
@@ -154,8 +154,8 @@ class Supervisor:
 
 def _how(code: int) -> str:
     if code < 0:
-        return f"by {signal.Signals(-code).name}"
-    return f"with exit code {code}"
+        return f"on {signal.Signals(-code).name}"
+    return f"with code {code}"
 
 
 @contextmanager
@@ -165,14 +165,14 @@ def _locked(directory: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ClusterError(
-                f"The cluster in {directory} runs already: see ottla cluster status, or stop it with "
-                "ottla cluster down."
+                f"The cluster in {directory} is already running. Check it with ottla cluster status, or "
+                "stop it with ottla cluster down."
             ) from None
         yield
 
 
 def is_supervised(directory: Path) -> bool:
-    """Whether a supervisor runs there."""
+    """Whether a supervisor runs in the directory."""
     try:
         with (directory / _LOCK).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -184,7 +184,7 @@ def is_supervised(directory: Path) -> bool:
 
 
 def read_state(directory: Path) -> dict[str, Any] | None:
-    """What the supervisor says that runs; None if there is none."""
+    """The state that the supervisor has written; None if there is none."""
     if not is_supervised(directory):
         return None
     try:
@@ -195,18 +195,20 @@ def read_state(directory: Path) -> dict[str, Any] | None:
 
 
 def stop_supervisor(directory: Path) -> bool:
-    """Stop a running cluster and wait until it has; False if none ran."""
+    """Stop a running cluster and wait for it; False if none was running."""
     state = read_state(directory)
     if state is None:
         if is_supervised(directory):
-            raise ClusterError(f"The cluster in {directory} is just starting or stopping: try again.")
+            raise ClusterError(f"The cluster in {directory} is starting or stopping. Try again.")
         return False
     with suppress(ProcessLookupError):  # it has ended in the meantime
         os.kill(state["pid"], signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS_MAX + 10
     while is_supervised(directory):
         if time.monotonic() > deadline:
-            raise ClusterError(f"The supervisor, process {state['pid']}, does not stop: end it with kill -9.")
+            raise ClusterError(
+                f"The supervisor, process {state['pid']}, does not stop. Kill it with: kill -9 {state['pid']}"
+            )
         time.sleep(LOOK_SECONDS)
     return True
 

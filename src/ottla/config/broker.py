@@ -115,9 +115,7 @@ class BrokerConfig:
             try:
                 consistency.check_whole(config)
             except Conflict as conflict:
-                warnings.append(
-                    f"Settings of run time are left out, since they do not fit together: {conflict}"
-                )
+                warnings.append(f"Ignoring inconsistent dynamic settings: {conflict}")
             else:
                 config.warnings = tuple(warnings)
                 return config
@@ -148,12 +146,12 @@ class BrokerConfig:
 
     def int_of(self, name: str) -> int:
         value = self[name]
-        assert isinstance(value, int), f"{name} is not a whole number: {value!r}"
+        assert isinstance(value, int), f"{name} is not an integer: {value!r}"
         return value
 
     def float_of(self, name: str) -> float:
         value = self[name]
-        assert isinstance(value, float), f"{name} is not a number with a fraction: {value!r}"
+        assert isinstance(value, float), f"{name} is not a floating-point number: {value!r}"
         return value
 
     def bool_of(self, name: str) -> bool:
@@ -163,7 +161,7 @@ class BrokerConfig:
 
     def str_of(self, name: str) -> str:
         value = self[name]
-        assert isinstance(value, str), f"{name} is not a text: {value!r}"
+        assert isinstance(value, str), f"{name} is not a string: {value!r}"
         return value
 
     def list_of(self, name: str) -> tuple[str, ...]:

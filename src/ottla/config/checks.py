@@ -76,12 +76,12 @@ _GONE = {
     "auto.include.jmx.reporter": "metrics are not reported over JMX",
     "broker.id.generation.enable": "every node has a node.id",
     "control.plane.listener.name": "controllers have listeners of their own, see controller.listener.names",
-    "controlled.shutdown.max.retries": "the controller ends a controlled shutdown",
-    "controlled.shutdown.retry.backoff.ms": "the controller ends a controlled shutdown",
-    "delegation.token.master.key": "its new name is delegation.token.secret.key",
-    "group.coordinator.new.enable": "the new group coordinator is the only one",
-    "inter.broker.protocol.version": "the metadata.version of the cluster took its place",
-    "leader.imbalance.per.broker.percentage": "leaders are balanced whatever the imbalance is",
+    "controlled.shutdown.max.retries": "the controller manages controlled shutdowns",
+    "controlled.shutdown.retry.backoff.ms": "the controller manages controlled shutdowns",
+    "delegation.token.master.key": "renamed to delegation.token.secret.key",
+    "group.coordinator.new.enable": "there is only the new group coordinator",
+    "inter.broker.protocol.version": "replaced by the metadata.version of the cluster",
+    "leader.imbalance.per.broker.percentage": "leaders are balanced regardless of the imbalance",
     "log.message.downconversion.enable": "old message formats are no longer written",
     "log.message.format.version": "the format is always the newest",
     "log.message.timestamp.difference.max.ms": "see log.message.timestamp.before.max.ms and .after.max.ms",
@@ -120,7 +120,7 @@ def check_settings(static: Mapping[str, Setting]) -> list[str]:
     for name in _IGNORED_PLUGINS:
         if name in static and static[name].text.strip():
             warnings.append(
-                f"{static[name].origin}: {name} names a Java class, which Ottla does not run; left out."
+                f"{static[name].origin}: {name} names a Java class, which Ottla cannot run; ignored."
             )
     return warnings
 
@@ -136,13 +136,13 @@ def _belongs_to_plugin(name: str) -> bool:
 
 def _unknown(name: str, origin: str) -> str:
     if name in _GONE:
-        return f"{origin}: {name} is no longer a setting and is left out: {_GONE[name]}."
+        return f"{origin}: {name} was removed and is ignored: {_GONE[name]}."
     if name.startswith(_GONE_PREFIXES):
-        return f"{origin}: {name} is no longer a setting and is left out: there is no ZooKeeper any more."
+        return f"{origin}: {name} was removed and is ignored: ZooKeeper is no longer used."
     known = (found.name for found in definitions(ResourceType.BROKER).values() if not found.internal)
     near = nearest(name, known)
     hint = f" Did you mean {near}?" if near else ""
-    return f"{origin}: {name} is not a known setting and is left out.{hint}"
+    return f"{origin}: {name} is not a known setting and is ignored.{hint}"
 
 
 def _plugin_faults(static: Mapping[str, Setting]) -> list[str]:
@@ -154,13 +154,14 @@ def _plugin_faults(static: Mapping[str, Setting]) -> list[str]:
             if text and text != found.default:
                 faults.append(
                     f"{setting.origin}: {name}={text} names a Java class, which Ottla cannot run. "
-                    "The node would be less protected than you expect, so it does not start: remove the line."
+                    "Ignoring it would leave the node less secure than configured, so the node does not "
+                    "start. Remove the line."
                 )
     tiered = static.get("remote.log.storage.system.enable")
     if tiered is not None and tiered.text.strip().lower() == "true":
         faults.append(
-            f"{tiered.origin}: remote.log.storage.system.enable=true is not allowed. "
-            "Ottla has no remote storage yet: set it to false."
+            f"{tiered.origin}: remote.log.storage.system.enable=true is not allowed. Ottla does not "
+            "support remote storage yet. Set it to false."
         )
     return faults
 
@@ -230,5 +231,5 @@ def usable_dynamic(texts: Mapping[str, str], *, per_broker: bool, warnings: list
         if fault is None:
             usable[name] = text
         else:
-            warnings.append(f"A setting of run time is left out: {fault}")
+            warnings.append(f"Ignoring an invalid dynamic setting: {fault}")
     return usable

@@ -45,9 +45,9 @@ def check_supported(config: BrokerConfig) -> None:
     for endpoint in config.listeners:
         _require(
             endpoint.protocol == "PLAINTEXT",
-            f"Listener {endpoint.name} is to speak {endpoint.protocol}, which Ottla does not speak yet. In"
-            " plain text it would be open to everyone, so the node does not start: give it PLAINTEXT, or"
-            " remove it.",
+            f"Listener {endpoint.name} uses {endpoint.protocol}, which Ottla does not support yet. "
+            "Serving it in plain text would be insecure, so the node does not start. Use PLAINTEXT, or "
+            "remove the listener.",
             "listeners",
             "listener.security.protocol.map",
         )
@@ -129,8 +129,8 @@ def _check_roles(config: BrokerConfig) -> list[str]:
     session = config.int_of("broker.session.timeout.ms")
     if heartbeat > session // 2:
         warnings.append(
-            f"broker.heartbeat.interval.ms ({heartbeat}) should be at most half of broker.session.timeout.ms "
-            f"({session}), or a broker may be fenced while it is well."
+            f"broker.heartbeat.interval.ms ({heartbeat}) should be at most half of "
+            f"broker.session.timeout.ms ({session}), or a healthy broker may be fenced."
         )
     _require(
         bool(config.quorum_voters or config.quorum_bootstrap_servers),
@@ -226,7 +226,7 @@ def _check_broker_only(config: BrokerConfig) -> list[str]:
     )
     if len(names) > 1:
         return [
-            f"controller.listener.names has several entries; this broker uses the first only: {names[0]}."
+            f"controller.listener.names has several entries; this broker uses only the first: {names[0]}."
         ]
     return []
 
@@ -309,7 +309,8 @@ def _check_connections(config: BrokerConfig) -> list[str]:
         "connections.max.idle.ms",
     )
     return [
-        f"max.connections.per.ip.overrides names {host}, which is no IP address: the limit applies to nobody."
+        f"max.connections.per.ip.overrides contains {host}, which is not an IP address; the limit has no "
+        "effect."
         for host in overrides
         if not _is_address(host)
     ]

@@ -19,22 +19,22 @@ _HEAD = """\
 
 # Configuration
 
-A node reads Kafka's settings under Kafka's names. It takes them from, the strongest first:
+A node reads Kafka's settings under Kafka's names. In order of precedence, they come from:
 
-1. what is set at run time for this broker (`kafka-configs --entity-type brokers --entity-name 1`),
-2. what is set at run time for all brokers (`--entity-default`),
+1. dynamic settings of this broker (`kafka-configs --entity-type brokers --entity-name 1`),
+2. dynamic settings of all brokers (`--entity-default`),
 3. the command line: `--override name=value`,
 4. the environment, by the rules of Kafka's container image: `KAFKA_LOG_RETENTION_MS` sets `log.retention.ms`
    (`_` stands for a dot, `__` for an underscore, `___` for a dash),
 5. the `server.properties` file,
 6. the defaults below.
 
-A key that is not known is left out, with a warning that names the nearest known one. A bad value stops the
-start, and the message names file, line, key, value and what is allowed. `ottla config check FILE` tells the
-same without starting anything; `ottla config list WORD` and `ottla config show NAME` look settings up.
+An unknown key is ignored, with a warning that suggests a similar key. An invalid value prevents the start;
+the error names the file, line, key, value and the allowed values. `ottla config check FILE` runs the same
+checks without starting a node; `ottla config list WORD` and `ottla config show NAME` explain settings.
 
-With no configuration at all (`ottla serve`) a node is broker and controller in one, for this machine only: on
-`localhost:9092`, its data in `./data`, formatted by itself, with one replica for internal topics.
+With no configuration at all (`ottla serve`), a node is both broker and controller, for this machine only: on
+`localhost:9092`, with its data in `./data`, which it formats, and one replica for internal topics.
 
 **Change** says how a setting changes: *read-only* needs a restart; *per-broker* changes at run time for one
 broker; *cluster-wide* for one or for all; *dynamic-only* has a meaning at run time only; *internal* is for
@@ -60,11 +60,11 @@ def document() -> str:
         _settings(own),
         _section("Broker settings", ""),
         _settings(kafkas),
-        _section("Topic settings", "Without one of its own, a topic takes the broker setting on the right."),
+        _section("Topic settings", "A topic without its own value uses the broker setting on the right."),
         _settings(definitions(ResourceType.TOPIC).values(), with_synonyms=True),
-        _section("Group settings", "Without one of its own, a group takes the broker setting on the right."),
+        _section("Group settings", "A group without its own value uses the broker setting on the right."),
         _settings(definitions(ResourceType.GROUP).values(), with_synonyms=True),
-        _section("Client metrics settings", "They belong to a subscription to the metrics of clients."),
+        _section("Client metrics settings", "They belong to a client metrics subscription."),
         _settings(definitions(ResourceType.CLIENT_METRICS).values()),
     ]
     return "\n".join(part for part in parts if part)
@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m ottla.config.generate", description=f"Generate {_DOCUMENT}."
     )
-    parser.add_argument("--check", action="store_true", help="compare only, and fail when the file differs")
+    parser.add_argument("--check", action="store_true", help="only compare, and fail if the file differs")
     wanted = document()
     if parser.parse_args(arguments).check:
         if not _DOCUMENT.exists() or _DOCUMENT.read_text("utf-8") != wanted:

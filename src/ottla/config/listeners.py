@@ -45,7 +45,7 @@ def parse_map(name: str, text: str) -> dict[str, str]:
             continue
         key, colon, value = entry.strip().rpartition(":")
         if not colon:
-            raise Conflict(f"{name} has the entry {entry.strip()}, which is not of the form key:value.", name)
+            raise Conflict(f"{name} has the entry {entry.strip()}, which is not in the form key:value.", name)
         entries[key.strip()] = value.strip()
     return entries
 

@@ -55,12 +55,12 @@ class Providers:
             roots and not any(f"{path}/".startswith(f"{root}/") for root in roots)
         ):
             raise UnresolvedReference(
-                f"{match[0]} leads outside of config.providers.{name}.param.allowed.paths."
+                f"{match[0]} is outside of config.providers.{name}.param.allowed.paths."
             )
         try:
             if kind == "directory":
                 if "/" in key:
-                    raise UnresolvedReference(f"{match[0]} must name a file in {path}, not a path.")
+                    raise UnresolvedReference(f"{match[0]} must be the name of a file in {path}, not a path.")
                 return properties.decode(self._content(f"{path}/{key}"))
             return properties.as_dict(properties.decode(self._content(path)))[key]
         except (OSError, KeyError, ValueError) as error:
@@ -71,7 +71,7 @@ class Providers:
         allowed = pattern is None or re.fullmatch(pattern, key) is not None
         if not allowed or key not in self._environment:
             raise UnresolvedReference(
-                f"{reference} names an environment variable that is not set or not allowed."
+                f"{reference} refers to an environment variable that is not set or not allowed."
             )
         return self._environment[key]
 

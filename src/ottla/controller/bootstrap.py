@@ -36,7 +36,7 @@ from ottla.wire.messages.metadata_records import (
 )
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-_CURE = "Restore it from a backup; where the cluster has started before, it may be removed."
+_CURE = "Restore it from a backup, or delete it if the cluster has been started before."
 
 _SCRAM_MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 _SCRAM_ITERATIONS_MIN = 4096
@@ -83,13 +83,11 @@ def read_bootstrap(content: bytes, path: str) -> list[Message]:
     try:
         records = [decode_record(value) for value in snapshots.read(content, path).values]
     except MalformedMessage as error:
-        raise snapshots.SnapshotDamaged(
-            f"{path} holds a record that cannot be read: {error} {_CURE}"
-        ) from error
+        raise snapshots.SnapshotDamaged(f"{path} contains an unreadable record: {error} {_CURE}") from error
     except snapshots.SnapshotDamaged as error:
         raise snapshots.SnapshotDamaged(f"{error} {_CURE}") from error
     if not any(isinstance(r, FeatureLevelRecord) and r.name == METADATA_VERSION for r in records):
-        raise snapshots.SnapshotDamaged(f"{path} names no metadata.version. {_CURE}")
+        raise snapshots.SnapshotDamaged(f"{path} does not contain a metadata.version. {_CURE}")
     return records
 
 

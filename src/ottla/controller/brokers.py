@@ -126,9 +126,9 @@ def _check_place(request: BrokerRegistrationRequest) -> None:
     """Refuse a broker that nobody could reach: partitions that are placed on it would never be served."""
     broker_id = request.broker_id
     if broker_id < 0:
-        raise InvalidRegistration(f"A broker cannot have the negative id {broker_id}.")
+        raise InvalidRegistration(f"Invalid negative broker id {broker_id}.")
     if not request.listeners:
-        raise InvalidRegistration(f"Broker {broker_id} names no listener at which it is reached.")
+        raise InvalidRegistration(f"The registration of broker {broker_id} has no listeners.")
     if not all(listener.name for listener in request.listeners):
         raise InvalidRegistration(f"A listener of broker {broker_id} has no name.")
     for listener in request.listeners:

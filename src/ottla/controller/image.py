@@ -177,7 +177,7 @@ class ClusterImage:
         pending = self._transaction
         assert pending is not None
         if isinstance(record, BeginTransactionRecord):
-            raise InvalidMetadata("A metadata transaction begins inside another one.")
+            raise InvalidMetadata("A metadata transaction starts inside another one.")
         if isinstance(record, AbortTransactionRecord):
             self._transaction = None
         elif isinstance(record, EndTransactionRecord):
@@ -191,7 +191,7 @@ class ClusterImage:
         self._transaction = []
 
     def _end_without_begin(self, record: Message, delta: ImageDelta) -> None:
-        raise InvalidMetadata("A metadata transaction ends that did not begin.")
+        raise InvalidMetadata("A metadata transaction ends without a start.")
 
     def _ignore(self, record: Message, delta: ImageDelta) -> None:
         """Nothing of the cluster's state is in it."""
@@ -229,7 +229,7 @@ class ClusterImage:
     def _change_broker(self, record: BrokerRegistrationChangeRecord, delta: ImageDelta) -> None:
         broker = self._registration(record.broker_id, record.broker_epoch, record)
         if record.fenced not in (-1, 0, 1) or record.in_controlled_shutdown not in (0, 1):
-            raise InvalidMetadata(f"{record!r} holds a value that has no meaning.")
+            raise InvalidMetadata(f"{record!r} contains an invalid value.")
         cordoned = record.cordoned_log_dirs
         self.brokers[record.broker_id] = replace(
             broker,
@@ -244,7 +244,7 @@ class ClusterImage:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
             held = "none" if broker is None else f"epoch {broker.epoch}"
-            raise InvalidMetadata(f"{record!r} is for a registration that is not there; there is {held}.")
+            raise InvalidMetadata(f"{record!r} does not match the current registration, {held}.")
         return broker
 
     def _register_controller(self, record: RegisterControllerRecord, delta: ImageDelta) -> None:
@@ -253,7 +253,7 @@ class ClusterImage:
 
     def _add_topic(self, record: TopicRecord, delta: ImageDelta) -> None:
         if record.name in self.topics_by_name or record.topic_id in self.topics:
-            raise InvalidMetadata(f"{record!r} declares a topic whose name or id is taken.")
+            raise InvalidMetadata(f"{record!r} creates a topic whose name or id already exists.")
         topic = Topic(record.name, record.topic_id)
         self.topics[topic.id] = self.topics_by_name[topic.name] = topic
         key = collision_key(topic.name)
@@ -285,7 +285,7 @@ class ClusterImage:
         topic = self._topic(record.topic_id, record)
         before = topic.partitions.get(record.partition_id)
         if before is None:
-            raise InvalidMetadata(f"{record!r} changes a partition that is not there.")
+            raise InvalidMetadata(f"{record!r} changes a partition that does not exist.")
         topic.partitions[record.partition_id] = before.merge(record)
         delta.partition_changed(topic.id, record.partition_id, before)
 
@@ -295,7 +295,7 @@ class ClusterImage:
         elif record.topic_name in self.topics_by_name:
             topics = [self.topics_by_name[record.topic_name]]
         else:
-            raise InvalidMetadata(f"{record!r} is for a topic that is not there.")
+            raise InvalidMetadata(f"{record!r} refers to a topic that does not exist.")
         for topic in topics:
             for index, partition in topic.partitions.items():
                 if partition.elr or partition.last_known_elr:
@@ -306,7 +306,7 @@ class ClusterImage:
         topic = self.topics.get(topic_id)
         if topic is None:
             raise InvalidMetadata(
-                f"A {record.NAME} is for the topic {uuid.to_text(topic_id)}, which is not there."
+                f"A {record.NAME} refers to topic {uuid.to_text(topic_id)}, which does not exist."
             )
         return topic
 
@@ -335,7 +335,7 @@ class ClusterImage:
     def _set_producer_ids(self, record: ProducerIdsRecord, delta: ImageDelta) -> None:
         if record.next_producer_id < self.next_producer_id:
             raise InvalidMetadata(
-                f"{record!r} gives out producer ids again: the next free one is {self.next_producer_id}."
+                f"{record!r} reallocates producer ids: the next free one is {self.next_producer_id}."
             )
         self.next_producer_id = record.next_producer_id
         delta.producer_ids_changed = True
@@ -346,7 +346,7 @@ class ClusterImage:
 
     def _remove_acl(self, record: RemoveAccessControlEntryRecord, delta: ImageDelta) -> None:
         if self.acls.pop(record.id, None) is None:
-            raise InvalidMetadata(f"{record!r} removes an access rule that is not there.")
+            raise InvalidMetadata(f"{record!r} removes an ACL that does not exist.")
         delta.acls_changed = True
 
     def _set_scram(self, record: UserScramCredentialRecord, delta: ImageDelta) -> None:
@@ -355,7 +355,7 @@ class ClusterImage:
 
     def _remove_scram(self, record: RemoveUserScramCredentialRecord, delta: ImageDelta) -> None:
         if self.scram.pop((record.mechanism, record.name), None) is None:
-            raise InvalidMetadata(f"{record!r} removes a credential that is not there.")
+            raise InvalidMetadata(f"{record!r} removes a credential that does not exist.")
         delta.scram_changed = True
 
     def _set_token(self, record: DelegationTokenRecord, delta: ImageDelta) -> None:

@@ -84,16 +84,19 @@ def decode_versioned(value: Buffer) -> tuple[Message, int]:
     try:
         frame_version, position = read_unsigned_varint(value, 0)
         if frame_version != FRAME_VERSION:
-            raise MalformedMessage(f"A metadata record has frame version {frame_version}; only 1 is known.")
+            raise MalformedMessage(
+                f"Unsupported frame version {frame_version} of a metadata record; only 1 is supported."
+            )
         api_key, position = read_unsigned_varint(value, position)
         version, position = read_unsigned_varint(value, position)
     except IndexError:
-        raise MalformedMessage("A metadata record ends inside its frame.") from None
+        raise MalformedMessage("A metadata record is truncated inside its frame.") from None
     cls = RECORD_CLASSES.get(api_key)
     if cls is None:
-        raise MalformedMessage(f"A metadata record has type {api_key}, which this version does not know.")
+        raise MalformedMessage(f"Unknown metadata record type {api_key}.")
     if version not in cls.VERSIONS:
         raise MalformedMessage(
-            f"A {cls.NAME} has version {version}; this version knows {cls.VERSIONS[0]} to {cls.VERSIONS[-1]}."
+            f"Unsupported version {version} of {cls.NAME}; supported are {cls.VERSIONS[0]} to "
+            f"{cls.VERSIONS[-1]}."
         )
     return codec.decode(cls, value, version, position), version

@@ -159,10 +159,8 @@ class ActiveShard(Generic[S]):
             reply.fail(error)
             return
         except Exception:  # the last line of defence: one request fails, not the node
-            logger.exception("A request to %s failed in a way that nobody foresaw", self._name)
-            reply.fail(
-                UnknownServerError("The coordinator failed in a way that nobody foresaw; see its log.")
-            )
+            logger.exception("Unexpected error in a request to %s", self._name)
+            reply.fail(UnknownServerError("Unexpected error in the coordinator; see the log of this node."))
             return
         self.take(result, reply)
 
@@ -217,7 +215,7 @@ class ActiveShard(Generic[S]):
         try:
             result = decision()
         except Exception:
-            logger.exception("A timer of %s failed in a way that nobody foresaw", self._name)
+            logger.exception("Unexpected error in a timer of %s", self._name)
             return
         if not self.take(result) and self.is_open:
             self._timers.start(("retry", id(decision)), TIMER_RETRY_MS, decision)
@@ -235,7 +233,8 @@ class ActiveShard(Generic[S]):
             size += len(key) + (0 if value is None else len(value)) + _RECORD_OVERHEAD_BYTES
             if size + _BATCH_OVERHEAD_BYTES > most:  # no more are made: each has the name of the group in it
                 raise MessageTooLarge(
-                    f"The records of one decision have {size} bytes or more; {self._name} takes {most}."
+                    f"The operation needs at least {size} bytes of records, which exceeds the limit of "
+                    f"{most} for {self._name}."
                 )
             stored.append(LogRecord(0, now_ms, key, value, ()))
         if self._batch_bytes + size > most:
@@ -248,7 +247,7 @@ class ActiveShard(Generic[S]):
             for record in records:
                 self.shard.replay(record)
         except Exception as error:  # the state is half changed: only the log knows better
-            logger.exception("%s could not replay what it decided itself", self._name)
+            logger.exception("%s failed to replay its own records", self._name)
             broken = UnknownServerError(f"{type(error).__name__}: {error}")
             self._break(broken)
             raise broken from error
@@ -312,7 +311,7 @@ class ActiveShard(Generic[S]):
         partition = self.partition
         log = partition.log
         if log is None or not partition.is_leader:
-            raise NotEnoughReplicas(f"{self._name} cannot be written here now.")
+            raise NotEnoughReplicas(f"This node cannot write to {self._name}.")
         if len(partition.isr) < partition.min_insync_replicas:
             raise NotEnoughReplicas(
                 f"{self._name} has {len(partition.isr)} in-sync replicas "
@@ -372,7 +371,12 @@ class ActiveShard(Generic[S]):
             if turn.deadline <= now:
                 sends, turn.sends = turn.sends, []
                 for reply, _response in sends:
-                    reply.fail(RequestTimedOut("The replicas of the coordinator's partition did not answer."))
+                    reply.fail(
+                        RequestTimedOut(
+                            "The replicas of the coordinator's partition did not acknowledge the write in "
+                            "time."
+                        )
+                    )
         open_deadlines = [turn.deadline for turn in self._uncommitted if turn.deadline > now]
         if open_deadlines:
             self._time_limit = self._loop.call_at(open_deadlines[0], self._on_time_limit)
@@ -390,7 +394,7 @@ class ActiveShard(Generic[S]):
 
         def on_error(error: Exception) -> None:
             del self._jobs[task.key]
-            logger.error("Work of %s failed in a way that nobody foresaw", self._name, exc_info=error)
+            logger.error("Unexpected error in a background task of %s", self._name, exc_info=error)
 
         self._jobs[task.key] = self._slices.start(task.steps, on_done, on_error)
 

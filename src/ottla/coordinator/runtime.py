@@ -3,7 +3,7 @@
 A partition that this node begins to lead is loaded (requests meanwhile: COORDINATOR_LOAD_IN_PROGRESS) and
 given up when another node leads it or the epoch changes (NOT_COORDINATOR). What happens on a loaded one is
 in `active_shard`. Rules: a shard belongs to one leader epoch, and work of an older epoch finds it closed. It
-acts on what is committed: what it was loaded from could still be lost until the high watermark is there.
+acts on committed records only: an uncommitted record that it loaded could still be lost.
 """
 
 from __future__ import annotations
@@ -144,10 +144,10 @@ class Coordinator(Generic[S]):
         seat = self._seats.get(index)
         if seat is None:
             raise NotCoordinator(
-                f"This node does not lead {self.topic}-{index}; ask for the coordinator again."
+                f"This node does not lead {self.topic}-{index}; look up the coordinator again."
             )
         if seat.active is None:
-            raise CoordinatorLoadInProgress(f"{self.topic}-{index} is still being loaded; ask again.")
+            raise CoordinatorLoadInProgress(f"{self.topic}-{index} is still loading; retry.")
         return seat.active
 
     def loaded(self) -> list[ActiveShard[S]]:
@@ -192,9 +192,7 @@ class Coordinator(Generic[S]):
             seat.partition.growth.remove(seat.ticket)
             seat.ticket = None
         if seat.active is not None:
-            seat.active.close(
-                NotCoordinator(f"{self.topic}-{seat.partition.index} is led by another node now.")
-            )
+            seat.active.close(NotCoordinator(f"{self.topic}-{seat.partition.index} has another leader now."))
 
     # Loading
 
@@ -275,7 +273,7 @@ class Coordinator(Generic[S]):
         progress = seat.progress
         if progress.unknown_count or progress.unreadable_count:
             logger.warning(
-                "%s-%d: skipped %d records of unknown types and %d that cannot be read%s",
+                "%s-%d: skipped %d records of unknown types and %d unreadable records%s",
                 self.topic,
                 seat.partition.index,
                 progress.unknown_count,
@@ -304,7 +302,7 @@ class Coordinator(Generic[S]):
             seat.teller.cancel()
             seat.teller = None
         logger.error(
-            "%s-%d could not be loaded at offset %d: %s",
+            "Failed to load %s-%d at offset %d: %s",
             self.topic,
             seat.partition.index,
             seat.progress.next_offset,
@@ -316,7 +314,7 @@ class Coordinator(Generic[S]):
     def _on_broken(self, seat: _Seat[S], error: KafkaError) -> None:
         # Too few replicas in sync is a state of the cluster, which ends by itself.
         level = logging.WARNING if isinstance(error, NotEnoughReplicas) else logging.ERROR
-        logger.log(level, "%s-%d could not be written: %s", self.topic, seat.partition.index, error)
+        logger.log(level, "Failed to write to %s-%d: %s", self.topic, seat.partition.index, error)
         seat.active = None
         self._load_later(seat)
 

@@ -59,7 +59,7 @@ class Progress:
             where = f"at or after offset {self.next_offset}"
             self.first_unreadable = f"{where}: {type(error).__name__}: {error}"
             if not isinstance(error, (KafkaError, ValueError)):
-                logger.error("A record %s cannot be replayed", where, exc_info=error)
+                logger.error("Failed to replay a record %s", where, exc_info=error)
         self.unreadable_count += count
 
 

@@ -110,4 +110,4 @@ def _fail(job: Job, error: Exception) -> None:
     try:
         job.on_error(error)
     except Exception:
-        logger.exception("Nobody took note of a failure: %s", error)
+        logger.exception("Unhandled error in a background task: %s", error)

@@ -1,4 +1,4 @@
-"""Reading the configuration file of a node from this machine: what the tools that take one share."""
+"""Loads the configuration file of a node, for the tools that take one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ottla.config.broker import BrokerConfig
 def load_configuration(
     path: str, overrides: Mapping[str, str] | None = None, *, base_directory: str | None = None
 ) -> BrokerConfig:
-    """The configuration that the file, this process's environment and the overrides make up.
+    """The configuration from the file, this process's environment and the overrides.
 
-    Relative paths in it start from `base_directory`, which is the working directory unless given; with an
-    empty one they stay as they are. Raises OSError for a file that cannot be read, and ConfigError.
+    Relative paths are resolved against `base_directory`, by default the working directory; an empty one
+    leaves them relative. Raises OSError for an unreadable file, and ConfigError.
     """
     return BrokerConfig.load(
         properties.decode(read(path)),
@@ -33,11 +33,11 @@ def read(path: str) -> bytes:
 
 
 def parse_overrides(entries: Sequence[str]) -> dict[str, str]:
-    """Settings of `--override name=value` options; ValueError for one that is not of that form."""
+    """Settings from `--override name=value` options; ValueError for a malformed one."""
     overrides = {}
     for entry in entries:
         name, equals, value = entry.partition("=")
         if not equals or not name.strip():
-            raise ValueError(f"--override {entry} is not of the form name=value.")
+            raise ValueError(f"--override {entry} is not in the form name=value.")
         overrides[name.strip()] = value
     return overrides

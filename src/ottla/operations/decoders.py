@@ -1,7 +1,7 @@
-"""What the records of a log mean: plain text or numbers, or the records of one of the internal topics.
+"""Decoders for the records of a log: text, numbers, or the records of an internal topic.
 
-A decoder turns a record into the words behind `key:` and `payload:`, as Kafka's dump tool prints them; None
-leaves the word out. A record that cannot be read says so in its place, and the dump goes on.
+A decoder returns the texts after `key:` and `payload:` in the output of Kafka's dump tool; None omits one. An
+undecodable record yields an error text instead, and the dump continues.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SHORT = struct.Struct(">h")
 
 
 class DecodeError(Exception):
-    """A record that the chosen decoder cannot be meant for."""
+    """A record that the chosen decoder cannot decode."""
 
 
 def plain(key: ValueDecoder, value: ValueDecoder) -> Decoder:
-    """Keys and values by a decoder each."""
+    """A decoder with separate decoders for keys and values."""
 
     def decode(record: Record) -> Words:
         return (
@@ -43,11 +43,11 @@ def plain(key: ValueDecoder, value: ValueDecoder) -> Decoder:
 
 
 def by_class_name(name: str) -> ValueDecoder:
-    """A decoder of single values, by the name of Kafka's class: packages do not matter."""
+    """A value decoder by the name of Kafka's class, with or without the package."""
     decoder = _VALUE_DECODERS.get(name.rpartition(".")[2])
     if decoder is None:
         known = ", ".join(_VALUE_DECODERS)
-        raise DecodeError(f"There is no decoder {name}: the ones that are known are {known}.")
+        raise DecodeError(f"Unknown decoder {name}. Known decoders: {known}.")
     return decoder
 
 
@@ -87,7 +87,7 @@ def share_group_state() -> Decoder:
 
 
 def compact(value: Json) -> str:
-    """JSON without blanks."""
+    """Compact JSON."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -122,7 +122,7 @@ def _coordinator(module: ModuleType, further: Mapping[str, _Reading]) -> Decoder
 
 
 def _with_members_read(group: Message, data: dict[str, Json]) -> None:
-    """What members of consumer groups sent to each other through the broker, as JSON too."""
+    """Replace the consumer protocol bytes of group members with their JSON."""
     from ottla.wire.messages.group_records import GroupMetadataValue
     from ottla.wire.messages.protocol_data import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
@@ -142,7 +142,7 @@ def _with_members_read(group: Message, data: dict[str, Json]) -> None:
 
 
 def _versioned_json(cls: type[Message], content: bytes) -> Json:
-    """A message behind its version; None where it cannot be read, and the bytes say more."""
+    """Decode a message prefixed with its version; None if it is invalid."""
     try:
         (version,) = _SHORT.unpack_from(content)
         return to_json(codec.decode(cls, content, version, _SHORT.size, exact=False), version)

@@ -1,7 +1,7 @@
-"""The failure that a command reports to its user."""
+"""The error that a command reports to its user."""
 
 from __future__ import annotations
 
 
 class Failure(Exception):
-    """The command ends with exit code 1 and this sentence."""
+    """The command exits with code 1 and prints this message."""

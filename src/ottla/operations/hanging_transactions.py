@@ -1,4 +1,4 @@
-"""The search for transactions that hang: open in a partition, and no coordinator will end them."""
+"""Finds hanging transactions: open in a partition, and no coordinator will end them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCH = 500
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that a partition has open."""
+    """A transaction that is open in a partition."""
 
     partition: TopicPartition
     producer: ProducerState
@@ -30,7 +30,7 @@ class OpenTransaction(NamedTuple):
 def hanging_transactions(
     admin: Admin, partitions: list[TopicPartition], least_ms: int, broker: int | None = None
 ) -> list[OpenTransaction]:
-    """Transactions that partitions have had open for longer, and that no coordinator will end."""
+    """The transactions that have been open for longer than a limit and that no coordinator will end."""
     found = _candidates(admin, partitions, broker, least_ms)
     return _hanging(admin, found) if found else []
 
@@ -57,7 +57,8 @@ def _candidates(
 
 
 def _hanging(admin: Admin, found: list[OpenTransaction]) -> list[OpenTransaction]:
-    """Those whose coordinator will not end them: it does not know the producer, or not of the partition."""
+    """The transactions whose coordinator does not know the producer or the partition, and so will not end
+    them."""
     producer_ids = list(dict.fromkeys(one.producer.producer_id for one in found))
     try:
         listed = admin.list_transactions(producer_ids=producer_ids)

@@ -1,6 +1,6 @@
-"""Habits of Java that show in what Kafka's tools print: the order of a HashMap, and exceptions as text.
+"""Java behaviour visible in the output of Kafka's tools: the order of a HashMap, the text of exceptions.
 
-Scripts read what the tools print, so ours print the same.
+Scripts parse the output of the tools, so ours must match.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MASK = 0xFFFFFFFF
 
 
 def string_hash(text: str) -> int:
-    """What Java's String.hashCode says, as an unsigned number of 32 bits."""
+    """Java's String.hashCode, as an unsigned 32-bit number."""
     found = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(encoded), 2):
@@ -29,20 +29,20 @@ def string_hash(text: str) -> int:
 
 
 def partition_hash(partition: tuple[str, int]) -> int:
-    """The same for a partition of a topic."""
+    """Java's TopicPartition.hashCode."""
     topic, index = partition
     return (31 * (31 + index) + string_hash(topic)) & _MASK
 
 
 def int_hash(number: int) -> int:
-    """The same for a whole number."""
+    """Java's Integer.hashCode."""
     return number & _MASK
 
 
 def map_order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int = _CAPACITY) -> list[K]:
-    """Keys in the order in which a HashMap goes through them; they are put into it as they come.
+    """Keys in the iteration order of a HashMap into which they were inserted in the given order.
 
-    `capacity` is what the map was made with. Within a bucket the order of the keys stays.
+    `capacity` is the map's initial capacity. Keys in one bucket keep their order.
     """
     ordered = list(dict.fromkeys(keys))
     size = 1
@@ -59,13 +59,13 @@ def map_order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int = _C
 
 
 def entity_hash(entity: Iterable[tuple[str, str | None]]) -> int:
-    """What Java's map of an entity's parts hashes to, as ClientQuotaEntity has it."""
+    """Java's ClientQuotaEntity.hashCode: the hash of the map of an entity's parts."""
     parts = sum(string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
     return (31 + parts) & _MASK
 
 
 def double_text(value: float) -> str:
-    """A number as Java's Double.toString writes it."""
+    """Format a number like Java's Double.toString."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         text = format(value, "f") if "e" in repr(value) else repr(value)
         return text.rstrip("0") + "0" if text.endswith(".0") or text.rstrip("0").endswith(".") else text
@@ -96,7 +96,7 @@ _TEXTS = {
 
 
 def message_of(error: BaseException) -> str:
-    """The message of an exception, as Java's has it: an error code that came without one has one there."""
+    """The message of an exception in Java, including the default messages of error codes."""
     if isinstance(error, KafkaError) and error.message is None:
         return _TEXTS.get(error.code, error.code.name)
     if isinstance(error, OSError) and error.filename:
@@ -105,14 +105,14 @@ def message_of(error: BaseException) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """An exception as Java prints it: its class and its message."""
+    """Format an exception like Java: class and message."""
     if not isinstance(error, TimedOut | KafkaError):
         return message_of(error)
     return f"{class_of(error)}: {message_of(error)}"
 
 
 def class_of(error: BaseException) -> str:
-    """The Java class of an exception; where Java has none, our own."""
+    """The Java class of an exception, or our own if Java has none."""
     if isinstance(error, TimedOut):
         return "org.apache.kafka.common.errors.TimeoutException"
     if not isinstance(error, KafkaError):

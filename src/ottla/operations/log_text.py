@@ -1,4 +1,4 @@
-"""Batches and records of a log file as the lines that Kafka's dump tool prints."""
+"""Formats batches and records of a log file like Kafka's dump tool."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHORT = struct.Struct(">h")
 
 
 class Checksum(NamedTuple):
-    """Messages of the old formats carry one each."""
+    """The checksum of a single message, which only the old formats have."""
 
     value: int
     is_right: bool
@@ -60,7 +60,7 @@ def batch_line(buffer: Buffer, position: int, header: BatchHeader) -> str:
 def records_of(
     buffer: Buffer, position: int, header: BatchHeader
 ) -> Iterator[tuple[Record, Checksum | None]]:
-    """The records of a batch, each with the checksum of its own that the old formats have."""
+    """The records of a batch, each with its own checksum in the old formats."""
     records = read_batch(buffer, position, header, verify=False)
     if header.magic >= 2:
         yield from ((record, None) for record in records)
@@ -73,7 +73,7 @@ def records_of(
 
 
 def record_line(header: BatchHeader, record: Record, checksum: Checksum | None) -> str:
-    """A record without its contents."""
+    """The line of a record, without its key and value."""
     line = (
         f"{RECORD_INDENT} offset: {record.offset} {timestamp_name(header)}: {record.timestamp}"
         f" keySize: {_size(record.key)} valueSize: {_size(record.value)}"
@@ -89,7 +89,7 @@ def record_line(header: BatchHeader, record: Record, checksum: Checksum | None) 
 
 
 def contents(record: Record, decoder: Decoder, prefix: str) -> str:
-    """Key and value as the decoder reads them."""
+    """The decoded key and value."""
     key, payload = decoder(record)
     words = ""
     if key is not None:
@@ -101,7 +101,7 @@ def contents(record: Record, decoder: Decoder, prefix: str) -> str:
 
 
 def control_words(record: Record) -> str:
-    """What a control record says."""
+    """The contents of a control record."""
     kind = control_type(record.key)
     if kind in (ControlType.ABORT, ControlType.COMMIT):
         return f" endTxnMarker: {kind.name} coordinatorEpoch: {coordinator_epoch(record.value)}"

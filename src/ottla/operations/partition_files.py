@@ -1,4 +1,4 @@
-"""The JSON files of partitions that tools take: `{"partitions": [{"topic": "a", "partition": 0, ...}]}`."""
+"""JSON files of partitions, as input of tools: `{"partitions": [{"topic": "a", "partition": 0, ...}]}`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ottla.operations.text_files import read_text
 
 
 def read_object(path: str, what: str) -> dict[str, Any]:
-    """The JSON object in a file; `what` names the contents where it is none."""
+    """Read a JSON object from a file; `what` names the contents in errors."""
     try:
         found = json.loads(read_text(path))
     except ValueError as error:
-        raise Failure(f"{path}: {what} is no valid JSON: {error}.") from error
+        raise Failure(f"{path}: {what} is not valid JSON: {error}.") from error
     if not isinstance(found, dict):
         raise Failure(f"{path}: {what} must be a JSON object.")
     return found
 
 
 def entries_of(content: Mapping[str, Any], what: str) -> list[dict[str, Any]]:
-    """What stands under `partitions`, each with a topic and a partition."""
+    """The entries of `partitions`, each with a topic and a partition."""
     if "partitions" not in content:
         raise Failure(f'{what} is missing "partitions" field')
     entries = content["partitions"]
@@ -32,14 +32,14 @@ def entries_of(content: Mapping[str, Any], what: str) -> list[dict[str, Any]]:
         raise Failure(f'{what}: "partitions" must be a list.')
     for entry in entries:
         if not isinstance(entry, dict):
-            raise Failure(f"{what}: {json.dumps(entry)} is no JSON object.")
+            raise Failure(f"{what}: {json.dumps(entry)} is not a JSON object.")
         field(entry, "topic", str, what)
         field(entry, "partition", int, what)
     return entries
 
 
 def field(entry: Mapping[str, Any], name: str, kind: type[int] | type[str], what: str) -> Any:
-    """A field that must be there, with a value of its type."""
+    """A required field, with a value of its type."""
     value = entry.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         wanted = "a number" if kind is int else "a text"
@@ -56,5 +56,5 @@ def name_of(place: TopicPartition) -> str:
 
 
 def duplicates(places: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those that come more than once."""
+    """The elements that occur more than once."""
     return [place for place, count in Counter(places).items() if count > 1]

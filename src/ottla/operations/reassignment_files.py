@@ -1,8 +1,8 @@
-"""The JSON files of `kafka-reassign-partitions`: where partitions are to go, and which topics are to move.
+"""The JSON files of `kafka-reassign-partitions`: target replicas of partitions, and topics to move.
 
-`{"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["any"]}]}`
-and `{"version": 1, "topics": [{"topic": "a"}]}`. What does not fit is a `Failure`; where Kafka's tool has a
-sentence of its own for it, ours is the same.
+`{"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["any"]}]}` and
+`{"version": 1, "topics": [{"topic": "a"}]}`. Invalid input is a `Failure`; messages are those of Kafka's tool
+where it has one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INT_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where partitions are to go, as the file has it: what is there twice is here twice."""
+    """The target replicas of partitions, as in the file, including duplicates."""
 
     entries: list[tuple[TopicPartition, list[int]]] = field(default_factory=list)
     directories: dict[tuple[TopicPartition, int], str] = field(default_factory=dict)
@@ -40,8 +40,8 @@ class Plan:
 
 
 def read_plan(text: str) -> Plan:
-    """A plan, not yet checked for what makes no sense (see `check_plan`)."""
-    content = _object(_parsed(text, "The reassignment is no valid JSON: {error}."))
+    """Parse a plan, without the checks of `check_plan`."""
+    content = _object(_parsed(text, "The reassignment is not valid JSON: {error}."))
     _check_version(content)
     plan = Plan()
     for entry in _list(content["partitions"]) if "partitions" in content else []:
@@ -64,7 +64,7 @@ def read_plan(text: str) -> Plan:
 
 
 def check_plan(plan: Plan) -> None:
-    """Refuse what cannot be carried out."""
+    """Reject a plan that cannot be executed."""
     if not plan.entries:
         raise Failure("Partition reassignment list cannot be empty")
     if not all(replicas for _, replicas in plan.entries):
@@ -83,7 +83,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def read_topics(text: str) -> list[str]:
-    """The topics to be moved."""
+    """Parse the list of topics to move."""
     content = _object(_parsed(text, "The input string is not a valid JSON"))
     _check_version(content)
     topics = [
@@ -111,7 +111,7 @@ def plan_text(
     replicas: Mapping[TopicPartition, Sequence[int]],
     directories: Mapping[tuple[TopicPartition, int], str] | None = None,
 ) -> str:
-    """A plan as a line of JSON, by topic and partition; replicas without a directory go into any."""
+    """A plan as one line of JSON, sorted by topic and partition; "any" where no log directory is given."""
     known = directories or {}
     partitions: list[Json] = [
         {

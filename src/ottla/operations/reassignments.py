@@ -1,7 +1,7 @@
-"""Partitions that move between brokers: who sends and who receives, and the throttles for it.
+"""Reassignments between brokers: which brokers send and receive, and their throttles.
 
-A throttle is two things: a rate on each broker that takes part, and on each topic the list of replicas that
-it holds for. Both stay until they are cleared, so whoever sets them says so.
+A throttle has two parts: a rate on each participating broker, and a list of throttled replicas on each topic.
+Both persist until removed, so the commands that set them print a reminder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 
 class Move(NamedTuple):
-    """A partition goes from these brokers to those."""
+    """A partition moves from source brokers to target brokers."""
 
     sources: frozenset[int]
     destinations: frozenset[int]
@@ -34,7 +34,7 @@ def moves_of(
     wanted: Mapping[TopicPartition, Sequence[int]],
     current: Mapping[TopicPartition, Sequence[int]],
 ) -> dict[TopicPartition, Move]:
-    """All moves there will be: those under way, and what is wanted in addition to or instead of them."""
+    """All moves after a request: those in progress, plus or replaced by the requested ones."""
     moves = {
         place: Move(
             frozenset(reassignment.replicas) - frozenset(reassignment.adding), frozenset(reassignment.adding)
@@ -48,7 +48,7 @@ def moves_of(
 
 
 def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, tuple[str, str]]:
-    """Topic -> the lists of its replicas that are throttled while they send, and while they receive."""
+    """For each topic, its throttled leader replicas and its throttled follower replicas."""
     sending: dict[str, set[str]] = {}
     receiving: dict[str, set[str]] = {}
     for place, move in moves.items():
@@ -62,7 +62,7 @@ def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, tuple[
 
 
 def set_throttle(admin: Admin, moves: Mapping[TopicPartition, Move], bytes_per_second: int) -> None:
-    """Limit what the brokers send and receive for these moves."""
+    """Throttle the replication of these moves."""
     from ottla.client.admin.configs import broker_resource, topic_resource
 
     topics: dict[ConfigResource, Changes] = {
@@ -78,7 +78,7 @@ def set_throttle(admin: Admin, moves: Mapping[TopicPartition, Move], bytes_per_s
 
 
 def set_directory_throttle(admin: Admin, brokers: Iterable[int], bytes_per_second: int) -> None:
-    """Limit what these brokers copy between their own log directories."""
+    """Throttle copying between log directories on these brokers."""
     from ottla.client.admin.configs import broker_resource
 
     rate = str(bytes_per_second)

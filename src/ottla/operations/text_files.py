@@ -1,4 +1,4 @@
-"""Reading the text files that a command line names."""
+"""Reads text files named on the command line."""
 
 from __future__ import annotations
 

@@ -284,7 +284,8 @@ class Node:
             except OSError as error:
                 raise ConfigError(
                     f"Cannot listen on {endpoint.host or '*'}:{endpoint.port} (listener {endpoint.name}): "
-                    f"{error.strerror or error}; choose another port with `listeners`, or stop what uses it."
+                    f"{error.strerror or error}. Change `listeners`, or stop the process that uses the "
+                    "port."
                 ) from error
             self.listeners.append(listener)
 
@@ -577,7 +578,7 @@ async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] |
     waiting: asyncio.Future[Any] = asyncio.ensure_future(stopped.wait())
     await asyncio.wait([starting, waiting], return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
-        logger.info("Stopping before the start is complete")
+        logger.info("Stopping before startup has completed")
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
         return 0
@@ -589,7 +590,7 @@ async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] |
     waiting.cancel()
     error = node.failure.exception() if node.failure.done() else None
     if error is not None:
-        logger.critical("This node cannot go on: %s", error)
+        logger.critical("Fatal error, shutting down: %s", error)
     await node.stop()
     logger.info("[KafkaRaftServer nodeId=%d] Kafka Server stopped", node.config.node_id)
     return 0 if error is None else 1
@@ -627,7 +628,7 @@ def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = Non
     except OSError as error:
         if error.errno not in PASSING:
             raise
-        logger.critical("This node cannot start: %s. Free some room, or raise the limit that is met.", error)
+        logger.critical("Startup failed: %s. Free disk space or memory, or raise the exhausted limit.", error)
         return 1
     except KeyboardInterrupt:
         return 130

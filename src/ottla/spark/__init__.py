@@ -87,7 +87,9 @@ def _imported(module: str) -> Any:
     try:
         import_module("pyspark")
     except ImportError:
-        raise SparkMissing("Spark needs pyspark: install it with `pip install 'ottla[spark]'`.") from None
+        raise SparkMissing(
+            "Spark support needs pyspark. Install it with `pip install 'ottla[spark]'`."
+        ) from None
     return import_module(module)
 
 

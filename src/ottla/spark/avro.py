@@ -27,11 +27,13 @@ def wanted_schema(decoding: Decoding, settings: ReadSettings, which: str) -> Any
         try:
             return plain(json.loads(decoding.schema))
         except ValueError:
-            raise OptionError(f"The option {which}Schema is no Avro schema in JSON.") from None
+            raise OptionError(f"The option {which}Schema is not an Avro schema in JSON.") from None
     topics = settings.selection.topics
     assert settings.registry is not None
     if len(topics) != 1:
-        raise OptionError(f"Give the option {which}Schema: only with one topic does a registry know which.")
+        raise OptionError(
+            f"Set the option {which}Schema: a registry can provide the schema only for a single topic."
+        )
     return plain(_latest(settings.registry, f"{topics[0]}-{which}"))
 
 
@@ -62,7 +64,9 @@ def type_of_avro(schema: Any, names: dict[str, Any] | None = None) -> DataType:
     if isinstance(schema, list):
         others = [one for one in schema if one != "null"]
         if len(others) != 1:
-            raise OptionError(f"An Avro union of several types has no type in Spark: {json.dumps(schema)}.")
+            raise OptionError(
+                f"Spark has no equivalent of an Avro union of several types: {json.dumps(schema)}."
+            )
         return type_of_avro(others[0], names)
     if isinstance(schema, str):
         return names[schema] if schema in names else _primitive(schema)
@@ -102,7 +106,7 @@ def _primitive(name: str) -> DataType:
         "null": types.StringType(),
     }.get(name)
     if found is None:
-        raise OptionError(f"The Avro type {name} has no type in Spark, or is used within itself.")
+        raise OptionError(f"The Avro type {name} has no equivalent in Spark, or is recursive.")
     return found
 
 
@@ -179,7 +183,7 @@ def _asked(registry: str, path: str) -> Any:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
                 told = json.loads(answer.read())
         except (OSError, ValueError) as error:
-            raise OptionError(f"The schema registry at {host} did not give {path}: {error}.") from error
+            raise OptionError(f"The schema registry at {host} did not return {path}: {error}.") from error
         if told.get("schemaType", "AVRO") != "AVRO":
             raise OptionError(
                 f"The schema {path} of the registry at {host} is {told['schemaType']}, not Avro."

@@ -31,7 +31,7 @@ def plan_batch(settings: ReadSettings, watch: Watch, filters: Filters | None) ->
 
 
 def missing_topic(name: str, settings: ReadSettings) -> UnknownTopicOrPartition:
-    return UnknownTopicOrPartition(f"There is no topic {name} at {settings.servers}.")
+    return UnknownTopicOrPartition(f"Topic {name} does not exist at {settings.servers}.")
 
 
 def _checked(
@@ -39,16 +39,16 @@ def _checked(
 ) -> int:
     """The start, behind what has been deleted."""
     if end > latest:
-        raise OffsetsMissing(f"{settings.ending.option} is {end} for {key}, and its log ends at {latest}.")
+        raise OffsetsMissing(f"{settings.ending.option} is {end} for {key}, but its log ends at {latest}.")
     if start > end and not settings.starting.by_time and not settings.ending.by_time:
         raise OffsetsMissing(
-            f"{key} begins at {start} by {settings.starting.option} and ends at {end}, which is before."
+            f"{key}: the start offset {start} ({settings.starting.option}) is after the end offset {end}."
         )
     if start >= earliest or start >= end:
         return start
     report_loss(
-        f"{key}: the records from offset {start} to {min(earliest, end) - 1} are lost, since the log begins "
-        f"at {earliest} now.",
+        f"{key}: the records from offset {start} to {min(earliest, end) - 1} are lost: the log now starts "
+        f"at {earliest}.",
         fails=settings.fail_on_data_loss,
     )
     return min(earliest, end)

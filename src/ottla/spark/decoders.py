@@ -172,7 +172,7 @@ def json_converter(kind: pa.DataType) -> Convert:
             parse_options=parse_options,
         )
         if table.num_rows != len(values):
-            raise DecodeError("it is not one value of JSON")
+            raise DecodeError("it is not a single JSON value")
         column = table.column(0).combine_chunks()
         if isinstance(column, pa.ChunkedArray):
             column = pa.concat_arrays(column.chunks)
@@ -191,8 +191,7 @@ def _parsable(kind: pa.DataType) -> pa.DataType:
         return pa.list_(kind.value_field.with_type(_parsable(kind.value_type)))
     if pa.types.is_map(kind):
         raise OptionError(
-            "A map cannot be decoded from JSON here: name its fields in a struct, or read the value as a "
-            "string and use from_json."
+            "Maps cannot be decoded from JSON. Use a struct, or read the value as a string and use from_json."
         )
     if pa.types.is_date(kind):
         return pa.string()
@@ -206,12 +205,12 @@ def _failure(batch: pa.RecordBatch, errors: dict[int, str]) -> DecodeError:
     row = min(errors)
     place = _place(batch, row)
     more = (
-        f" ({len(errors) - 1} more of these {batch.num_rows} records cannot, either.)"
+        f" ({len(errors) - 1} more of these {batch.num_rows} records failed as well.)"
         if errors.keys() - {row}
         else ""
     )
     return DecodeError(
-        f"{place}: {errors[row]}{more} Set onDecodeError to null or deadLetter to go on without such records."
+        f"{place}: {errors[row]}{more} Set onDecodeError to null or deadLetter to skip such records."
     )
 
 

@@ -32,9 +32,11 @@ def find_java() -> str:
         version = _version(program)
         if version is not None and version >= OLDEST:
             return program
-        seen.append(f"{program} is version {version}" if version is not None else f"{program} does not run")
+        seen.append(f"{program} is version {version}" if version is not None else f"{program} failed to run")
     found = f" ({'; '.join(seen)})" if seen else ""
-    raise SparkMissing(f"Spark needs Java {OLDEST} or newer, and none was found{found}: {_cure()}.")
+    raise SparkMissing(
+        f"Spark needs Java {OLDEST} or newer, but none was found{found}. To fix this, {_cure()}."
+    )
 
 
 def _candidates() -> Iterator[str]:
@@ -84,7 +86,7 @@ def install_java(tell: Callable[[str], None]) -> str:
             raise
     for tool, command in _PACKAGES:
         if shutil.which(tool):
-            tell(f"none was found: {' '.join((*before, *command))}")
+            tell(f"Java not found, running: {' '.join((*before, *command))}")
             if not subprocess.run([*before, *command], capture_output=True, check=False).returncode:
                 break
     return find_java()

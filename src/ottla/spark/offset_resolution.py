@@ -47,8 +47,8 @@ def resolve(
         late = [key for key, offset in found.items() if offset is None]
         if late and not latest_where_no_time:
             raise OffsetsMissing(
-                f"{late[0]} has no record at or after the time {wanted[late[0]]} of {bound.option}. Set "
-                "startingOffsetsByTimestampStrategy to latest to begin at the end there."
+                f"{late[0]} has no record at or after {wanted[late[0]]} ({bound.option}). Set "
+                "startingOffsetsByTimestampStrategy to latest to start at the end."
             )
         ends = leaders.latest(late) if late else {}
         return {key: ends[key] if offset is None else offset for key, offset in found.items()}
@@ -69,11 +69,13 @@ def _wanted(bound: Bound, partitions: list[TopicPartition]) -> dict[TopicPartiti
     if missing:
         hint = "" if bound.by_time else "; -2 is the earliest, -1 the latest"
         raise OffsetsMissing(
-            f"The option {bound.option} has no entry for {_some(missing)}: name every partition{hint}."
+            f"The option {bound.option} has no entry for {_some(missing)}. Specify every partition{hint}."
         )
     extra = sorted(given - set(partitions))
     if extra:
-        raise OffsetsMissing(f"The option {bound.option} names {_some(extra)}, which is not read.")
+        raise OffsetsMissing(
+            f"The option {bound.option} contains {_some(extra)}, which the query does not read."
+        )
     return {key: bound.each[key.topic][key.partition] for key in partitions}
 
 
@@ -85,5 +87,5 @@ def _some(keys: list[TopicPartition]) -> str:
 def report_loss(message: str, *, fails: bool) -> None:
     """Fail, or warn and go on, as failOnDataLoss says."""
     if fails:
-        raise DataLoss(f"{message} Set failOnDataLoss to false to go on without them.")
+        raise DataLoss(f"{message} Set failOnDataLoss to false to continue without them.")
     log.warning("%s", message)

@@ -50,8 +50,8 @@ class StreamOffset:
             return cls(_flat(topics), ids, _flat(told.get(FROM, {})))
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointError(
-                f"The checkpoint has offsets that are not of this source ({_short(told)}): "
-                "give the query a checkpointLocation of its own."
+                f"The checkpoint contains offsets of another source ({_short(told)}). Use a separate "
+                "checkpointLocation for this query."
             ) from error
 
 

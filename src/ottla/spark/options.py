@@ -27,10 +27,10 @@ class Kind(Enum):
 
     TEXT = "a text"
     BOOLEAN = "true or false"
-    COUNT = "a whole number from 1 on"
-    NUMBER = "a whole number from 0 on"
+    COUNT = "a positive integer"
+    NUMBER = "a non-negative integer"
     BYTES = "a number of bytes, such as 1048576, 512k, 64m or 2g"
-    DURATION = "a time, such as 500ms, 30s, 15m or 2h"
+    DURATION = "a duration, such as 500ms, 30s, 15m or 2h"
     CHOICE = "one of"
     UNUSED = "nothing"
 
@@ -129,7 +129,7 @@ class OptionTable:
                 try:
                     values[option.name] = option.parse(str(text))
                 except (ValueError, KeyError):
-                    faults.append(f"The option {option.name} is {text!r} and must be {option.wanted}.")
+                    faults.append(f"The option {option.name} is {text!r} but must be {option.wanted}.")
             elif name.lower().startswith(PREFIX):
                 client[name[len(PREFIX) :].lower()] = str(text)
             else:
@@ -150,12 +150,12 @@ class OptionTable:
             name.lower(), (key for key, one in self._options.items() if one.kind is not Kind.UNUSED)
         )
         if any(name.lower() in parameters(kind) for kind in CLIENTS):
-            hint = f" Properties of the client have a prefix: did you mean {PREFIX}{name.lower()}?"
+            hint = f" Client properties need a prefix: did you mean {PREFIX}{name.lower()}?"
         elif near is not None:
             hint = f" Did you mean {self._options[near].name}?"
         else:
             hint = ""
-        return f"There is no option {name} for {self.purpose}.{hint}"
+        return f"Unknown option {name} for {self.purpose}.{hint}"
 
 
 def bootstrap(values: Mapping[str, Any]) -> str:

@@ -86,15 +86,15 @@ def check_schema(schema: StructType, settings: ReadSettings) -> None:
     for field in schema:
         if field.name not in known:
             raise OptionError(
-                f"There is no column {field.name}; the columns are {', '.join(known)}"
+                f"Unknown column {field.name}; the columns are {', '.join(known)}"
                 + ("." if settings.headers else ", and headers with the option includeHeaders.")
             )
         if field.name in decoded:
             continue
         if _plain(field.dataType) != _plain(known[field.name]):
             raise OptionError(
-                f"The column {field.name} is {known[field.name].simpleString()}, and the schema that was "
-                f"given has {field.dataType.simpleString()}: cast it after reading."
+                f"The column {field.name} is {known[field.name].simpleString()}, but the given schema has "
+                f"{field.dataType.simpleString()}. Cast it after reading."
             )
 
 

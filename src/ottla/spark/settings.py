@@ -25,7 +25,7 @@ FORMATS = ("binary", "string", "json", "avro", "avro-bare")
 ON_ERROR = ("fail", "null", "deadLetter")
 
 OPTIONS = (
-    Option("subscribe", doc="topics, with commas between them"),
+    Option("subscribe", doc="comma-separated topics"),
     Option("subscribePattern", doc="a regular expression that the whole name of a topic matches"),
     Option("assign", doc='partitions as JSON: {"orders": [0, 1]}'),
     Option("startingOffsets", doc='earliest, latest, or JSON: {"orders": {"0": 23, "1": -2}}'),
@@ -178,7 +178,7 @@ def read_settings(options: Mapping[str, str], *, streaming: bool | None = None) 
     )
     low, high = settings.min_offsets, settings.max_offsets
     if low is not None and high is not None and low > high:
-        faults.append(f"minOffsetsPerTrigger is {low} and more than maxOffsetsPerTrigger, which is {high}.")
+        faults.append(f"minOffsetsPerTrigger ({low}) exceeds maxOffsetsPerTrigger ({high}).")
     if faults:
         raise OptionError("\n".join(faults))
     return settings
@@ -204,19 +204,19 @@ def _selection(values: Mapping[str, Any], faults: list[str]) -> Selection:
     given = [name for name in ("subscribe", "subscribePattern", "assign") if values[name] is not None]
     if len(given) != 1:
         told = f"{' and '.join(given)} are given" if given else "none is given"
-        faults.append(f"One of subscribe, subscribePattern and assign says what to read: {told}.")
+        faults.append(f"Set exactly one of subscribe, subscribePattern and assign: {told}.")
         return Selection()
     if values["subscribe"] is not None:
         names = [name.strip() for name in values["subscribe"].split(",")]
         topics = tuple(dict.fromkeys(name for name in names if name))
         if not topics:
-            faults.append("The option subscribe names no topic.")
+            faults.append("The option subscribe contains no topic.")
         return Selection(topics=topics)
     if values["subscribePattern"] is not None:
         try:
             re.compile(values["subscribePattern"])
         except re.error as error:
-            faults.append(f"The option subscribePattern is no regular expression: {error}.")
+            faults.append(f"The option subscribePattern is not a valid regular expression: {error}.")
         return Selection(pattern=values["subscribePattern"])
     partitions = _assigned(values["assign"])
     if partitions is None:
@@ -243,9 +243,9 @@ def _bounds(values: Mapping[str, Any], streaming: bool | None, faults: list[str]
     elif streaming is False and not starting.by_time:
         numbers = [starting.everywhere] if starting.each is None else _numbers(starting.each)
         if LATEST in numbers:
-            faults.append("A batch cannot begin at the latest offset: there would be nothing to read.")
+            faults.append("A batch cannot start at the latest offset: there would be nothing to read.")
     if ending is not None and streaming:
-        faults.append(f"A stream has no end: {ending.option} is for spark.read.")
+        faults.append(f"{ending.option} applies to spark.read only: a stream has no end.")
     if ending is not None and not ending.by_time:
         numbers = [ending.everywhere] if ending.each is None else _numbers(ending.each)
         if EARLIEST in numbers:
@@ -305,5 +305,5 @@ def _decoding(values: Mapping[str, Any], which: str, faults: list[str]) -> Decod
             "or schemaRegistry."
         )
     if kind in ("binary", "string") and schema is not None:
-        faults.append(f"{which}Schema is given, and {which}Format is {kind}: set it to json or avro.")
+        faults.append(f"{which}Schema is set, but {which}Format is {kind}. Set it to json or avro.")
     return Decoding(kind, schema)

@@ -203,19 +203,19 @@ class Driver:
         )
         if is_deleted:
             report_loss(
-                f"The topic {key.topic} is gone: it was deleted, with the records from offset "
-                f"{start.offsets[key]} of partition {key.partition} on that were not read yet.",
+                f"The topic {key.topic} was deleted, including the unread records of partition "
+                f"{key.partition} from offset {start.offsets[key]}.",
                 fails=self.settings.fail_on_data_loss,
             )
             return
         message = (
-            f"The checkpoint has offsets of {key}, and this query reads {self.settings.selection}: the "
+            f"The checkpoint has offsets of {key}, but this query reads {self.settings.selection}: the "
             "subscription has changed."
         )
         if self.settings.fail_on_data_loss:
             raise CheckpointError(
-                f"{message} Give the query a checkpointLocation of its own, or set failOnDataLoss to false "
-                "to go on without that partition."
+                f"{message} Use a new checkpointLocation for the query, or set failOnDataLoss to false to "
+                "continue without that partition."
             )
         log.warning("%s", message)
 
@@ -226,8 +226,8 @@ class Driver:
         )
         for topic in anew:
             report_loss(
-                f"The topic {topic} was deleted and made anew: records of the old one that were not read are "
-                "lost, and the offsets of the checkpoint mean nothing in the new one.",
+                f"The topic {topic} was deleted and recreated: unread records of the old topic are lost, "
+                "and the offsets in the checkpoint are not valid for the new one.",
                 fails=self.settings.fail_on_data_loss,
             )
         return anew
@@ -240,8 +240,9 @@ class Driver:
                 end = min(end, self._target.get(key, offset))
             if latest[key] < offset:
                 raise DataLoss(
-                    f"{key} should go on at offset {offset}, and its log ends at {latest[key]}: it was cut, "
-                    "or the topic was deleted and made anew. Begin again with a new checkpointLocation."
+                    f"{key} should continue at offset {offset}, but its log ends at {latest[key]}: it was "
+                    "truncated, or the topic was deleted and recreated. Start over with a new "
+                    "checkpointLocation."
                 )
             ends[key] = max(end, offset)
         return ends

@@ -188,8 +188,8 @@ class Watch:
         answer = await cluster.ask(node, request)
         if answer.error_code:
             raise for_code(answer.error_code)(
-                "The sizes of the logs cannot be asked for (limits in bytes need the right DESCRIBE on the "
-                f"cluster): {ErrorCode(answer.error_code).name}."
+                "Cannot get log sizes (byte limits need the DESCRIBE permission on the cluster): "
+                f"{ErrorCode(answer.error_code).name}."
             )
         found: dict[TopicPartition, int] = {}
         for directory in answer.results:
@@ -234,7 +234,7 @@ class Watch:
         try:
             await self._member.commit(stored, seconds=_COMMIT_SECONDS)
         except (ClientError, KafkaError) as error:
-            log.warning("Progress was not committed to the group %s: %s", self._group_id, error)
+            log.warning("Failed to commit progress to group %s: %s", self._group_id, error)
 
 
 def _is_passing(topic: TopicView | None) -> bool:
@@ -252,7 +252,7 @@ def _selected(view: ClusterView, names: Iterable[str], selection: Selection) -> 
             missing.append(name)
             continue
         if topic.error is not None and topic.error not in _PASSING:
-            raise for_code(topic.error)(f"The topic {name} cannot be read: {topic.error.name}.")
+            raise for_code(topic.error)(f"Cannot read topic {name}: {topic.error.name}.")
         ids[name] = topic.topic_id
         partitions.update(TopicPartition(name, one.index) for one in topic.partitions)
     if selection.partitions:

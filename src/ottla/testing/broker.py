@@ -66,7 +66,9 @@ class Broker:
     def process_id(self) -> int:
         """The child process that the broker is."""
         if not isinstance(self._run, _ChildRun):
-            raise BrokerFailed("This broker is no child process; make it with in_process=False and start it.")
+            raise BrokerFailed(
+                "This broker is not a child process. Create it with in_process=False and start it."
+            )
         return self._run.process.pid
 
     @property
@@ -96,7 +98,7 @@ class Broker:
         """Kill the child process on the spot, as SIGKILL does."""
         run = self._run
         if not isinstance(run, _ChildRun):
-            raise BrokerFailed("Only a child process can be killed; make the broker with in_process=False.")
+            raise BrokerFailed("Only a child process can be killed. Create the broker with in_process=False.")
         self._run = None
         run.kill()
 
@@ -211,12 +213,10 @@ class _ChildRun:
             self.process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise BrokerFailed(f"The broker did not stop when asked to: {self._last_words()}") from None
+            raise BrokerFailed(f"The broker did not stop in time: {self._last_words()}") from None
         self._close_output()
         if self.process.returncode != 0:
-            raise BrokerFailed(
-                f"The broker ended with exit code {self.process.returncode}: {self._last_words()}"
-            )
+            raise BrokerFailed(f"The broker exited with code {self.process.returncode}: {self._last_words()}")
 
     def kill(self) -> None:
         self.process.kill()

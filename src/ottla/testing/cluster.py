@@ -141,7 +141,7 @@ class Cluster:
     def _node(self, node_id: int) -> NodeProcess:
         self._layout.node(node_id)
         if node_id not in self.running:
-            raise BrokerFailed(f"Node {node_id} does not run: start it with start({node_id}).")
+            raise BrokerFailed(f"Node {node_id} is not running. Start it with start({node_id}).")
         return self._running[node_id]
 
     def _forget(self, node_id: int) -> None:
@@ -170,8 +170,8 @@ def _layout(directory: Path, plan: Plan) -> Layout:
     layout = read_layout(directory)
     if len(layout.nodes) != plan.nodes:
         raise ClusterError(
-            f"The cluster in {directory} has {len(layout.nodes)} nodes, not {plan.nodes}: ask for as many, "
-            "or take another directory."
+            f"The cluster in {directory} has {len(layout.nodes)} nodes, not {plan.nodes}. Request that "
+            "number, or use another directory."
         )
     return layout
 

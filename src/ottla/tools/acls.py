@@ -125,51 +125,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> OptionParser:
     parser = OptionParser("kafka-acls", "This tool helps to manage acls on kafka.")
-    parser.value("bootstrap-server", shown_as="host:port", text="Brokers to ask.")
-    parser.value("bootstrap-controller", shown_as="host:port", text="Controllers to ask instead.")
+    parser.value("bootstrap-server", shown_as="host:port", text="Brokers to connect to.")
+    parser.value("bootstrap-controller", shown_as="host:port", text="Controllers to connect to instead.")
     parser.value(
         "command-config",
         shown_as="file",
-        text="A file with settings of the client.",
+        text="Properties file for the admin client.",
         value_is_optional=True,
     )
     parser.flag("add", text="Add rules.")
     parser.flag("remove", text="Remove rules.")
-    parser.flag("list", text="List the rules of the resources named, or all.")
-    parser.value("topic", shown_as="topic", text="A topic; * stands for every topic.")
+    parser.flag("list", text="List the ACLs of the given resources, or all.")
+    parser.value("topic", shown_as="topic", text="A topic; * means all topics.")
     parser.flag("cluster", text="The cluster itself.")
-    parser.value("group", shown_as="group", text="A group; * stands for every group.")
-    parser.value("transactional-id", shown_as="id", text="A transactional id; * stands for every one.")
-    parser.value("delegation-token", shown_as="token", text="A delegation token; * stands for every one.")
-    parser.value("user-principal", shown_as="principal", text="A user, as the resource of a rule on tokens.")
+    parser.value("group", shown_as="group", text="A group; * means all groups.")
+    parser.value("transactional-id", shown_as="id", text="A transactional id; * means all.")
+    parser.value("delegation-token", shown_as="token", text="A delegation token; * means all.")
+    parser.value(
+        "user-principal", shown_as="principal", text="A user principal, as the resource of an ACL on tokens."
+    )
     parser.value(
         "resource-pattern-type",
         shown_as="LITERAL|PREFIXED|MATCH|ANY",
-        text="How names are meant. Rules are added for LITERAL names or PREFIXED beginnings of names. To"
-        " list and to remove there are also ANY, which finds both kinds by their exact name, and MATCH, which"
-        " finds every rule that applies to the name: take care when you remove with it.",
+        text="How to match names. ACLs are added for LITERAL names or PREFIXED patterns. For --list and "
+        "--remove there are also ANY, which finds both kinds by their exact name, and MATCH, which "
+        "finds every ACL that applies to the name: use it with care when removing.",
         convert=_pattern_type,
         default="LITERAL",
     )
     names = ", ".join(_pascal(one) for one in AclOperation if one > AclOperation.ANY)
     parser.value(
-        "operation", shown_as="operation", text=f"What is allowed or denied: {names}. (default: All)"
+        "operation", shown_as="operation", text=f"Operations to allow or deny: {names}. (default: All)"
     )
-    parser.value("allow-principal", shown_as="type:name", text="Whom to allow; User:* is everybody.")
-    parser.value("deny-principal", shown_as="type:name", text="Whom to deny; this outweighs what is allowed.")
+    parser.value("allow-principal", shown_as="type:name", text="Principals to allow; User:* means everyone.")
     parser.value(
-        "principal", shown_as="type:name", text="List the rules of this principal.", value_is_optional=True
+        "deny-principal", shown_as="type:name", text="Principals to deny; takes precedence over allowed ones."
     )
-    parser.value("allow-host", shown_as="host", text="From where it is allowed; everywhere unless given.")
-    parser.value("deny-host", shown_as="host", text="From where it is denied; everywhere unless given.")
+    parser.value(
+        "principal", shown_as="type:name", text="List the ACLs of this principal.", value_is_optional=True
+    )
+    parser.value("allow-host", shown_as="host", text="Hosts to allow. Default: all.")
+    parser.value("deny-host", shown_as="host", text="Hosts to deny. Default: all.")
     parser.flag(
         "producer",
-        text="The rules of a producer: WRITE, DESCRIBE and CREATE on --topic, and those on"
-        " --transactional-id.",
+        text="The ACLs of a producer: WRITE, DESCRIBE and CREATE on --topic, and those on "
+        "--transactional-id.",
     )
-    parser.flag("idempotent", text="With --producer: let it be idempotent, which older clusters must allow.")
-    parser.flag("consumer", text="The rules of a consumer: READ and DESCRIBE on --topic, READ on --group.")
-    parser.flag("force", text="Remove without asking.")
+    parser.flag(
+        "idempotent", text="With --producer: also allow idempotent writes, which older clusters require."
+    )
+    parser.flag("consumer", text="The ACLs of a consumer: READ and DESCRIBE on --topic, READ on --group.")
+    parser.flag("force", text="Remove without confirmation.")
     return parser
 
 
@@ -386,7 +392,7 @@ def _confirmed(question: str) -> bool:
     print(question, flush=True)
     answer = sys.stdin.readline()
     if not answer:
-        raise Failure("There is nobody to answer: give --force to remove without asking.")
+        raise Failure("Confirmation is required: use --force when not on a terminal.")
     return answer.strip().lower() == "y"
 
 

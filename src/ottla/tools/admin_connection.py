@@ -13,7 +13,7 @@ def open_admin(
 ) -> Admin:
     """An admin client of the cluster; what the file says is weaker than the addresses that are given."""
     if servers is not None and controllers is not None:
-        raise Failure("Give --bootstrap-server or --bootstrap-controller, not both.")
+        raise Failure("Specify either --bootstrap-server or --bootstrap-controller, not both.")
     overrides: dict[str, object] = {}
     if servers is not None:
         overrides["bootstrap.servers"] = servers

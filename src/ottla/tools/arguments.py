@@ -16,12 +16,12 @@ from typing import Any
 _HELP_WIDTH = 100
 _NAME_WIDTH_MAX = 38
 _GONE = {
-    "zookeeper": "there is no ZooKeeper any more, give --bootstrap-server host:port of a broker.",
-    "broker-list": "give --bootstrap-server host:port.",
-    "whitelist": "give --include with the pattern.",
-    "new-consumer": "leave it out, there is no other consumer.",
-    "new-producer": "leave it out, there is no other producer.",
-    "authorizer-properties": "the controllers keep the access rules, give --bootstrap-server host:port.",
+    "zookeeper": "ZooKeeper is no longer used; use --bootstrap-server host:port of a broker.",
+    "broker-list": "use --bootstrap-server host:port.",
+    "whitelist": "use --include with the pattern.",
+    "new-consumer": "omit it, there is only one consumer.",
+    "new-producer": "omit it, there is only one producer.",
+    "authorizer-properties": "the controllers store the ACLs, use --bootstrap-server host:port.",
 }
 """Options that books and scripts still have, and what stands in their place."""
 
@@ -65,7 +65,7 @@ class Options:
         """The value of an option that may be given once, or its default."""
         values = self.values(name)
         if len(values) > 1:
-            raise UsageError(f"--{name} is given {len(values)} times: give it once.")
+            raise UsageError(f"--{name} is given {len(values)} times. Use it once.")
         return values[0] if values else self.parser.option(name).default
 
     def values(self, name: str) -> list[Any]:
@@ -106,8 +106,8 @@ class OptionParser:
         self.text = text
         self._takes_abbreviations = takes_abbreviations
         self._options: dict[str, Option] = {}
-        self.flag("help", text="Show this and end.")
-        self.flag("version", text="Show the version and end.")
+        self.flag("help", text="Show this help and exit.")
+        self.flag("version", text="Show the version and exit.")
 
     def flag(self, *names: str, text: str) -> None:
         self._add(Option(names=names, text=text))
@@ -176,7 +176,7 @@ class OptionParser:
             if len(matches) == 1:
                 return next(iter(matches.values()))
             if matches:
-                raise UsageError(f"{name} could be any of {', '.join(sorted(matches))}: write more of it.")
+                raise UsageError(f"{name} is ambiguous: it could be {', '.join(sorted(matches))}.")
         hint = f": {_GONE[name]}" if name in _GONE else ""
         raise UsageError(f"{name} is not a recognized option{hint}")
 

@@ -21,9 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> OptionParser:
-    parser = OptionParser("kafka-broker-api-versions", "Shows which versions brokers answer.")
-    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to ask.")
-    parser.value("command-config", shown_as="file", text="A file with settings of the client.")
+    parser = OptionParser("kafka-broker-api-versions", "Shows the API versions that brokers support.")
+    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to connect to.")
+    parser.value("command-config", shown_as="file", text="Properties file for the client.")
     return parser
 
 

@@ -33,16 +33,16 @@ def _parser() -> OptionParser:
         "kafka-client-metrics", "This tool helps to manipulate and describe client metrics configurations."
     )
     parser.value("bootstrap-server", text="Server to connect to. Required.", shown_as="host:port")
-    parser.value("command-config", text="File with settings of the admin client.", shown_as="file")
-    parser.flag("alter", text="Change what is pushed under a name.")
-    parser.flag("delete", text="Delete a name.")
-    parser.flag("describe", text="Show what is pushed under a name, or under all.")
-    parser.flag("list", text="List the names.")
-    parser.value("name", text="Name of what is pushed.", shown_as="name")
-    parser.flag("generate-name", text="Make a random name.")
-    parser.value("interval", text="How often, in ms; empty: the default.", shown_as="ms")
+    parser.value("command-config", text="Properties file for the admin client.", shown_as="file")
+    parser.flag("alter", text="Change a client metrics subscription.")
+    parser.flag("delete", text="Delete a client metrics subscription.")
+    parser.flag("describe", text="Describe a client metrics subscription, or all.")
+    parser.flag("list", text="List the names of the subscriptions.")
+    parser.value("name", text="Name of the subscription.", shown_as="name")
+    parser.flag("generate-name", text="Generate a random name.")
+    parser.value("interval", text="Push interval in ms; empty: the default.", shown_as="ms")
     parser.value("match", text="Which clients: client_id=a,client_software_name=b ...", shown_as="k=v,...")
-    parser.value("metrics", text="Beginnings of the metrics' names.", shown_as="name,...")
+    parser.value("metrics", text="Prefixes of the metric names.", shown_as="name,...")
     return parser
 
 

@@ -26,21 +26,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> SubcommandParser:
-    parser = SubcommandParser(prog="kafka-cluster", description="Shows a cluster and its nodes.")
+    parser = SubcommandParser(prog="kafka-cluster", description="Describes a cluster and its nodes.")
     commands = parser.add_commands()
     cluster_id = commands.add_parser("cluster-id", help="Show the cluster's id.")
-    unregister = commands.add_parser("unregister", help="Forget a broker.")
-    endpoints = commands.add_parser("list-endpoints", help="Show where the nodes listen.")
+    unregister = commands.add_parser("unregister", help="Unregister a broker.")
+    endpoints = commands.add_parser("list-endpoints", help="List the endpoints of the nodes.")
     for command in (cluster_id, unregister, endpoints):
         addresses = command.add_mutually_exclusive_group(required=True)
         addresses.add_argument(
-            "--bootstrap-server", "-b", help="Brokers to ask: host:port, with commas between."
+            "--bootstrap-server", "-b", help="Brokers to connect to: host:port, comma-separated."
         )
-        addresses.add_argument("--bootstrap-controller", "-C", help="Controllers to ask, in the same way.")
-        command.add_argument("--config", help="The old name of --command-config.")
-        command.add_argument("--command-config", "-c", help="A file with settings of the client.")
+        addresses.add_argument(
+            "--bootstrap-controller", "-C", help="Controllers to connect to, in the same format."
+        )
+        command.add_argument("--config", help="Deprecated name of --command-config.")
+        command.add_argument("--command-config", "-c", help="Properties file for the client.")
     unregister.add_argument("--id", "-i", type=int, required=True, help="The broker's node id.")
-    endpoints.add_argument("--include-fenced-brokers", action="store_true", help="Show fenced brokers too.")
+    endpoints.add_argument("--include-fenced-brokers", action="store_true", help="Include fenced brokers.")
     return parser
 
 

@@ -37,7 +37,7 @@ COMMANDS = (
         "kafka-console-producer",
         "console_producer",
         ("kafka.tools.ConsoleProducer", f"{_NEW}.ConsoleProducer"),
-        "Write lines of standard input as records.",
+        "Produce lines of standard input as records.",
     ),
     Command(
         "kafka-console-consumer",
@@ -68,7 +68,7 @@ COMMANDS = (
         "kafka-log-dirs",
         "log_dirs",
         ("kafka.admin.LogDirsCommand", f"{_NEW}.LogDirsCommand"),
-        "What lies in the log directories of brokers.",
+        "Describe the log directories of brokers.",
     ),
     Command(
         "kafka-dump-log",
@@ -92,13 +92,13 @@ COMMANDS = (
         "kafka-metadata-quorum",
         "metadata_quorum",
         ("kafka.admin.MetadataQuorumCommand", f"{_NEW}.MetadataQuorumCommand"),
-        "The controllers: how far they are; add and remove one.",
+        "Describe the controller quorum; add or remove a controller.",
     ),
     Command(
         "kafka-metadata-shell",
         "metadata_shell",
         ("org.apache.kafka.shell.MetadataShell",),
-        "Look around in the metadata of a snapshot or a log, as in a file system.",
+        "Browse the metadata of a snapshot or log like a file system.",
     ),
     Command(
         "kafka-storage",
@@ -122,7 +122,7 @@ COMMANDS = (
         "kafka-broker-api-versions",
         "broker_api_versions",
         ("kafka.admin.BrokerApiVersionsCommand", f"{_NEW}.BrokerApiVersionsCommand"),
-        "Which requests brokers serve, in which versions.",
+        "Show the API versions that brokers support.",
     ),
     Command(
         "kafka-transactions",
@@ -134,19 +134,19 @@ COMMANDS = (
         "kafka-producer-perf-test",
         "producer_perf_test",
         ("kafka.tools.ProducerPerformance", f"{_NEW}.ProducerPerformance"),
-        "Measure a producer.",
+        "Benchmark a producer.",
     ),
     Command(
         "kafka-consumer-perf-test",
         "consumer_perf_test",
         ("kafka.tools.ConsumerPerformance", f"{_NEW}.ConsumerPerformance"),
-        "Measure a consumer.",
+        "Benchmark a consumer.",
     ),
     Command(
         "kafka-e2e-latency",
         "e2e_latency",
         ("kafka.tools.TestEndToEndLatency", "kafka.tools.EndToEndLatency", f"{_NEW}.EndToEndLatency"),
-        "Measure the time from producer to consumer.",
+        "Measure the latency from producer to consumer.",
     ),
     Command(
         "kafka-verifiable-producer",
@@ -170,13 +170,13 @@ COMMANDS = (
         "kafka-acls",
         "acls",
         ("kafka.admin.AclCommand", f"{_NEW}.AclCommand"),
-        "Access rules: add, remove, list.",
+        "ACLs: add, remove, list.",
     ),
     Command(
         "kafka-client-metrics",
         "client_metrics",
         (f"{_NEW}.ClientMetricsCommand",),
-        "Subscriptions to the metrics of clients.",
+        "Client metrics subscriptions.",
     ),
     Command("kafka-server-start", "server_start", ("kafka.Kafka",), "Run a node."),
     Command("kafka-server-stop", "server_stop", (), "Stop the nodes that run on this machine."),
@@ -185,7 +185,7 @@ COMMANDS = (
         "kafka-preferred-replica-election",
         "preferred_replica_election",
         ("kafka.admin.PreferredReplicaLeaderElectionCommand",),
-        "The old name of `kafka-leader-election --election-type preferred`.",
+        "Deprecated name of `kafka-leader-election --election-type preferred`.",
     ),
 )
 
@@ -194,23 +194,23 @@ _RESETS = f"{_GROUPS} --reset-offsets"
 _COPY = (
     "kafka-console-consumer --bootstrap-server host:port --topic FROM | kafka-console-producer ... --topic TO"
 )
-_NO_ZOOKEEPER = "There is no ZooKeeper any more: a node formatted by kafka-storage needs no other service."
+_NO_ZOOKEEPER = "ZooKeeper is no longer used: a node formatted by kafka-storage needs no other service."
 _NO_CONNECT = (
-    "Kafka Connect runs on the JVM: take it from Apache Kafka and give it bootstrap.servers of this cluster."
+    "Kafka Connect runs on the JVM. Use the one of Apache Kafka with bootstrap.servers of this cluster."
 )
 
 GONE = {
-    "kafka.tools.ReplayLogProducer": f"ReplayLogProducer is no more: pipe {_COPY}",
-    "kafka.tools.SimpleConsumerShell": "SimpleConsumerShell is no more: kafka-console-consumer"
-    " --bootstrap-server host:port --topic NAME --partition N --offset M",
-    "kafka.tools.ConsumerOffsetChecker": f"ConsumerOffsetChecker is no more: {_GROUPS} --describe",
-    "kafka.tools.ExportZkOffsets": "ExportZkOffsets is no more:"
-    f" {_RESETS} --to-current --export --all-topics",
-    "kafka.tools.ImportZkOffsets": f"ImportZkOffsets is no more: {_RESETS} --from-file FILE --execute",
-    "kafka.tools.UpdateOffsetsInZK": "UpdateOffsetsInZK is no more:"
-    f" {_RESETS} --topic NAME --to-earliest --execute",
-    "kafka.tools.MirrorMaker": "MirrorMaker is no more: connect-mirror-maker of Apache Kafka, or pipe"
-    f" {_COPY}",
+    "kafka.tools.ReplayLogProducer": f"ReplayLogProducer was removed. Pipe {_COPY}",
+    "kafka.tools.SimpleConsumerShell": "SimpleConsumerShell was removed. Use "
+    "kafka-console-consumer --bootstrap-server host:port --topic NAME --partition N --offset M",
+    "kafka.tools.ConsumerOffsetChecker": f"ConsumerOffsetChecker was removed. Use {_GROUPS} --describe",
+    "kafka.tools.ExportZkOffsets": "ExportZkOffsets was removed. "
+    f"Use {_RESETS} --to-current --export --all-topics",
+    "kafka.tools.ImportZkOffsets": f"ImportZkOffsets was removed. Use {_RESETS} --from-file FILE --execute",
+    "kafka.tools.UpdateOffsetsInZK": "UpdateOffsetsInZK was removed. "
+    f"Use {_RESETS} --topic NAME --to-earliest --execute",
+    "kafka.tools.MirrorMaker": "MirrorMaker was removed. "
+    f"Use connect-mirror-maker of Apache Kafka, or pipe {_COPY}",
     "kafka.tools.JmxTool": "A node has no JVM and so no JMX.",
     f"{_NEW}.JmxTool": "A node has no JVM and so no JMX.",
     "kafka.admin.ZkSecurityMigrator": _NO_ZOOKEEPER,

@@ -64,15 +64,15 @@ def _parser() -> OptionParser:
     )
     parser.value("bootstrap-server", text="Servers to connect to.", shown_as="host:port")
     parser.value("bootstrap-controller", text="Controllers to connect to.", shown_as="host:port")
-    parser.value("command-config", text="File with settings of the admin client.", shown_as="file")
+    parser.value("command-config", text="Properties file for the admin client.", shown_as="file")
     parser.flag("alter", text="Change settings.")
     parser.flag("describe", text="Show settings.")
-    parser.flag("all", text="Show all settings, also those that were never changed.")
+    parser.flag("all", text="Show all settings, including defaults.")
     parser.value("entity-type", text=f"What the settings belong to: {', '.join(TYPES)}.", shown_as="type")
-    parser.value("entity-name", text="Its name, or id.", shown_as="name")
+    parser.value("entity-name", text="Name or id of the entity.", shown_as="name")
     parser.flag("entity-default", text="The default of clients, users, brokers or ips.")
     parser.value(
-        "add-config", text="Settings to add; [] around values with commas.", shown_as="name=value,..."
+        "add-config", text="Settings to add; use [] around values with commas.", shown_as="name=value,..."
     )
     parser.value("add-config-file", text="A file with settings to add.", shown_as="file")
     parser.value("delete-config", text="Settings to remove.", shown_as="name,...")

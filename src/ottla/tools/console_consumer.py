@@ -38,40 +38,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> OptionParser:
-    parser = OptionParser("kafka-console-consumer", "Print the records of topics.")
+    parser = OptionParser("kafka-console-consumer", "Consume records and print them.")
     for name, text, shown_as in (
         ("bootstrap-server", "Servers to connect to. Required.", "host:port,..."),
-        ("topic", "The topic to read.", "topic"),
+        ("topic", "Topic to consume.", "topic"),
         ("include", "Topics by a regular expression.", "pattern"),
-        ("offset", "Where to begin in the partition: a number, earliest or latest.", "offset"),
-        ("consumer-property", "The older name of --command-property.", "name=value"),
-        ("command-property", "A setting of the consumer.", "name=value"),
-        ("consumer.config", "The older name of --command-config.", "file"),
-        ("command-config", "File with settings of the consumer; --command-property is stronger.", "file"),
-        ("property", "The older name of --formatter-property.", "name=value"),
+        ("offset", "Start offset in the partition: a number, earliest or latest.", "offset"),
+        ("consumer-property", "Deprecated name of --command-property.", "name=value"),
+        ("command-property", "A consumer setting.", "name=value"),
+        ("consumer.config", "Deprecated name of --command-config.", "file"),
+        ("command-config", "Properties file for the consumer; --command-property takes precedence.", "file"),
+        ("property", "Deprecated name of --formatter-property.", "name=value"),
         (
             "formatter-property",
-            "How records are shown: print.timestamp, print.key, print.value, print.offset, print.partition, "
+            "Output properties: print.timestamp, print.key, print.value, print.offset, print.partition, "
             "print.headers, print.epoch, key.separator, line.separator, headers.separator, null.literal, "
             "key.deserializer, value.deserializer, headers.deserializer.",
             "name=value",
         ),
-        ("formatter-config", "File with such properties; --formatter-property is stronger.", "file"),
-        ("key-deserializer", "Class of Kafka's that reads keys.", "class"),
-        ("value-deserializer", "Class of Kafka's that reads values.", "class"),
-        ("group", "The consumer group; one of its own if left out.", "group"),
+        ("formatter-config", "File with output properties; --formatter-property takes precedence.", "file"),
+        ("key-deserializer", "Kafka deserializer class for keys.", "class"),
+        ("value-deserializer", "Kafka deserializer class for values.", "class"),
+        ("group", "Consumer group. Default: a new one.", "group"),
     ):
         parser.value(name, text=text, shown_as=shown_as)
-    parser.value("formatter", text="Class of Kafka's that shows records.", shown_as="class", default=DEFAULT)
+    parser.value("formatter", text="Kafka formatter class for records.", shown_as="class", default=DEFAULT)
     parser.value("isolation-level", text="Or read_committed.", shown_as="level", default="read_uncommitted")
     for name, text in (
-        ("partition", "The partition to read, from its end unless --offset says otherwise."),
-        ("max-messages", "End after so many records."),
-        ("timeout-ms", "End if no record comes for so long."),
+        ("partition", "Partition to consume, from its end unless --offset is given."),
+        ("max-messages", "Exit after this many records."),
+        ("timeout-ms", "Exit if no record arrives for this many ms."),
     ):
         parser.value(name, text=text, shown_as="number", convert=int)
-    parser.flag("from-beginning", text="Without a committed offset begin with the first record.")
-    parser.flag("skip-message-on-error", text="Leave out records that cannot be shown.")
+    parser.flag("from-beginning", text="Without a committed offset, start at the earliest record.")
+    parser.flag("skip-message-on-error", text="Skip records that cannot be printed.")
     parser.flag("enable-systest-events", text="Print shutdown_complete at the end.")
     return parser
 
@@ -203,7 +203,7 @@ def _choose(consumer: Consumer[Any, Any], options: Options, start: str | int) ->
         try:
             consumer.subscribe(pattern=re.compile(options.value("include")))
         except re.error as error:
-            raise Failure(f"{options.value('include')} is no regular expression: {error}") from error
+            raise Failure(f"{options.value('include')} is not a valid regular expression: {error}") from error
         return
     topic: str = options.value("topic")
     if not options.has("partition"):
@@ -259,12 +259,12 @@ class _Printing:
                 records = self._consumer.poll(max(seconds, 0), wanted)
             except Disconnected as error:
                 if last is None and timeout_ms < 0:
-                    _complain(f"{error} Trying again.")
+                    _complain(f"{error} Retrying.")
                 last = error
                 continue
             if records or timeout_ms < 0:
                 return records
-            raise last or TimedOut(f"no record came within {timeout_ms} ms")
+            raise last or TimedOut(f"no record arrived within {timeout_ms} ms")
 
     def _print(self, records: list[Any]) -> None:
         self._rest = records[::-1]

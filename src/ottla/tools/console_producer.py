@@ -50,33 +50,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> OptionParser:
-    parser = OptionParser("kafka-console-producer", "Send the lines of standard input to a topic.")
-    parser.value("topic", text="The topic to send to. Required.", shown_as="topic")
+    parser = OptionParser("kafka-console-producer", "Produce lines of standard input to a topic.")
+    parser.value("topic", text="Topic to produce to. Required.", shown_as="topic")
     parser.value(
         "bootstrap-server", "broker-list", text="Servers to connect to. Required.", shown_as="host:port,..."
     )
-    parser.flag("sync", text="Send record by record, and wait for each; end if one cannot be sent.")
+    parser.flag("sync", text="Send synchronously, one record at a time; exit on the first failure.")
     parser.value(
         "compression-codec",
-        text="none, gzip, snappy, lz4 or zstd; gzip if the name is left out.",
+        text="Compression: none, gzip, snappy, lz4 or zstd; gzip without a value.",
         shown_as="codec",
         value_is_optional=True,
     )
     _add_tuning(parser)
     for names, text, shown_as in (
-        ("line-reader", f"How lines are read: {_READERS[0]} is the one there is.", "class"),
-        ("property", "The older name of --reader-property.", "name=value"),
+        ("line-reader", f"Line reader class; only {_READERS[0]} is supported.", "class"),
+        ("property", "Deprecated name of --reader-property.", "name=value"),
         (
             "reader-property",
-            "How lines are read: parse.key, key.separator, parse.headers, headers.delimiter, "
+            "Input properties: parse.key, key.separator, parse.headers, headers.delimiter, "
             "headers.separator, headers.key.separator, null.marker, ignore.error.",
             "name=value",
         ),
-        ("reader-config", "File with such properties; --reader-property is stronger.", "file"),
-        ("producer-property", "The older name of --command-property.", "name=value"),
-        ("command-property", "A setting of the producer.", "name=value"),
-        ("producer.config", "The older name of --command-config.", "file"),
-        ("command-config", "File with settings of the producer; --command-property is stronger.", "file"),
+        ("reader-config", "File with input properties; --reader-property takes precedence.", "file"),
+        ("producer-property", "Deprecated name of --command-property.", "name=value"),
+        ("command-property", "A producer setting.", "name=value"),
+        ("producer.config", "Deprecated name of --command-config.", "file"),
+        ("command-config", "Properties file for the producer; --command-property takes precedence.", "file"),
     ):
         parser.value(names, text=text, shown_as=shown_as)
     return parser
@@ -92,7 +92,7 @@ def _add_tuning(parser: OptionParser) -> None:
         ("metadata-expiry-ms", "metadata.max.age.ms", 300_000),
         ("max-block-ms", "max.block.ms", 60_000),
         ("max-memory-bytes", "buffer.memory", 32 * 1024 * 1024),
-        ("max-partition-memory-bytes", "batch.size (older name of --batch-size)", 16384),
+        ("max-partition-memory-bytes", "batch.size (deprecated name of --batch-size)", 16384),
         ("socket-buffer-size", "send.buffer.bytes", 102_400),
     ):
         parser.value(name, text=f"The producer's {setting}.", shown_as="number", convert=int, default=default)
@@ -123,7 +123,7 @@ def _configured(options: Options) -> tuple[ProducerSettings, LineReader]:
         )
     _check_servers(options)
     if options.value("line-reader") not in (None, *_READERS):
-        raise Failure(f"There is no line reader {options.value('line-reader')}: leave --line-reader out.")
+        raise Failure(f"Unknown line reader {options.value('line-reader')}. Omit --line-reader.")
     reader = LineReader(read_properties(options.value("reader-config")) | key_values(options.values(reading)))
     given = read_properties(options.value(config)) | key_values(options.values(words))
     return producer_settings(given, _overrides(options, given)), reader

@@ -60,28 +60,30 @@ def _parser() -> OptionParser:
         "or reset consumer group offsets.",
     )
     parser.value("bootstrap-server", text="Server to connect to. Required.", shown_as="host:port")
-    parser.value("group", text="Group to work on; may be repeated.", shown_as="group")
-    parser.value("topic", text="Topic, or topic:partition,partition; may be repeated.", shown_as="topic")
-    parser.flag("all-topics", text="All topics of which the group has offsets.")
+    parser.value("group", text="Group; repeatable.", shown_as="group")
+    parser.value("topic", text="Topic, or topic:partition,partition; repeatable.", shown_as="topic")
+    parser.flag("all-topics", text="All topics with committed offsets of the group.")
     parser.flag("list", text="List the groups.")
-    parser.flag("describe", text="Show groups: offsets with their lag, members or states.")
+    parser.flag("describe", text="Describe groups: offsets and lag, members or state.")
     parser.flag("all-groups", text="All groups.")
-    parser.flag("delete", text="Delete groups with their offsets.")
-    parser.value("timeout", text="Time for each step, in ms.", convert=int, default=30000, shown_as="ms")
-    parser.value("command-config", text="File with settings of the admin client.", shown_as="file")
+    parser.flag("delete", text="Delete groups and their offsets.")
+    parser.value("timeout", text="Timeout of each step, in ms.", convert=int, default=30000, shown_as="ms")
+    parser.value("command-config", text="Properties file for the admin client.", shown_as="file")
     parser.flag("reset-offsets", text="Reset the offsets of groups that have no members.")
-    parser.flag("delete-offsets", text="Delete a group's offsets of topics.")
-    parser.flag("dry-run", text="Show what a reset would do.")
-    parser.flag("execute", text="Do the reset.")
+    parser.flag("delete-offsets", text="Delete the offsets of a group for topics.")
+    parser.flag("dry-run", text="Show the result of a reset without applying it.")
+    parser.flag("execute", text="Apply the reset.")
     parser.flag("export", text="Show the result of a reset as CSV.")
     parser.value("to-offset", text="Reset to this offset.", convert=int, shown_as="offset")
     parser.value("from-file", text="Reset to the offsets in a CSV file.", shown_as="file")
     parser.value("to-datetime", text="Reset to a time: YYYY-MM-DDThh:mm:ss.sss.", shown_as="time")
-    parser.value("by-duration", text="Reset to so long ago: PnDTnHnMnS.", shown_as="duration")
+    parser.value("by-duration", text="Reset to a duration ago: PnDTnHnMnS.", shown_as="duration")
     parser.flag("to-earliest", text="Reset to the first offset.")
     parser.flag("to-latest", text="Reset to the end.")
-    parser.flag("to-current", text="Reset to where the group is.")
-    parser.value("shift-by", text="Reset by so many records, back if below 0.", convert=int, shown_as="count")
+    parser.flag("to-current", text="Reset to the current offset.")
+    parser.value(
+        "shift-by", text="Shift by this many records; negative shifts back.", convert=int, shown_as="count"
+    )
     parser.flag("members", text="Describe the members.")
     parser.flag("verbose", text="Describe with more columns.")
     parser.flag("offsets", text="Describe the offsets. This is the default.")
@@ -94,7 +96,7 @@ def _parser() -> OptionParser:
     parser.value(
         "type", text="With --list: types to list, or a column.", value_is_optional=True, shown_as="type,..."
     )
-    parser.value("validate-regex", text="Say whether this is a regular expression.", shown_as="regex")
+    parser.value("validate-regex", text="Check whether this is a valid regular expression.", shown_as="regex")
     return parser
 
 

@@ -37,42 +37,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> OptionParser:
-    parser = OptionParser("kafka-consumer-perf-test", "Measure how fast records can be read.")
+    parser = OptionParser("kafka-consumer-perf-test", "Measure consumer throughput.")
     parser.value(
         "bootstrap-server", "broker-list", text="Servers to connect to. Required.", shown_as="host:port,..."
     )
     for name, text, shown_as in (
-        ("topic", "The topic to read.", "topic"),
+        ("topic", "Topic to consume.", "topic"),
         ("include", "Topics by a regular expression.", "pattern"),
-        ("group", "The consumer group; one of its own if left out.", "group"),
-        ("command-property", "A setting of the consumer.", "name=value"),
-        ("consumer.config", "The older name of --command-config.", "file"),
-        ("command-config", "File with settings of the consumer.", "file"),
+        ("group", "Consumer group. Default: a new one.", "group"),
+        ("command-property", "A consumer setting.", "name=value"),
+        ("consumer.config", "Deprecated name of --command-config.", "file"),
+        ("command-config", "Properties file for the consumer.", "file"),
     ):
         parser.value(name, text=text, shown_as=shown_as)
     for name, text, default in (
         ("fetch-size", "The consumer's max.partition.fetch.bytes.", 1024 * 1024),
         ("socket-buffer-size", "The consumer's receive.buffer.bytes.", 2 * 1024 * 1024),
-        ("messages", "The older name of --num-records.", None),
-        ("num-records", "How many records to read. Required.", None),
-        ("reporting-interval", "Milliseconds between lines.", 5000),
+        ("messages", "Deprecated name of --num-records.", None),
+        ("num-records", "Number of records to consume. Required.", None),
+        ("reporting-interval", "Reporting interval in ms.", 5000),
     ):
         parser.value(name, text=text, shown_as="number", convert=int, default=default)
     parser.value(
         "timeout",
-        text="End if no record comes for so many milliseconds.",
+        text="Exit if no record arrives for this many ms.",
         shown_as="number",
         convert=int,
         default=10_000,
         value_is_optional=True,
     )
-    parser.value(
-        "date-format", text="How times are shown.", shown_as="format", default="yyyy-MM-dd HH:mm:ss:SSS"
-    )
-    parser.flag("from-latest", text="Without a committed offset begin at the end.")
+    parser.value("date-format", text="Format of times.", shown_as="format", default="yyyy-MM-dd HH:mm:ss:SSS")
+    parser.flag("from-latest", text="Without a committed offset, start at the end.")
     parser.flag("print-metrics", text="Print the consumer's metrics.")
-    parser.flag("show-detailed-stats", text="A line for each interval.")
-    parser.flag("hide-header", text="Do not print the names of the columns.")
+    parser.flag("show-detailed-stats", text="Print a line per interval.")
+    parser.flag("hide-header", text="Do not print the header.")
     return parser
 
 
@@ -148,7 +146,7 @@ class _Reading:
                 on_revoked=self._on_revoked,
             )
         except re.error as error:
-            raise Failure(f"{pattern} is no regular expression: {error}") from error
+            raise Failure(f"{pattern} is not a valid regular expression: {error}") from error
         timeout_ms: int = self._options.value("timeout")
         now = heard_ms = reported_ms = now_ms()
         before = (0, 0)

@@ -22,15 +22,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> OptionParser:
-    parser = OptionParser("kafka-delete-records", "Deletes what lies before an offset.")
-    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to ask.")
+    parser = OptionParser("kafka-delete-records", "Deletes the records before an offset.")
+    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to connect to.")
     parser.value(
         "offset-json-file",
         shown_as="file",
         text='REQUIRED: {"partitions": [{"topic": "a", "partition": 0, "offset": 1}], "version": 1}; the'
         " offset -1 stands for everything.",
     )
-    parser.value("command-config", shown_as="file", text="A file with settings of the client.")
+    parser.value("command-config", shown_as="file", text="Properties file for the client.")
     return parser
 
 

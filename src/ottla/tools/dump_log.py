@@ -67,20 +67,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> OptionParser:
-    parser = OptionParser(
-        "kafka-dump-log", "Shows what is in the files of a log: batches, records, indexes, snapshots."
-    )
-    parser.value("files", shown_as="file1,file2", text="REQUIRED: the files to show, with commas between.")
-    parser.flag("print-data-log", text="Show the contents of records. Every decoder option says so too.")
-    parser.flag("deep-iteration", text="Show each record of a batch. --print-data-log says so too.")
-    parser.flag("skip-record-metadata", text="Show the contents of records alone.")
-    parser.flag("verify-index-only", text="Compare an index with its log and show what is wrong alone.")
-    parser.flag("index-sanity-check", text="Check an index as a broker does when it starts.")
+    parser = OptionParser("kafka-dump-log", "Dumps log files: batches, records, indexes, snapshots.")
+    parser.value("files", shown_as="file1,file2", text="REQUIRED: the files to dump, comma-separated.")
+    parser.flag("print-data-log", text="Print the contents of records. Implied by every decoder option.")
+    parser.flag("deep-iteration", text="Print each record of a batch. Implied by --print-data-log.")
+    parser.flag("skip-record-metadata", text="Print only the contents of records.")
+    parser.flag("verify-index-only", text="Verify an index against its log and print only mismatches.")
+    parser.flag("index-sanity-check", text="Check an index as a broker does at startup.")
     parser.value(
         "max-message-size", shown_as="bytes", convert=int, default=_MESSAGE_BYTES_MAX, text="Largest batch."
     )
     parser.value(
-        "max-bytes", shown_as="bytes", convert=int, default=_NO_LIMIT, text="Stop after so much of a log."
+        "max-bytes",
+        shown_as="bytes",
+        convert=int,
+        default=_NO_LIMIT,
+        text="Stop after this many bytes of a log.",
     )
     for name in ("value-decoder-class", "key-decoder-class"):
         parser.value(
@@ -88,12 +90,12 @@ def _parser() -> OptionParser:
             shown_as="class",
             default="StringDecoder",
             value_is_optional=True,
-            text=f"How to read the {name.split('-')[0]} of a record.",
+            text=f"Decoder class for the {name.split('-')[0]} of records.",
         )
-    parser.flag("offsets-decoder", text="The records are those of __consumer_offsets.")
-    parser.flag("transaction-log-decoder", text="The records are those of __transaction_state.")
-    parser.flag("cluster-metadata-decoder", text="The records are those of the cluster's metadata.")
-    parser.flag("share-group-state-decoder", text="The records are those of __share_group_state.")
+    parser.flag("offsets-decoder", text="Decode records of __consumer_offsets.")
+    parser.flag("transaction-log-decoder", text="Decode records of __transaction_state.")
+    parser.flag("cluster-metadata-decoder", text="Decode records of the cluster metadata.")
+    parser.flag("share-group-state-decoder", text="Decode records of __share_group_state.")
     return parser
 
 
@@ -273,7 +275,7 @@ def _dump_producers(path: str) -> None:
     try:
         entries = decode_snapshot(data)
     except ValueError as error:
-        print(f"The snapshot {path} cannot be read: {error}.", file=sys.stderr)
+        print(f"Cannot read snapshot {path}: {error}.", file=sys.stderr)
         return
     for entry in entries:
         first = entry.transaction_first_offset
@@ -305,13 +307,13 @@ def _dump_aborted(path: str) -> None:
 def _first_batch(path: str, log: Buffer, position: int, bytes_max: int) -> BatchHeader:
     for _, header in iterate_headers(log, position, min(len(log), position + bytes_max)):
         return header
-    raise Failure(f"{path} points to byte {position}, where the log has no whole batch.")
+    raise Failure(f"{path} points to byte {position}, where the log has no complete batch.")
 
 
 def _base_offset(path: str) -> int:
     name = os.path.basename(path).partition(".")[0]
     if not name.isdecimal():
-        raise Failure(f"{path} is not named after an offset, as files of a log are.")
+        raise Failure(f"{path} is not named after an offset, as log files are.")
     return int(name)
 
 

@@ -52,18 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> OptionParser:
-    parser = OptionParser("kafka-e2e-latency", "Measure how long records take from producer to consumer.")
+    parser = OptionParser("kafka-e2e-latency", "Measure the latency from producer to consumer.")
     parser.value("bootstrap-server", text="Servers to connect to. Required.", shown_as="host:port,...")
-    parser.value("topic", text="The topic to use. Required.", shown_as="topic")
+    parser.value("topic", text="Topic to use. Required.", shown_as="topic")
     parser.value("producer-acks", text="1 or all. Required.", shown_as="acks")
-    parser.value("command-config", text="File with settings of the clients.", shown_as="file")
+    parser.value("command-config", text="Properties file for the clients.", shown_as="file")
     for name, text, default in (
-        ("num-records", "How many records to send. Required.", None),
-        ("record-size", "Bytes of a value. Required.", None),
-        ("record-key-size", "Bytes of a key.", 0),
-        ("record-header-key-size", "Bytes of a header's name.", 0),
-        ("record-header-size", "Bytes of a header's value; -1: none.", 0),
-        ("num-headers", "How many headers a record has.", 0),
+        ("num-records", "Number of records to send. Required.", None),
+        ("record-size", "Size of record values in bytes. Required.", None),
+        ("record-key-size", "Size of record keys in bytes.", 0),
+        ("record-header-key-size", "Size of header names in bytes.", 0),
+        ("record-header-size", "Size of header values in bytes; -1: null.", 0),
+        ("num-headers", "Number of headers per record.", 0),
     ):
         parser.value(name, text=text, shown_as="number", convert=int, default=default)
     return parser

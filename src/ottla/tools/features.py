@@ -38,30 +38,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> SubcommandParser:
-    parser = SubcommandParser(prog="kafka-features", description="Shows and changes feature levels.")
+    parser = SubcommandParser(prog="kafka-features", description="Describes and changes feature levels.")
     addresses = parser.add_mutually_exclusive_group()
-    addresses.add_argument("--bootstrap-server", help="Brokers to ask: host:port, with commas between.")
-    addresses.add_argument("--bootstrap-controller", help="Controllers to ask, in the same way.")
-    parser.add_argument("--command-config", help="A file with settings of the client.")
+    addresses.add_argument("--bootstrap-server", help="Brokers to connect to: host:port, comma-separated.")
+    addresses.add_argument("--bootstrap-controller", help="Controllers to connect to, in the same format.")
+    parser.add_argument("--command-config", help="Properties file for the client.")
     commands = parser.add_commands()
     describe = commands.add_parser("describe", help="Show the levels.")
-    describe.add_argument("--node-id", type=int, help="Ask this node; otherwise any.")
+    describe.add_argument("--node-id", type=int, help="Node to ask. Default: any.")
     for name in ("upgrade", "downgrade"):
         change = commands.add_parser(name, help=f"{name.capitalize()} features.")
-        change.add_argument("--metadata", help="The release of the metadata; --feature is the newer form.")
-        change.add_argument("--release-version", help="The release whose levels all features shall have.")
-        change.add_argument("--feature", action="append", help="feature=level; may be repeated.")
-        change.add_argument("--dry-run", action="store_true", help="Say what would be done.")
+        change.add_argument("--metadata", help="Metadata release; deprecated, use --feature.")
+        change.add_argument("--release-version", help="Set all features to the levels of this release.")
+        change.add_argument("--feature", action="append", help="feature=level; repeatable.")
+        change.add_argument("--dry-run", action="store_true", help="Validate only; change nothing.")
         if name == "downgrade":
-            change.add_argument("--unsafe", action="store_true", help="Even if that loses metadata.")
-    disable = commands.add_parser("disable", help="Switch features off.")
-    disable.add_argument("--feature", action="append", help="The feature; may be repeated.")
-    disable.add_argument("--unsafe", action="store_true", help="Even if that loses metadata.")
-    disable.add_argument("--dry-run", action="store_true", help="Say what would be done.")
-    mapping = commands.add_parser("version-mapping", help="Show the levels that belong to a release.")
-    mapping.add_argument("--release-version", help="The release; otherwise the newest.")
-    needs = commands.add_parser("feature-dependencies", help="Show what a level needs of other features.")
-    needs.add_argument("--feature", action="append", required=True, help="feature=level; may be repeated.")
+            change.add_argument(
+                "--unsafe", action="store_true", help="Allow a downgrade that loses metadata."
+            )
+    disable = commands.add_parser("disable", help="Disable features.")
+    disable.add_argument("--feature", action="append", help="Feature; repeatable.")
+    disable.add_argument("--unsafe", action="store_true", help="Allow a downgrade that loses metadata.")
+    disable.add_argument("--dry-run", action="store_true", help="Validate only; change nothing.")
+    mapping = commands.add_parser("version-mapping", help="Show the feature levels of a release.")
+    mapping.add_argument("--release-version", help="Release. Default: the newest.")
+    needs = commands.add_parser("feature-dependencies", help="Show the dependencies of a feature level.")
+    needs.add_argument("--feature", action="append", required=True, help="feature=level; repeatable.")
     return parser
 
 

@@ -51,16 +51,16 @@ def _parser() -> OptionParser:
         text="Patterns of partitions: topic:1, topic:0-3 (without 3), topic:5-, topic:-3, topic, :1.",
         shown_as="pattern,...",
     )
-    parser.value("topic", text="Topics by a regular expression; all if left out.", shown_as="topic")
-    parser.value("partitions", text="Partitions by number; all if left out.", shown_as="number,...")
+    parser.value("topic", text="Topics, by regular expression. Default: all.", shown_as="topic")
+    parser.value("partitions", text="Partitions, by number. Default: all.", shown_as="number,...")
     parser.value(
         "time",
         text="A timestamp in ms, or one of " + _names_of_times(),
         shown_as="time",
         default="latest",
     )
-    parser.value("command-config", text="File with settings of the admin client.", shown_as="file")
-    parser.flag("exclude-internal-topics", text="Leave internal topics out.")
+    parser.value("command-config", text="Properties file for the admin client.", shown_as="file")
+    parser.flag("exclude-internal-topics", text="Exclude internal topics.")
     return parser
 
 

@@ -26,11 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> OptionParser:
     parser = OptionParser("kafka-groups", "This tool helps to list groups of all types.")
     parser.value("bootstrap-server", text="Server to connect to. Required.", shown_as="host:port")
-    parser.value("command-config", text="File with settings of the admin client.", shown_as="file")
+    parser.value("command-config", text="Properties file for the admin client.", shown_as="file")
     parser.flag("list", text="List the groups.")
     parser.value("group-type", text=f"Only groups of this type: {', '.join(_TYPES)}.", shown_as="type")
     parser.value("protocol", text="Only groups of this protocol.", shown_as="protocol")
-    parser.flag("consumer", text="Only groups of consumers, classic and simple ones among them.")
+    parser.flag("consumer", text="Only consumer groups, including classic and simple ones.")
     parser.flag("share", text="Only share groups.")
     parser.flag("streams", text="Only streams groups.")
     return parser

@@ -28,22 +28,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> OptionParser:
     parser = OptionParser("kafka-leader-election", "Elects leaders of partitions.")
-    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to ask.")
-    parser.value("admin.config", shown_as="file", text="The old name of --command-config.")
-    parser.value("command-config", shown_as="file", text="A file with settings of the client.")
+    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to connect to.")
+    parser.value("admin.config", shown_as="file", text="Deprecated name of --command-config.")
+    parser.value("command-config", shown_as="file", text="Properties file for the client.")
     parser.value(
         "path-to-json-file",
         shown_as="file",
         text='The partitions: {"partitions": [{"topic": "a", "partition": 0}]}.',
     )
-    parser.value("topic", shown_as="name", text="The topic, together with --partition.")
+    parser.value("topic", shown_as="name", text="Topic; requires --partition.")
     parser.value("partition", shown_as="number", convert=int, text="The partition of --topic.")
-    parser.flag("all-topic-partitions", text="All partitions that need it.")
+    parser.flag("all-topic-partitions", text="All eligible partitions.")
     parser.value(
         "election-type",
         shown_as="type",
-        text="REQUIRED: preferred, the first replica if it is in sync; or unclean, any replica that lives"
-        " where none in sync does, which may lose records.",
+        text="REQUIRED: preferred elects the first replica if it is in sync; unclean elects any live "
+        "replica if no in-sync replica is alive, which may lose records.",
     )
     return parser
 
@@ -97,7 +97,7 @@ def _election_type(options: Options) -> ElectionType:
     for election in ElectionType:
         if election.name.lower() == text.lower():
             return election
-    raise Failure(f"There is no election type {text}: it is preferred or unclean.")
+    raise Failure(f"Unknown election type {text}. Use preferred or unclean.")
 
 
 def _places(options: Options) -> list[TopicPartition] | None:

@@ -41,7 +41,7 @@ class LineReader:
         try:
             self._separators = re.compile(self._separator)
         except re.error as error:
-            raise Failure(f"headers.separator is no regular expression: {error}") from error
+            raise Failure(f"headers.separator is not a valid regular expression: {error}") from error
         marks = {
             "key.separator": self._key_separator,
             "headers.separator": self._separator,

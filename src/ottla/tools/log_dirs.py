@@ -24,12 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> OptionParser:
-    parser = OptionParser("kafka-log-dirs", "Shows what lies in the log directories of brokers.")
-    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to ask.")
-    parser.value("command-config", shown_as="file", text="A file with settings of the client.")
-    parser.flag("describe", text="REQUIRED: show the directories.")
-    parser.value("topic-list", shown_as="topics", default="", text="These topics alone, with commas between.")
-    parser.value("broker-list", shown_as="ids", default="", text="These brokers alone, with commas between.")
+    parser = OptionParser("kafka-log-dirs", "Describes the log directories of brokers.")
+    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to connect to.")
+    parser.value("command-config", shown_as="file", text="Properties file for the client.")
+    parser.flag("describe", text="REQUIRED: describe the log directories.")
+    parser.value("topic-list", shown_as="topics", default="", text="Only these topics, comma-separated.")
+    parser.value("broker-list", shown_as="ids", default="", text="Only these brokers, comma-separated.")
     return parser
 
 
@@ -39,7 +39,7 @@ def _describe(options: Options) -> int:
     try:
         wanted = {int(text) for text in options.value("broker-list").split(",") if text}
     except ValueError as error:
-        raise Failure(f"--broker-list takes node ids with commas between: {error}.") from error
+        raise Failure(f"--broker-list must be comma-separated node ids: {error}.") from error
     config = options.value("command-config")
     with open_admin(servers=options.value("bootstrap-server"), config=config) as admin:
         known = {node.id for node in admin.describe_cluster().nodes}

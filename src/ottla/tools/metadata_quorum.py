@@ -37,27 +37,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> SubcommandParser:
-    parser = SubcommandParser(prog="kafka-metadata-quorum", description="Shows and changes the quorum.")
+    parser = SubcommandParser(
+        prog="kafka-metadata-quorum", description="Describes and changes the controller quorum."
+    )
     addresses = parser.add_mutually_exclusive_group(required=True)
-    addresses.add_argument("--bootstrap-server", help="Brokers to ask: host:port, with commas between.")
+    addresses.add_argument("--bootstrap-server", help="Brokers to connect to: host:port, comma-separated.")
     addresses.add_argument(
-        "--bootstrap-controller", help="Controllers to ask: host:port, with commas between."
+        "--bootstrap-controller", help="Controllers to connect to: host:port, comma-separated."
     )
     parser.add_argument(
         "--command-config",
-        help="A file with settings of the client; for add-controller the new controller's own settings.",
+        help="Properties file for the client; for add-controller, the new controller's configuration.",
     )
     commands = parser.add_commands()
-    describe = commands.add_parser("describe", help="Show the quorum.")
-    describe.add_argument("--status", action="store_true", help="Its leader, epoch and members.")
-    describe.add_argument("--replication", action="store_true", help="How far every replica is.")
-    describe.add_argument("--human-readable", action="store_true", help="Times as how long ago.")
-    add = commands.add_parser("add-controller", help="Make a controller a voter.")
-    add.add_argument("--dry-run", action="store_true", help="Say what would be done.")
-    remove = commands.add_parser("remove-controller", help="Take a controller out of the quorum.")
+    describe = commands.add_parser("describe", help="Describe the quorum.")
+    describe.add_argument("--status", action="store_true", help="Show leader, epoch and members.")
+    describe.add_argument("--replication", action="store_true", help="Show the lag of every replica.")
+    describe.add_argument("--human-readable", action="store_true", help="Show times as time elapsed.")
+    add = commands.add_parser("add-controller", help="Add a controller to the voters.")
+    add.add_argument("--dry-run", action="store_true", help="Validate only; change nothing.")
+    remove = commands.add_parser("remove-controller", help="Remove a controller from the quorum.")
     remove.add_argument("--controller-id", "-i", type=int, required=True, help="Its node id.")
     remove.add_argument("--controller-directory-id", "-d", required=True, help="The id of its directory.")
-    remove.add_argument("--dry-run", action="store_true", help="Say what would be done.")
+    remove.add_argument("--dry-run", action="store_true", help="Validate only; change nothing.")
     return parser
 
 
@@ -139,7 +141,7 @@ def _leader(quorum: QuorumDescription) -> QuorumReplica:
     for voter in quorum.voters:
         if voter.id == quorum.leader_id:
             return voter
-    raise Failure("The quorum has no leader now: try again in a moment.")
+    raise Failure("The quorum has no leader at the moment. Try again.")
 
 
 def _members(quorum: QuorumDescription, replicas: Sequence[QuorumReplica]) -> str:
@@ -211,7 +213,7 @@ def _controller_id(settings: dict[str, str]) -> int:
             "node.id not found in configuration file. Is this a valid controller configuration file?"
         )
     if not found.isdecimal():
-        raise Failure("node.id is no number from 0 on. Is this a valid controller configuration file?")
+        raise Failure("node.id is not a non-negative integer. Is this a valid controller configuration file?")
     if "controller" not in settings.get("process.roles", ""):
         raise Failure(
             "process.roles did not contain 'controller' in configuration file."

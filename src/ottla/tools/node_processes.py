@@ -166,7 +166,7 @@ def _options(words: Sequence[str], is_serve: bool) -> argparse.Namespace:
     parser.add_argument("-n", "--nodes", type=int, default=1)
     parser.add_argument("-v", "--verbose", action="store_true")
     if not is_serve and not words:
-        raise ValueError("no file is named")
+        raise ValueError("no configuration file is given")
     return parser.parse_args(list(words))
 
 

@@ -283,6 +283,6 @@ def _from_file(options: Options) -> dict[str, _Plan]:
             plans.setdefault(group, {})[TopicPartition(topic, int(partition))] = int(offset)
     except (ValueError, IndexError) as error:
         raise Failure(
-            f"{path} is no plan of offsets: {','.join(row)} is not topic,partition,offset"
+            f"{path} is not a valid reset plan: {','.join(row)} is not topic,partition,offset"
         ) from error
     return plans

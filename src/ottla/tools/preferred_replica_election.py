@@ -21,10 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> OptionParser:
     parser = OptionParser(
         "kafka-preferred-replica-election",
-        "Has partitions led by their preferred replicas; the new form is kafka-leader-election.",
+        "Elects the preferred replicas as leaders. Deprecated, use kafka-leader-election.",
     )
-    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to ask.")
-    parser.value("admin.config", shown_as="file", text="A file with settings of the client.")
+    parser.value("bootstrap-server", shown_as="host:port", text="REQUIRED: brokers to connect to.")
+    parser.value("admin.config", shown_as="file", text="Properties file for the client.")
     parser.value(
         "path-to-json-file",
         shown_as="file",

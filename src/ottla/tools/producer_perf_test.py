@@ -48,27 +48,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> SubcommandParser:
-    parser = SubcommandParser(
-        prog="kafka-producer-perf-test", description="Measure how fast records can be sent."
-    )
+    parser = SubcommandParser(prog="kafka-producer-perf-test", description="Measure producer throughput.")
     parser.add_argument("--bootstrap-server", "--broker-list", help="servers to connect to")
-    parser.add_argument("--topic", required=True, help="the topic to send to")
-    parser.add_argument("--num-records", type=int, required=True, help="how many records to send")
+    parser.add_argument("--topic", required=True, help="topic to produce to")
+    parser.add_argument("--num-records", type=int, required=True, help="number of records to send")
     payload = parser.add_mutually_exclusive_group(required=True)
-    payload.add_argument("--record-size", type=int, help="bytes of a record")
-    payload.add_argument("--payload-file", help="file with records, of which one is drawn each time")
-    payload.add_argument("--payload-monotonic", action="store_true", help="records are counting numbers")
-    parser.add_argument("--payload-delimiter", default="\\n", help="what is between records of the file")
-    parser.add_argument("--throughput", type=float, required=True, help="records a second; -1: all there is")
-    parser.add_argument("--producer-props", nargs="+", help="the older name of --command-property")
-    parser.add_argument("--command-property", nargs="+", help="settings of the producer: name=value ...")
-    parser.add_argument("--producer.config", dest="producer_config", help="older name of --command-config")
-    parser.add_argument("--command-config", help="file with settings of the producer")
+    payload.add_argument("--record-size", type=int, help="size of records in bytes")
+    payload.add_argument("--payload-file", help="file with record values, picked at random")
+    payload.add_argument("--payload-monotonic", action="store_true", help="use increasing numbers as values")
+    parser.add_argument("--payload-delimiter", default="\\n", help="delimiter between records in the file")
+    parser.add_argument(
+        "--throughput", type=float, required=True, help="maximum records per second; -1: no limit"
+    )
+    parser.add_argument("--producer-props", nargs="+", help="deprecated name of --command-property")
+    parser.add_argument("--command-property", nargs="+", help="producer settings: name=value ...")
+    parser.add_argument(
+        "--producer.config", dest="producer_config", help="deprecated name of --command-config"
+    )
+    parser.add_argument("--command-config", help="properties file for the producer")
     parser.add_argument("--print-metrics", action="store_true", help="print the producer's metrics")
     parser.add_argument("--transactional-id", help="send in transactions")
-    parser.add_argument("--transaction-duration-ms", type=int, help="how long one is (default: 3000)")
-    parser.add_argument("--warmup-records", type=int, default=0, help="so many first ones count apart")
-    parser.add_argument("--reporting-interval", type=int, default=5000, help="ms between lines")
+    parser.add_argument(
+        "--transaction-duration-ms", type=int, help="maximum duration of a transaction in ms (default: 3000)"
+    )
+    parser.add_argument(
+        "--warmup-records", type=int, default=0, help="number of warmup records, reported separately"
+    )
+    parser.add_argument("--reporting-interval", type=int, default=5000, help="reporting interval in ms")
     return parser
 
 

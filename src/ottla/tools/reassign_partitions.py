@@ -75,19 +75,21 @@ def _parser() -> OptionParser:
     parser = OptionParser(
         "kafka-reassign-partitions", "This tool helps to move topic partitions between replicas."
     )
-    parser.flag("verify", text="Tell how far the plan is; once all is done, clear the throttles.")
-    parser.flag("generate", text="Propose a plan for some topics on some brokers; nothing is moved.")
-    parser.flag("execute", text="Start to carry out a plan.")
-    parser.flag("cancel", text="End what is under way of a plan, and go back to the replicas before it.")
-    parser.flag("list", text="List all reassignments that are under way.")
-    parser.value("bootstrap-server", shown_as="host:port", text="Brokers to ask.", value_is_optional=True)
+    parser.flag("verify", text="Show the progress of a plan; after completion, remove the throttles.")
+    parser.flag("generate", text="Generate a plan for topics and brokers, without executing it.")
+    parser.flag("execute", text="Execute a plan.")
+    parser.flag("cancel", text="Cancel the reassignments of a plan and restore the previous replicas.")
+    parser.flag("list", text="List all reassignments in progress.")
+    parser.value(
+        "bootstrap-server", shown_as="host:port", text="Brokers to connect to.", value_is_optional=True
+    )
     parser.value(
         "bootstrap-controller",
         shown_as="host:port",
-        text="Controllers to ask instead, for --cancel and --list.",
+        text="Controllers to connect to instead, for --cancel and --list.",
         value_is_optional=True,
     )
-    parser.value("command-config", shown_as="file", text="A file with settings of the client.")
+    parser.value("command-config", shown_as="file", text="Properties file for the client.")
     parser.value(
         "reassignment-json-file",
         shown_as="file",
@@ -100,32 +102,32 @@ def _parser() -> OptionParser:
         text='The topics for --generate: {"version": 1, "topics": [{"topic": "a"}]}.',
     )
     parser.value("broker-list", shown_as="ids", text='The brokers for --generate: "1,2,3".')
-    parser.flag("disable-rack-aware", text="Leave racks out of account.")
+    parser.flag("disable-rack-aware", text="Ignore racks.")
     parser.value(
         "throttle",
         shown_as="bytes",
         convert=int,
         default=-1,
-        text="How much brokers may send and receive each second for it; -1 for no limit.",
+        text="Replication throttle between brokers, in bytes per second; -1: no limit.",
     )
     parser.value(
         "replica-alter-log-dirs-throttle",
         shown_as="bytes",
         convert=int,
         default=-1,
-        text="How much a broker may copy each second between its log directories; -1 for no limit.",
+        text="Throttle between log directories of a broker, in bytes per second; -1: no limit.",
     )
     parser.value(
         "timeout",
         shown_as="ms",
         convert=int,
         default=10_000,
-        text="How long to try to have moves between log directories begin.",
+        text="Timeout for starting moves between log directories.",
     )
-    parser.flag("additional", text="Add to the reassignments under way, or change their throttle.")
-    parser.flag("preserve-throttles", text="Leave the throttles as they are.")
+    parser.flag("additional", text="Add to the reassignments in progress, or change their throttle.")
+    parser.flag("preserve-throttles", text="Keep the throttles.")
     parser.flag(
-        "disallow-replication-factor-change", text="Refuse a plan that changes how many replicas there are."
+        "disallow-replication-factor-change", text="Reject a plan that changes the replication factor."
     )
     return parser
 
@@ -192,7 +194,7 @@ def _read(path: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Failure(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}.") from error
+        raise Failure(f"{path} is not valid UTF-8: {error.reason} at byte {error.start}.") from error
 
 
 def _plan(options: Options) -> Plan:

@@ -45,35 +45,33 @@ def _parser() -> OptionParser:
         "kafka-replica-verification", "Validate that all replicas for a set of topics have the same data."
     )
     parser.value(
-        "broker-list", "bootstrap-server", shown_as="host:port,...", text="REQUIRED: brokers to ask."
+        "broker-list", "bootstrap-server", shown_as="host:port,...", text="REQUIRED: brokers to connect to."
     )
     parser.value(
         "fetch-size",
         shown_as="bytes",
         convert=int,
         default=1024 * 1024,
-        text="How much to read of a partition at a time.",
+        text="Fetch size per partition in bytes.",
     )
     parser.value(
         "max-wait-ms",
         shown_as="ms",
         convert=int,
         default=1000,
-        text="How long a broker may wait for records.",
+        text="Maximum time a broker waits for records, in ms.",
     )
     parser.value(
-        "topics-include", shown_as="pattern", default=".*", text="Topics to compare, by a regular expression."
+        "topics-include", shown_as="pattern", default=".*", text="Topics to verify, by regular expression."
     )
     parser.value(
         "time",
         shown_as="timestamp",
         convert=int,
         default=-1,
-        text="Where to begin: a timestamp in ms, -1 (latest) or -2 (earliest).",
+        text="Start: a timestamp in ms, -1 (latest) or -2 (earliest).",
     )
-    parser.value(
-        "report-interval-ms", shown_as="ms", convert=int, default=30_000, text="The time between reports."
-    )
+    parser.value("report-interval-ms", shown_as="ms", convert=int, default=30_000, text="Reporting interval.")
     return parser
 
 
@@ -212,7 +210,7 @@ async def _check_brokers(admin: AsyncAdmin, topics: Mapping[str, TopicDescriptio
     needed = {node.id for topic in topics.values() for one in topic.partitions for node in one.replicas}
     if missing := sorted(needed - known):
         listed = ", ".join(map(str, missing))
-        raise Failure(f"Replicas are on brokers that do not run: start broker {listed} and try again.")
+        raise Failure(f"Replicas are on brokers that are down. Start broker {listed} and try again.")
 
 
 async def _first_offsets(

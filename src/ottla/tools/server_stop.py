@@ -41,7 +41,7 @@ def _work(arguments: Sequence[str]) -> int:
         print(__version__)
         return 0
     if options.rest:
-        raise UsageError(f"{options.rest[0]} is not understood, so nothing was stopped.")
+        raise UsageError(f"{options.rest[0]} is not recognized. Nothing was stopped.")
     number = _signal(os.environ.get("SIGNAL") or "TERM")
     node_id: int | None = options.value("node-id")
     roles: str | None = options.value("process-role")
@@ -64,7 +64,7 @@ def _signal(name: str) -> signal.Signals:
             return signal.Signals(int(name))
         return signal.Signals[f"SIG{name.upper().removeprefix('SIG')}"]
     except (KeyError, ValueError):
-        raise Failure(f"There is no signal {name}: SIGNAL names one, such as TERM.") from None
+        raise Failure(f"Unknown signal {name}. Set SIGNAL to a signal such as TERM.") from None
 
 
 def _is_meant(node: NodeProcess, node_id: int | None, roles: str | None) -> bool:
@@ -73,7 +73,7 @@ def _is_meant(node: NodeProcess, node_id: int | None, roles: str | None) -> bool
     try:
         config = node.configuration()
     except (OSError, ValueError, ConfigError) as error:
-        print(f"Process {node.pid} is left alone, its configuration cannot be read: {error}", file=sys.stderr)
+        print(f"Skipped process {node.pid}: cannot read its configuration: {error}", file=sys.stderr)
         return False
     if node_id is not None:
         return config.node_id == node_id

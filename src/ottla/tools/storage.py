@@ -34,20 +34,18 @@ def _parser() -> SubcommandParser:
         prog="kafka-storage", description="Format and inspect log directories.", fromfile_prefix_chars="@"
     )
     commands = parser.add_commands(_COMMANDS)
-    info = commands.add_parser("info", help="Show what the log directories of this node are.")
+    info = commands.add_parser("info", help="Describe the log directories of this node.")
     _add_config(info)
     _add_format(commands.add_parser("format", help="Format the log directories of this node."))
-    mapping = commands.add_parser("version-mapping", help="Show the feature levels that belong to a release.")
+    mapping = commands.add_parser("version-mapping", help="Show the feature levels of a release.")
     mapping.add_argument("--release-version", "-r", help=f"Release to look up. {_RELEASES}")
-    needs = commands.add_parser(
-        "feature-dependencies", help="Show what a level of a feature needs of others."
-    )
+    needs = commands.add_parser("feature-dependencies", help="Show the dependencies of a feature level.")
     needs.add_argument(
         "--feature",
         "-f",
         required=True,
         action="append",
-        help="Feature to look up: feature=level; may be repeated.",
+        help="Feature to look up: feature=level; repeatable.",
     )
     commands.add_parser("random-uuid", help="Print a random id, for example for a new cluster.")
     return parser
@@ -67,13 +65,13 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
         "-S",
         action="append",
         default=[],
-        help="SCRAM credential to start with: 'SCRAM-SHA-256=[name=alice,password=secret]'; may be repeated.",
+        help="Initial SCRAM credential: 'SCRAM-SHA-256=[name=alice,password=secret]'; repeatable.",
     )
     parser.add_argument(
         "--ignore-formatted",
         "-g",
         action="store_true",
-        help="Leave directories alone that are formatted already, instead of refusing.",
+        help="Skip formatted directories instead of failing.",
     )
     parser.add_argument("--release-version", "-r", help=f"Release whose features to start with. {_RELEASES}")
     parser.add_argument(
@@ -90,7 +88,7 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
         "--no-initial-controllers",
         "-N",
         action="store_true",
-        help="Write no voters: this node joins a dynamic quorum that others have.",
+        help="Write no voters: this node joins an existing dynamic quorum.",
     )
     quorum.add_argument(
         "--initial-controllers",

@@ -51,34 +51,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> OptionParser:
     parser = OptionParser("kafka-topics", "This tool helps to create, delete, describe, or change a topic.")
     parser.value("bootstrap-server", text="Server to connect to. Required.", shown_as="host:port")
-    parser.value("command-config", text="File with settings of the admin client.", shown_as="file")
+    parser.value("command-config", text="Properties file for the admin client.", shown_as="file")
     parser.flag("list", text="List the topics.")
-    parser.flag("create", text="Make a topic.")
+    parser.flag("create", text="Create a topic.")
     parser.flag("delete", text="Delete topics.")
     parser.flag("alter", text="Add partitions to topics." + _CONFIGS_TOOL)
     parser.flag("describe", text="Show topics and their partitions.")
     parser.value("topic", text="Topic; a regular expression except with --create.", shown_as="topic")
     parser.value("topic-id", text="Id of the topic to describe.", shown_as="topic id")
-    parser.value("config", text="Setting of the topic to make; may be repeated.", shown_as="name=value")
-    parser.value("delete-config", text="No longer supported, and without effect.", shown_as="name")
-    parser.value("partitions", text="How many partitions there shall be.", convert=int, shown_as="count")
-    parser.value("replication-factor", text="How many replicas of each.", convert=int, shown_as="count")
+    parser.value("config", text="Setting of the new topic; repeatable.", shown_as="name=value")
+    parser.value("delete-config", text="No longer supported; ignored.", shown_as="name")
+    parser.value("partitions", text="Number of partitions.", convert=int, shown_as="count")
+    parser.value("replication-factor", text="Replication factor.", convert=int, shown_as="count")
     parser.value(
         "replica-assignment",
-        text="The brokers of each partition in turn, the first one preferred as leader.",
+        text="Replica assignment of each partition; the first broker is the preferred leader.",
         shown_as="id:id,id:id,...",
     )
-    parser.flag(_REPORTS[0], text="Describe only partitions with replicas that are not in sync.")
+    parser.flag(_REPORTS[0], text="Describe only under-replicated partitions.")
     parser.flag(_REPORTS[1], text="Describe only partitions without a leader.")
-    parser.flag(_REPORTS[2], text="Describe only partitions with fewer in sync than required.")
-    parser.flag(_REPORTS[3], text="Describe only partitions with no more in sync than required.")
-    parser.flag("topics-with-overrides", text="Describe only topics with settings of their own.")
-    parser.flag("if-exists", text="Do nothing where the topic does not exist.")
-    parser.flag("if-not-exists", text="Do nothing where the topic exists.")
-    parser.flag("exclude-internal", text="Leave internal topics out.")
+    parser.flag(_REPORTS[2], text="Describe only partitions below min.insync.replicas.")
+    parser.flag(_REPORTS[3], text="Describe only partitions at min.insync.replicas.")
+    parser.flag("topics-with-overrides", text="Describe only topics with overridden settings.")
+    parser.flag("if-exists", text="Do nothing if the topic does not exist.")
+    parser.flag("if-not-exists", text="Do nothing if the topic exists.")
+    parser.flag("exclude-internal", text="Exclude internal topics.")
     parser.value(
         "partition-size-limit-per-response",
-        text="Partitions in one answer to a description.",
+        text="Maximum number of partitions per describe response.",
         convert=int,
         shown_as="count",
     )

@@ -46,34 +46,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> SubcommandParser:
     parser = SubcommandParser(
         prog="kafka-transactions.sh",
-        description="Show transactional producers, and find and end transactions that hang.",
+        description="Describe transactional producers; find and abort hanging transactions.",
     )
     parser.add_argument("-v", "--version", action="version", version=__version__)
-    parser.add_argument("--command-config", metavar="FILE", help="file with settings of the admin client")
+    parser.add_argument("--command-config", metavar="FILE", help="properties file for the admin client")
     parser.add_argument(
         "--bootstrap-server", metavar="host:port", required=True, help="servers to connect to"
     )
     commands = parser.add_commands("COMMAND")
     listing = commands.add_parser("list", help="list transactions")
-    listing.add_argument("--duration-filter", type=int, help="only those that are open for more milliseconds")
-    listing.add_argument("--transactional-id-pattern", help="only those that match a regular expression")
+    listing.add_argument(
+        "--duration-filter", type=int, help="only transactions open for longer than this, in ms"
+    )
+    listing.add_argument(
+        "--transactional-id-pattern", help="only transactional ids that match a regular expression"
+    )
     describing = commands.add_parser("describe", help="describe the transaction of a transactional id")
     describing.add_argument("--transactional-id", required=True)
     producers = commands.add_parser("describe-producers", help="describe the producers of a partition")
     producers.add_argument("--broker-id", type=int, help="ask this replica, not the leader")
     producers.add_argument("--topic", required=True)
     producers.add_argument("--partition", type=int, required=True)
-    aborting = commands.add_parser("abort", help="abort a transaction that hangs")
+    aborting = commands.add_parser("abort", help="abort a hanging transaction")
     aborting.add_argument("--topic", required=True)
     aborting.add_argument("--partition", type=int, required=True)
-    aborting.add_argument("--start-offset", type=int, help="where the transaction begins")
+    aborting.add_argument("--start-offset", type=int, help="start offset of the transaction")
     aborting.add_argument("--producer-id", type=int, help="for brokers before 3.0")
     aborting.add_argument("--producer-epoch", type=int, help="for brokers before 3.0")
     aborting.add_argument("--coordinator-epoch", type=int, help="for brokers before 3.0")
-    finding = commands.add_parser("find-hanging", help="find transactions that hang")
+    finding = commands.add_parser("find-hanging", help="find hanging transactions")
     finding.add_argument("--broker-id", type=int, help="only partitions of this broker")
     finding.add_argument(
-        "--max-transaction-timeout", type=int, default=15, help="only older ones, in minutes (default: 15)"
+        "--max-transaction-timeout",
+        type=int,
+        default=15,
+        help="only transactions older than this, in minutes (default: 15)",
     )
     finding.add_argument("--topic", help="only partitions of this topic")
     finding.add_argument("--partition", type=int, help="only this partition of the topic")

@@ -28,22 +28,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> SubcommandParser:
     parser = SubcommandParser(
-        prog="verifiable-consumer", description="Read a topic in a group, and tell what happens."
+        prog="verifiable-consumer", description="Consume a topic in a group and report events."
     )
     parser.add_argument("--bootstrap-server", "--broker-list", required=True, help="servers to connect to")
-    parser.add_argument("--topic", required=True, help="the topic to read")
+    parser.add_argument("--topic", required=True, help="topic to consume")
     parser.add_argument("--group-protocol", default="classic", help="classic or consumer")
     parser.add_argument("--group-remote-assignor", help="with the protocol consumer")
     parser.add_argument("--group-id", required=True, help="the group")
     parser.add_argument("--group-instance-id", help="the name of a static member")
-    parser.add_argument("--max-messages", type=int, default=-1, help="how many; -1: until it is ended")
+    parser.add_argument("--max-messages", type=int, default=-1, help="number of records; -1: unlimited")
     parser.add_argument("--session-timeout", type=int, help="the consumer's session.timeout.ms")
-    parser.add_argument("--verbose", action="store_true", help="tell each record, too")
-    parser.add_argument("--enable-autocommit", action="store_true", help="commit now and then")
+    parser.add_argument("--verbose", action="store_true", help="also report each record")
+    parser.add_argument("--enable-autocommit", action="store_true", help="commit automatically")
     parser.add_argument("--reset-policy", default="earliest", help="earliest, latest or none")
     parser.add_argument("--assignment-strategy", default=_RANGE, help="with the protocol classic")
-    parser.add_argument("--consumer.config", dest="consumer_config", help="older name of --command-config")
-    parser.add_argument("--command-config", help="file with settings of the consumer")
+    parser.add_argument(
+        "--consumer.config", dest="consumer_config", help="deprecated name of --command-config"
+    )
+    parser.add_argument("--command-config", help="properties file for the consumer")
     return parser
 
 
@@ -126,7 +128,7 @@ class _Reading:
         try:
             return self._consumer.poll(_POLL_SECONDS)
         except Disconnected as error:
-            print(f"{error} Trying again.", file=sys.stderr, flush=True)
+            print(f"{error} Retrying.", file=sys.stderr, flush=True)
             return []
 
     @property

@@ -28,18 +28,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> SubcommandParser:
     parser = SubcommandParser(
-        prog="verifiable-producer", description="Send counting numbers, and tell what became of each."
+        prog="verifiable-producer", description="Produce increasing numbers and report the result of each."
     )
-    parser.add_argument("--topic", required=True, help="the topic to send to")
+    parser.add_argument("--topic", required=True, help="topic to produce to")
     parser.add_argument("--bootstrap-server", "--broker-list", required=True, help="servers to connect to")
-    parser.add_argument("--max-messages", type=int, default=-1, help="how many; -1: until it is ended")
-    parser.add_argument("--throughput", type=int, default=-1, help="records a second; -1: all there is")
+    parser.add_argument("--max-messages", type=int, default=-1, help="number of records; -1: unlimited")
+    parser.add_argument("--throughput", type=int, default=-1, help="maximum records per second; -1: no limit")
     parser.add_argument("--acks", type=int, default=-1, choices=(0, 1, -1), help="the producer's acks")
-    parser.add_argument("--producer.config", dest="producer_config", help="older name of --command-config")
+    parser.add_argument(
+        "--producer.config", dest="producer_config", help="deprecated name of --command-config"
+    )
     parser.add_argument("--message-create-time", type=int, default=-1, help="timestamp of the first record")
-    parser.add_argument("--value-prefix", type=int, help="put before each value, with a dot")
-    parser.add_argument("--repeating-keys", type=int, help="keys count from 0 to below this, and again")
-    parser.add_argument("--command-config", help="file with settings of the producer")
+    parser.add_argument("--value-prefix", type=int, help="prefix of each value, followed by a dot")
+    parser.add_argument("--repeating-keys", type=int, help="keys repeat from 0 to this number, exclusive")
+    parser.add_argument("--command-config", help="properties file for the producer")
     return parser
 
 

@@ -74,7 +74,7 @@ def test_start_says_when_it_is_ready_and_how_to_connect(
             env=environment,
         )
         try:
-            shown = shown_until(process, "Ctrl-C stops it.")
+            shown = shown_until(process, "Press Ctrl-C to stop.")
             servers = shown.partition("Clients connect to")[2].split()[0]
             assert len(servers.split(",")) == nodes
             assert f"OTTLA_BOOTSTRAP_SERVERS={servers.split(',')[0]}" in shown

@@ -353,13 +353,13 @@ def test_ottla_reassign_moves_replicas_of_both(
         trio.create("moved", [[1], [1], [1]])
         trio.fill("moved", 2, 100_000)
         told = said(trio, "start moved --to 1,2,3 --throttle 50MB --yes --wait")
-        assert "2 partitions started to move." in told
-        assert "All is moved. The throttle is taken away." in told
+        assert "2 partitions started moving." in told
+        assert "Reassignment complete. Throttle removed." in told
         for index, broker in enumerate((1, 2, 3)):  # the one with records stays
             trio.wait_for("moved", index, leader=broker, replicas=[broker])
-        assert "Nothing needs to move." in said(trio, "plan moved")
+        assert "No replicas need to move." in said(trio, "plan moved")
         assert json.loads(said(trio, "plan moved -r 2 -o json"))["replicas_added"] == 3
-        assert "Nothing is being moved." in said(trio, "cancel --yes")
+        assert "No reassignment is in progress." in said(trio, "cancel --yes")
         assert not json.loads(said(trio, "status -o json"))["partitions"]
 
 

@@ -141,8 +141,11 @@ sinks:
   b: {from: lost, topic: out}
   c: {from: broken, topic: out}
 """)
-    assert found[0] == "p.yaml:8:14: There is no column 'amuont'. Did you mean 'amount'?"
-    assert found[1] == "p.yaml:10:29: There is no source or step 'odrers' above this. Did you mean 'orders'?"
+    assert found[0] == "p.yaml:8:14: Unknown column 'amuont'. Did you mean 'amount'?"
+    assert (
+        found[1]
+        == "p.yaml:10:29: Unknown source or step 'odrers'; it must be defined above. Did you mean 'orders'?"
+    )
     assert found[2].startswith("p.yaml:11:")
     assert "yntax error" in found[2]
     assert len(found) == 3
@@ -156,7 +159,7 @@ sinks:
   a: {from: orders, topic: out}
 """)
     assert found == [
-        "p.yaml:3:75: The watermark names the column 'att', which is not there. There are id, amount, "
+        "p.yaml:3:75: The watermark refers to the unknown column 'att'. Known columns: id, amount, "
         "_key, _topic, _partition, _offset, _timestamp, _headers."
     ]
 
@@ -173,12 +176,8 @@ sinks:
 """)
     assert "append" in found[0]
     assert found[0].startswith("p.yaml:7:3: ")
-    assert (
-        found[1] == "p.yaml:8:33: The sink 'b' names the column 'idd', which is not there. Did you mean 'id'?"
-    )
-    assert found[2].startswith(
-        "p.yaml:9:36: The mode update changes rows that were written, which parquet cannot"
-    )
+    assert found[1] == "p.yaml:8:33: The sink 'b' refers to the unknown column 'idd'. Did you mean 'id'?"
+    assert found[2].startswith("p.yaml:9:36: The mode update rewrites rows, which parquet does not support")
 
 
 def test_bad_rows_go_to_the_dead_letters_and_nothing_is_lost(bench: Bench) -> None:
@@ -244,7 +243,7 @@ def test_a_changed_checkpoint_is_refused_and_reset_starts_over(bench: Bench) -> 
     found = state.status(pipeline)
     assert [(one["sink"], one["committed_batch"]) for one in found["sinks"]] == [("out", 0), ("rows", 0)]
     assert not found["running"]
-    with state.held(pipeline), pytest.raises(state.PipelineRuns, match="runs already"):
+    with state.held(pipeline), pytest.raises(state.PipelineRuns, match="is already running"):
         state.reset(pipeline, ["rows"], {})
     assert state.reset(pipeline, ["out", "rows"], {"bootstrap.servers": bench.servers}) == ["out", "rows"]
     assert [one["committed_batch"] for one in state.status(pipeline)["sinks"]] == [None, None]
@@ -331,7 +330,7 @@ def test_the_command_checks_topics_and_runs_to_the_end(broker: peers.BrokerProce
     assert (
         f"p.yaml:16:24: The topic 'out-{bench.mark}', which is written here, does not exist." in told.stderr
     )
-    assert told.stderr.splitlines()[-1] == f"ottla: {file} has 2 faults; nothing was started."
+    assert told.stderr.splitlines()[-1] == f"ottla: {file} has 2 errors; nothing was started."
 
     told = ottla_command(
         "pipeline", "run", str(file), "--once", "--json", "--create-topics", *where, MARK=bench.mark

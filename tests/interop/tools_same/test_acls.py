@@ -244,7 +244,7 @@ def test_it_asks_before_it_removes(guarded: peers.BrokerProcess, monkeypatch: py
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     unanswered = ours(ACLS, removing)
     assert (unanswered.exit, unanswered.err) == (1, "")
-    assert unanswered.out.endswith("give --force to remove without asking.\n")
+    assert unanswered.out.endswith("use --force when not on a terminal.\n")
     assert "User:ann" in ours(ACLS, listing).out
 
     monkeypatch.setattr(sys, "stdin", io.StringIO("Y\n"))

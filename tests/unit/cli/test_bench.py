@@ -66,23 +66,23 @@ def test_a_port_that_is_taken_is_told_before_anything_is_made(
         code = main(["start", "--data", str(tmp_path / "data"), "--port", str(port)])
 
     assert code == 1
-    assert f"Port {port} cannot be had" in capsys.readouterr().err
+    assert f"Cannot bind port {port}" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 
 
 def test_data_of_another_kind_is_not_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_layout(tmp_path / "cluster", Plan(nodes=2))
     assert main(["start", "--nodes", "3", "--data", str(tmp_path / "cluster")]) == 1
-    assert "holds a cluster of 2 nodes" in capsys.readouterr().err
+    assert "contains a cluster of 2 nodes" in capsys.readouterr().err
 
     (tmp_path / "meta.properties").write_text("version=1\n")
     assert main(["start", "--nodes", "3", "--data", str(tmp_path)]) == 1
-    assert "data of one node" in capsys.readouterr().err
+    assert "data of a single node" in capsys.readouterr().err
     assert main(["start", "--override", "nonsense", "--port", "0", "--data", str(tmp_path / "new")]) == 2
 
 
 def test_what_to_try_names_the_port_where_it_is_not_the_usual_one(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("One node runs", "localhost:9092")
+    tell("Node started", "localhost:9092")
     assert "export" not in capsys.readouterr().out
     tell("Two nodes run", "localhost:1234,localhost:1235")
     assert "export OTTLA_BOOTSTRAP_SERVERS=localhost:1234\n" in capsys.readouterr().out
@@ -90,4 +90,4 @@ def test_what_to_try_names_the_port_where_it_is_not_the_usual_one(capsys: pytest
 
 def test_what_cannot_be_measured_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "speed"]) == 2
-    assert "take produce, consume, latency" in capsys.readouterr().err
+    assert "Use one of produce, consume, latency" in capsys.readouterr().err

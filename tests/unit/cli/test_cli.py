@@ -101,9 +101,9 @@ def test_serve_with_a_file_runs_what_it_says(started: list[BrokerConfig], tmp_pa
     [
         (["--port", "70000"], 2, "--port 70000 is not a port"),
         (["/no/such/file"], 1, "/no/such/file cannot be read: No such file or directory."),
-        (["--override", "x"], 2, "--override x is not of the form name=value."),
+        (["--override", "x"], 2, "--override x is not in the form name=value."),
         (["--override", "num.partitions=0"], 1, "num.partitions=0 is not allowed. Value must be at least 1."),
-        (["file", "--port", "1"], 2, "--port goes without a FILE only"),
+        (["file", "--port", "1"], 2, "--port cannot be combined with a FILE"),
     ],
 )
 def test_serve_tells_what_is_wrong(

@@ -63,7 +63,7 @@ def test_a_cluster_comes_up_survives_a_killed_leader_and_goes_down(
         wait_until(lambda: status()["under_replicated_partitions"] == 0, "all replicas in sync")
         assert status()["nodes"][first - 1]["restarts"] >= 1
         assert main(["cluster", "up", "--data", str(data)]) == 1
-        assert "runs already" in capsys.readouterr().err
+        assert "is already running" in capsys.readouterr().err
         assert main(["cluster", "down", "--data", str(data)]) == 0
         assert supervisor.wait(60) == 0
     finally:
@@ -74,7 +74,7 @@ def test_a_cluster_comes_up_survives_a_killed_leader_and_goes_down(
         with pytest.raises(OSError, match="refused"):
             Asking(port)
     printed = (tmp_path / "output").read_text()
-    assert f"Node {first} ended by SIGKILL; it starts again in 0.5 s." in printed
+    assert f"Node {first} exited on SIGKILL; restarting in 0.5 s." in printed
     for node_id in (1, 2, 3):
         assert (data / f"node-{node_id}" / "server.properties").read_text() in printed
 
@@ -117,7 +117,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_written(
         assert (
             main(["cluster", "up", "--nodes", "1", "--data", str(tmp_path / "c"), "--port", str(port)]) == 1
         )
-    assert f"Port {port} cannot be had on localhost" in capsys.readouterr().err
+    assert f"Cannot bind port {port} on localhost" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
 
 
@@ -127,19 +127,19 @@ def test_data_of_another_cluster_is_refused(tmp_path: Path, capsys: pytest.Captu
     shutil.rmtree(tmp_path / "one" / "node-2" / "data")
     shutil.copytree(tmp_path / "other" / "node-2" / "data", tmp_path / "one" / "node-2" / "data")
     assert main(["cluster", "up", "--data", str(tmp_path / "one")]) == 1
-    assert "is of several clusters" in capsys.readouterr().err
+    assert "belongs to several clusters" in capsys.readouterr().err
     assert list(read_layout(tmp_path / "one").nodes) == [1, 2]
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["status"], "There is no cluster in"),
-        (["down"], "There is no cluster in"),
-        (["up", "--nodes", "0"], "A cluster of 0 nodes is not possible"),
-        (["up", "--nodes", "2", "--controllers", "3"], "3 controllers are not possible with 2 nodes"),
-        (["up", "--port", "65535"], "are not all ports"),
-        (["up", "--override", "x"], "--override x is not of the form name=value."),
+        (["status"], "contains no cluster"),
+        (["down"], "contains no cluster"),
+        (["up", "--nodes", "0"], "A cluster cannot have 0 nodes"),
+        (["up", "--nodes", "2", "--controllers", "3"], "A cluster of 2 nodes cannot have 3 controllers"),
+        (["up", "--port", "65535"], "are outside the valid range"),
+        (["up", "--override", "x"], "--override x is not in the form name=value."),
         (["up", "--port", "0", "--override", "num.partitions=0"], "num.partitions=0 is not allowed"),
     ],
 )
@@ -158,9 +158,9 @@ def test_an_existing_cluster_is_not_changed_in_passing(
     for arguments, sentence in (
         (["--nodes", "3"], "has 2 nodes, not 3"),
         (["--controllers", "2"], "has 1 controllers, not 2"),
-        (["--port", "1"], "are for a new cluster"),
+        (["--port", "1"], "apply to a new cluster only"),
     ):
         assert main(["cluster", "up", "--data", str(tmp_path), *arguments]) == 1
         assert sentence in capsys.readouterr().err
     assert main(["cluster", "down", "--data", str(tmp_path)]) == 0
-    assert "does not run" in capsys.readouterr().out
+    assert "No cluster is running" in capsys.readouterr().out

@@ -111,10 +111,10 @@ def test_the_cut_end_of_the_newest_segment_is_a_remark_only(partition: Path) -> 
     verdict = verify(partition)
     assert not verdict.problems
     [remark] = verdict.remarks
-    assert "no whole batch" in remark.cause
+    assert "not a complete batch" in remark.cause
 
     older.write_bytes(older.read_bytes()[:-5])
-    assert any("no whole batch" in one.cause for one in verify(partition).problems)
+    assert any("not a complete batch" in one.cause for one in verify(partition).problems)
 
 
 def test_indexes_are_compared_with_their_log(partition: Path) -> None:
@@ -126,14 +126,14 @@ def test_indexes_are_compared_with_their_log(partition: Path) -> None:
 
     causes = [one.cause for one in verify(partition).problems]
     assert any("offset 5 is at its byte" in cause for cause in causes)
-    assert any("byte 7777, where no batch begins" in cause for cause in causes)
+    assert any("byte 7777, which is not the start of a batch" in cause for cause in causes)
 
 
 def test_segments_that_overlap_and_offsets_that_go_back_are_problems(partition: Path) -> None:
     (partition / f"{4:020d}.log").write_bytes(batch(4, 2) + batch(4, 1))
 
     causes = " ".join(one.cause for one in verify(partition).problems)
-    assert "before offset 6" in causes
+    assert "ends at offset 6" in causes
     assert "follows offset 5" in causes
 
 

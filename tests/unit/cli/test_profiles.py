@@ -36,8 +36,8 @@ def test_names_of_settings_are_written_with_or_without_quotes() -> None:
     ("text", "cause"),
     [
         ("[profile.a\n", "is not valid TOML"),
-        ('profile = "a"\n', "profiles are tables"),
-        ("current = 3\n", "current is the name"),
+        ('profile = "a"\n', "profiles must be tables"),
+        ("current = 3\n", "current must be the name"),
     ],
 )
 def test_a_broken_file_is_told(text: str, cause: str) -> None:
@@ -101,16 +101,16 @@ def test_a_file_that_cannot_be_edited_is_left_alone(own_home: Path) -> None:
     path.parent.mkdir()
     text = 'profile = { a = { "bootstrap.servers" = "h:1" } }\n'
     path.write_text(text)
-    with pytest.raises(Problem, match="edit it by hand"):
+    with pytest.raises(Problem, match="Edit it by hand"):
         profiles.set_settings(profiles.load(), "a", {"bootstrap.servers": "h:2"})
     assert path.read_text() == text
 
 
 def test_profiles_are_made_used_shown_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "list"]) == 0
-    assert "Make one: ottla profile set" in capsys.readouterr().err
+    assert "Create one with: ottla profile set" in capsys.readouterr().err
     assert main(["profile", "set", "local"]) == 0
-    assert "It is used from now on." in capsys.readouterr().out
+    assert "It is now the current profile." in capsys.readouterr().out
     assert main(["profile", "set", "prod", "-b", "h:1", "sasl.password=geheim", "output=json"]) == 0
     assert main(["profile", "use", "prod"]) == 0
     capsys.readouterr()

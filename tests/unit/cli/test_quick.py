@@ -98,5 +98,5 @@ def test_a_command_with_plain_values_does_not_load_pydantic() -> None:
         "sys.exit('pydantic' in sys.modules or 'rich' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert "nothing listens there" in result.stderr
+    assert "connection refused" in result.stderr
     assert result.returncode == 0

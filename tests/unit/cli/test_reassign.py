@@ -111,12 +111,12 @@ def test_a_plan_is_shown_saved_and_carried_out(
     brokers = [line.split() for line in shown.splitlines()[4:8]]
     assert brokers == [["BROKER", "REPLICAS", "BEFORE", "REPLICAS", "AFTER"], *_BROKERS]
     assert replicas(cluster.port(1), "spread") == [[1], [1], [1]], "a plan moves nothing"
-    assert "say --yes" in ottla.run("start", "--file", str(plan), code=2)
+    assert "use --yes" in ottla.run("start", "--file", str(plan), code=2)
     told = ottla.run("start", "--file", str(plan), "--yes", "--wait")
-    assert "2 partitions started to move." in told
+    assert "2 partitions started moving." in told
     wait_for(cluster, "spread", [[2], [3], [1]])
-    assert "Nothing needs to move." in ottla.run("plan", "spread")
-    assert "Nothing is being moved." in ottla.run("status", "--watch")
+    assert "No replicas need to move." in ottla.run("plan", "spread")
+    assert "No reassignment is in progress." in ottla.run("status", "--watch")
     back = ottla.json("start", "--file", str(before), "--yes", "--no-wait")
     assert back["started"]
     assert [row["after"] for row in back["partitions"]] == [[1], [1]]
@@ -144,20 +144,20 @@ def test_a_throttled_move_is_seen_and_cancelled(cluster: Cluster, admin: Admin, 
     assert found["total_bytes"] > 3_000_000
     assert found["copied_bytes"] < found["total_bytes"]
     assert ottla.run("status").splitlines()[1].split()[:4] == ["large", "0", "1,2", "2"]
-    assert "1 partition may be copied at 2.0 KiB/s." in ottla.run("throttle", "2KiB")
-    assert "No partition of other is being moved." in ottla.run("cancel", "other", "--yes", code=1)
-    assert "say --yes" in ottla.run("cancel", code=2)
-    assert "1 partition cancelled. The throttle is taken away." in ottla.run("cancel", "large", "--yes")
+    assert "1 partition throttled to 2.0 KiB/s." in ottla.run("throttle", "2KiB")
+    assert "No partition of other is being reassigned." in ottla.run("cancel", "other", "--yes", code=1)
+    assert "use --yes" in ottla.run("cancel", code=2)
+    assert "1 partition cancelled. Throttle removed." in ottla.run("cancel", "large", "--yes")
     assert ottla.json("status")["partitions"] == []
     wait_until(lambda: throttles() == {}, "the limits to be gone", seconds_max=SECONDS_MAX)
     wait_for(cluster, "large", [[1]])
-    assert "Nothing is being moved." in ottla.run("cancel", "--yes")
+    assert "No reassignment is in progress." in ottla.run("cancel", "--yes")
     told = ottla.run("start", "large", "-r", "2", "--to", "1,2", "--throttle", "50MB", "--yes", "--wait")
-    assert "All is moved. The throttle is taken away." in told
+    assert "Reassignment complete. Throttle removed." in told
     wait_for(cluster, "large", [[1, 2]])
     wait_until(lambda: throttles() == {}, "the limits to be gone again", seconds_max=SECONDS_MAX)
     wait_until(
-        lambda: "There is no throttle." in ottla.run("throttle", "off"),
+        lambda: "No throttle is set." in ottla.run("throttle", "off"),
         "every broker to know that no limit is left",
         seconds_max=SECONDS_MAX,
     )
@@ -181,27 +181,31 @@ def words_topic(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["plan"], 2, "Name topics, or --all, or a broker to --drain."),
+        (["plan"], 2, "Specify topics, --all, or a broker to --drain."),
         (["plan", "words", "--all"], 2, "not both"),
         (["plan", "nothing"], 1, "There is no topic nothing."),
-        (["plan", "nothing-*"], 1, "No topic is like nothing-*."),
-        (["plan", "--all", "--to", "1,9"], 1, "There is no broker 9. The brokers are 1,2,3."),
-        (["plan", "--all", "--to", "one"], 2, "--to one: it takes the ids of brokers"),
+        (["plan", "nothing-*"], 1, "No topic matches nothing-*."),
+        (["plan", "--all", "--to", "1,9"], 1, "Unknown broker 9. The brokers are 1,2,3."),
+        (["plan", "--all", "--to", "one"], 2, "--to one: use comma-separated broker ids"),
         (
             ["plan", "words", "-r", "4"],
             1,
-            "words-0 is to have 4 replicas, and the brokers for them are 1, 2, 3.",
+            "words-0 needs 4 replicas, but the available brokers are 1, 2, 3.",
         ),
-        (["start", "--file", "/nowhere"], 1, "/nowhere cannot be used: No such file or directory."),
-        (["start", "--file", "HALF"], 1, "The reassignment is no valid JSON"),
+        (["start", "--file", "/nowhere"], 1, "Cannot use /nowhere: No such file or directory."),
+        (["start", "--file", "HALF"], 1, "The reassignment is not valid JSON"),
         (["start", "--file", "UNKNOWN"], 1, "There is no topic nothing."),
         (["start", "--file", "PARTITION"], 1, "topic words has no partition 7."),
-        (["start", "--file", "BROKER"], 1, "there is no broker 9. The brokers are 1,2,3."),
-        (["start", "--file", "DISK"], 1, "names log directories"),
-        (["start", "words", "--file", "HALF"], 2, "--file has the whole plan: name nothing else."),
-        (["start", "words", "--throttle", "fast"], 2, "--throttle fast is no size"),
-        (["start", "words", "--throttle", "0"], 2, "would never end"),
-        (["throttle", "5MB"], 1, "Nothing is being moved, so there is nothing to throttle."),
+        (["start", "--file", "BROKER"], 1, "unknown broker 9. The brokers are 1,2,3."),
+        (["start", "--file", "DISK"], 1, "specifies log directories"),
+        (
+            ["start", "words", "--file", "HALF"],
+            2,
+            "--file contains the whole plan and cannot be combined with other selections.",
+        ),
+        (["start", "words", "--throttle", "fast"], 2, "--throttle fast is not a size"),
+        (["start", "words", "--throttle", "0"], 2, "would stop replication"),
+        (["throttle", "5MB"], 1, "No reassignment is in progress, so there is nothing to throttle."),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(

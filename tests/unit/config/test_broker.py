@@ -141,11 +141,11 @@ def test_an_unknown_key_warns_with_the_nearest_name() -> None:
         COMBINED + "num.partitons=3\nzookeeper.connect=z:2181\nrsm.config.bucket=b\nx=1\n"
     )
     assert config.warnings == (
-        "server.properties, line 8: num.partitons is not a known setting and is left out. "
-        "Did you mean num.partitions?",
-        "server.properties, line 9: zookeeper.connect is no longer a setting and is left out: "
-        "there is no ZooKeeper any more.",
-        "server.properties, line 11: x is not a known setting and is left out.",
+        "server.properties, line 8: num.partitons is not a known setting and is ignored. Did you mean "
+        "num.partitions?",
+        "server.properties, line 9: zookeeper.connect was removed and is ignored: "
+        "ZooKeeper is no longer used.",
+        "server.properties, line 11: x is not a known setting and is ignored.",
     )
     assert config["num.partitions"] == 1
 
@@ -210,7 +210,7 @@ def test_a_bad_secret_is_not_shown() -> None:
             "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.",
         ),
         (COMBINED, {"listener.security.protocol.map": "A:B"}, "Invalid security protocol `B`"),
-        (COMBINED, {"listener.security.protocol.map": "A"}, "not of the form key:value"),
+        (COMBINED, {"listener.security.protocol.map": "A"}, "not in the form key:value"),
         (COMBINED, {"early.start.listeners": "NOPE"}, "early.start.listeners contains listener NOPE"),
         (COMBINED, {"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1)"),
         (COMBINED, {"log.retention.hours": "0"}, "log.retention.ms must be unlimited (-1)"),
@@ -308,7 +308,7 @@ def test_controller_listeners_need_a_protocol_once_tls_is_in_use() -> None:
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
 def test_a_listener_that_should_be_protected_is_never_served_in_plain_text(protocol: str) -> None:
     protocols = f"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:{protocol}\n"
-    with pytest.raises(ConfigError, match=f"line 3: Listener CONTROLLER is to speak {protocol}, which"):
+    with pytest.raises(ConfigError, match=f"line 3: Listener CONTROLLER uses {protocol}, which"):
         BrokerConfig.load(COMBINED + protocols)
 
 

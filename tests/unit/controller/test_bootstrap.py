@@ -47,7 +47,7 @@ def test_a_damaged_or_empty_file_is_not_taken_for_no_file() -> None:
         read_bootstrap(b"", "f")
     with pytest.raises(SnapshotDamaged, match="cut off"):
         read_bootstrap(bytes(content[:-1]), "f")
-    with pytest.raises(SnapshotDamaged, match="names no metadata"):
+    with pytest.raises(SnapshotDamaged, match="does not contain a metadata"):
         read_bootstrap(bootstrap_checkpoint([], 1), "f")
     content[150] ^= 1
     with pytest.raises(SnapshotDamaged, match="damaged at byte 83"):

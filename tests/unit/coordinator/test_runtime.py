@@ -516,7 +516,7 @@ def test_too_few_replicas_are_a_warning_and_a_log_that_fails_is_an_error(
 
     with caplog.at_level(logging.WARNING, logger="ottla.coordinator"):
         run(main())
-    assert [one.levelname for one in caplog.records if "could not be written" in one.message] == [level]
+    assert [one.levelname for one in caplog.records if "Failed to write to" in one.message] == [level]
 
 
 def _no_space(*_arguments: Any, **_options: Any) -> Any:
@@ -729,7 +729,7 @@ def test_a_record_that_cannot_be_read_is_skipped(
 
     run(main())
     [line] = [record.message for record in caplog.records if "skipped" in record.message]
-    assert "0 records of unknown types and 2 that cannot be read, the first at or after offset 0" in line
+    assert "0 records of unknown types and 2 unreadable records, the first at or after offset 0" in line
 
 
 def test_a_batch_that_decompresses_to_more_than_the_bound_is_skipped(
@@ -770,7 +770,7 @@ def test_records_of_unknown_types_are_skipped_and_counted(
 
     run(main())
     [line] = [record.message for record in caplog.records if "skipped" in record.message]
-    assert "skipped 2 records of unknown types and 0 that cannot be read" in line
+    assert "skipped 2 records of unknown types and 0 unreadable records" in line
 
 
 @pytest.mark.parametrize("error", [ValueError("as asked for"), RuntimeError("unforeseen")])
@@ -809,7 +809,7 @@ def test_damage_stops_the_load_since_what_it_held_was_committed(
         last = world.log.size_bytes - 3
         file.pwrite([bytes([file.pread(1, last)[0] ^ 1])], last)
         world.coordinator.take_seats()
-        await world.until(lambda: "could not be loaded at offset 0" in caplog.text)
+        await world.until(lambda: "Failed to load " in caplog.text)
         world.add("a")
         assert isinstance(world.answers[0], CoordinatorLoadInProgress)
         world.coordinator.close()
@@ -839,7 +839,7 @@ def test_a_shard_that_fails_once_loaded_is_loaded_again(
         world.coordinator.close()
 
     run(main())
-    assert "could not be loaded" in caplog.text
+    assert "Failed to load" in caplog.text
 
 
 def _append(world: World, records: list[tuple[bytes | None, bytes | None]]) -> None:

@@ -27,7 +27,7 @@ def test_a_plan_is_read_as_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{"partitions": [', "no valid JSON"),
+        ('{"partitions": [', "not valid JSON"),
         ('{"partitions": []}', "cannot be empty"),
         ('{"partitions": [{"topic": "a", "partition": 0, "replicas": []}]}', "replica list cannot be empty"),
         ('{"partitions": [{"topic": "a", "partition": 0, "replicas": [1, 1]}]}', "multiple entries for 1"),

@@ -159,7 +159,9 @@ def test_a_limit_of_no_connections_that_is_stored_already_is_left_out(tmp_path: 
                 assert _change(controller, NODE_ID, name, Operation.SET, "0") == 0
         for _ in range(2):
             with Asking(ports[0]) as asking:
-                while "A setting of run time is left out: Invalid max.connections 0" not in running.log_text:
+                while (
+                    "Ignoring an invalid dynamic setting: Invalid max.connections 0" not in running.log_text
+                ):
                     asking.ask(Request(resources=[]), 1)
             with Asking(ports[0]) as asking:
                 asking.ask(Request(resources=[]), 1)
@@ -184,7 +186,7 @@ def test_limits_of_an_address_hold_at_once_and_can_be_undone_at_the_controller(t
             assert _change(asking, NODE_ID, name, Operation.SET, "127.0.0.1:0") == 0
         while _is_served(ports[0]):
             pass
-        assert "127.0.0.1 has its 0 connections" in running.log_text
+        assert "127.0.0.1 has reached its limit of 0 connections" in running.log_text
         with Asking(ports[1]) as controller:
             assert _change(controller, NODE_ID, name, Operation.DELETE, None) == 0
         while not _is_served(ports[0]):

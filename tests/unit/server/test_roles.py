@@ -185,7 +185,7 @@ def test_everything_killed_at_once_comes_back(nodes: Nodes) -> None:
     broker.kill()
     nodes.controller.kill()
     broker.start(wait=False)
-    wait_until(lambda: "Cannot follow the metadata log" in broker.log_text, "a broker without a controller")
+    wait_until(lambda: "Fetching the metadata log failed" in broker.log_text, "a broker without a controller")
     nodes.controller.start()
     wait_until(lambda: broker.log_text.count("Kafka Server started") == 2, "the broker's second start")
     with broker.ask() as asking:
@@ -195,7 +195,7 @@ def test_everything_killed_at_once_comes_back(nodes: Nodes) -> None:
 
 def test_a_broker_that_finds_no_controller_waits_and_can_be_stopped(nodes: Nodes) -> None:
     broker = nodes.broker(1).start(wait=False)
-    wait_until(lambda: "Cannot follow the metadata log" in broker.log_text, "the broker to look around")
+    wait_until(lambda: "Fetching the metadata log failed" in broker.log_text, "the broker to look around")
     assert broker.stop() == 0
 
 
@@ -302,7 +302,8 @@ def test_a_broker_that_was_forgotten_registers_again(nodes: Nodes) -> None:
         asking.create_topic("before")
         assert asking.ask(UnregisterBrokerRequest(broker_id=1), 0).error_code == 0
         wait_until(
-            lambda: "does not know this broker any more" in broker.log_text, "the broker to hear of it"
+            lambda: "The controller no longer knows this broker" in broker.log_text,
+            "the broker to hear of it",
         )
         wait_for_leaders(broker, "before", 1)
         asking.produce("before", [b"still"])

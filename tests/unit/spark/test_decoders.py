@@ -191,11 +191,9 @@ def test_text_that_is_no_utf_8_is_an_error() -> None:
 
 def test_columns_are_left_out_by_a_given_schema_and_wrong_ones_refused() -> None:
     assert finished([b"x"], struct(OFFSET)) == [{"offset": 100}]
-    with pytest.raises(OptionError, match="There is no column ofset; the columns are key, value"):
+    with pytest.raises(OptionError, match="Unknown column ofset; the columns are key, value"):
         finished([b"x"], struct(OFFSET.replace("offset", "ofset")))
-    with pytest.raises(
-        OptionError, match="The column offset is bigint, and the schema that was given has string"
-    ):
+    with pytest.raises(OptionError, match="The column offset is bigint, but the given schema has string"):
         finished([b"x"], struct(OFFSET.replace("long", "string")))
 
 

@@ -37,5 +37,5 @@ def test_the_form_is_that_of_sparks_own_connector() -> None:
 
 @pytest.mark.parametrize("told", [{"logOffset": 3}, {"orders": [1, 2]}, {"orders": {"zero": 1}}, {"#ids": 7}])
 def test_offsets_of_another_source_are_refused_with_a_cure(told: dict[str, object]) -> None:
-    with pytest.raises(CheckpointError, match=r"not of this source.*checkpointLocation"):
+    with pytest.raises(CheckpointError, match=r"another source.*checkpointLocation"):
         StreamOffset.from_json(told)

@@ -202,7 +202,7 @@ def test_a_deleted_topic_is_said_and_what_is_left_goes_on(broker: Broker, admin:
                 assert len(query.next()) == 2
                 at = query.at
                 admin.delete_topics(["gone"]).all()
-                with pytest.raises(DataLoss, match=r"The topic gone is gone: it was deleted.*from offset 3"):
+                with pytest.raises(DataLoss, match=r"The topic gone was deleted.*from offset 3"):
                     query.next()
             else:
                 query.at = at
@@ -223,7 +223,7 @@ def test_a_topic_made_anew_is_known_by_its_id(broker: Broker, admin: ottla.Admin
     write(broker, "again", 8)
     with Query(broker, subscribe="again") as query:
         query.at = at
-        with pytest.raises(DataLoss, match="The topic again was deleted and made anew"):
+        with pytest.raises(DataLoss, match="The topic again was deleted and recreated"):
             query.next()
     with Query(broker, subscribe="again", failOnDataLoss="false") as query:
         query.at = at
@@ -235,13 +235,13 @@ def test_a_checkpoint_of_another_subscription_is_refused(broker: Broker, admin: 
     admin.create_topics([NewTopic("one", 1, 1), NewTopic("other", 1, 1)]).all()
     with Query(broker, subscribe="other") as query:
         query.at = {"one": {"0": 0}}
-        with pytest.raises(CheckpointError, match=r"has offsets of one-0, and this query reads other"):
+        with pytest.raises(CheckpointError, match=r"has offsets of one-0, but this query reads other"):
             query.next()
         query.at = {"logOffset": 4}
-        with pytest.raises(CheckpointError, match="not of this source"):
+        with pytest.raises(CheckpointError, match="offsets of another source"):
             query.next()
         query.at = {"other": {"0": 7}}
-        with pytest.raises(DataLoss, match="should go on at offset 7, and its log ends at 0"):
+        with pytest.raises(DataLoss, match="should continue at offset 7, but its log ends at 0"):
             query.next()
 
 
@@ -277,7 +277,7 @@ def test_topics_are_found_by_pattern_and_by_assignment(broker: Broker, admin: ot
         query.begin()
     with (
         Query(broker, subscribe="pat-1,nowhere") as query,
-        pytest.raises(UnknownTopicOrPartition, match="There is no topic nowhere at"),
+        pytest.raises(UnknownTopicOrPartition, match="Topic nowhere does not exist at"),
     ):
         query.begin()
 
@@ -309,17 +309,17 @@ def test_a_batch_begins_and_ends_where_it_is_told(broker: Broker, admin: ottla.A
         (0, 5, 10),
         (1, 0, 4),
     ]
-    with pytest.raises(OffsetsMissing, match=r"bounds-1 has no record at or after the time 2500.*Strategy"):
+    with pytest.raises(OffsetsMissing, match=r"bounds-1 has no record at or after 2500.*Strategy"):
         planned(broker, **options, startingTimestamp="2500")
     late = planned(broker, **options, startingTimestamp="2500", startingOffsetsByTimestampStrategy="latest")
     assert late == [(0, 10, 15), (1, 4, 4)]
-    with pytest.raises(OffsetsMissing, match="has no entry for bounds-1: name every partition"):
+    with pytest.raises(OffsetsMissing, match=r"has no entry for bounds-1\. Specify every partition"):
         planned(broker, **options, startingOffsets='{"bounds":{"0":3}}')
-    with pytest.raises(OffsetsMissing, match="names bounds-9, which is not read"):
+    with pytest.raises(OffsetsMissing, match="contains bounds-9, which the query does not read"):
         planned(broker, **options, startingOffsets='{"bounds":{"0":3,"1":0,"9":0}}')
-    with pytest.raises(OffsetsMissing, match="endingOffsets is 99 for bounds-0, and its log ends at 15"):
+    with pytest.raises(OffsetsMissing, match="endingOffsets is 99 for bounds-0, but its log ends at 15"):
         planned(broker, **options, endingOffsets='{"bounds":{"0":99,"1":-1}}')
-    with pytest.raises(OffsetsMissing, match="begins at 9 by startingOffsets and ends at 3"):
+    with pytest.raises(OffsetsMissing, match=r"start offset 9 \(startingOffsets\) is after the end offset 3"):
         planned(
             broker,
             **options,

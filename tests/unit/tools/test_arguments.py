@@ -88,7 +88,7 @@ def test_beginnings_of_names_count_where_a_tool_takes_them() -> None:
     ambiguous = OptionParser("x", "x", takes_abbreviations=True)
     ambiguous.flag("under-min-isr", text="")
     ambiguous.flag("under-replicated", text="")
-    with pytest.raises(UsageError, match="under could be any of under-min-isr, under-replicated"):
+    with pytest.raises(UsageError, match="under is ambiguous: it could be under-min-isr, under-replicated"):
         ambiguous.parse(["--under"])
 
 

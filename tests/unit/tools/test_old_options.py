@@ -27,7 +27,7 @@ def test_zookeeper_is_refused_in_one_line(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (
-        "zookeeper is not a recognized option: there is no ZooKeeper any more, give --bootstrap-server"
+        "zookeeper is not a recognized option: ZooKeeper is no longer used; use --bootstrap-server"
         " host:port of a broker.\n"
     )
 
@@ -35,14 +35,14 @@ def test_zookeeper_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("tool", "option", "told"),
     [
-        ("topics", "--broker-list=localhost:9092", "give --bootstrap-server host:port."),
-        ("configs", "--broker-list=localhost:9092", "give --bootstrap-server host:port."),
-        ("consumer_groups", "--broker-list=localhost:9092", "give --bootstrap-server host:port."),
-        ("console_consumer", "--whitelist=a.*", "give --include with the pattern."),
-        ("console_consumer", "--new-consumer", "leave it out, there is no other consumer."),
-        ("consumer_groups", "--new-consumer", "leave it out, there is no other consumer."),
-        ("console_producer", "--new-producer", "leave it out, there is no other producer."),
-        ("acls", "--authorizer-properties=zookeeper.connect=localhost:2181", "the controllers keep"),
+        ("topics", "--broker-list=localhost:9092", "use --bootstrap-server host:port."),
+        ("configs", "--broker-list=localhost:9092", "use --bootstrap-server host:port."),
+        ("consumer_groups", "--broker-list=localhost:9092", "use --bootstrap-server host:port."),
+        ("console_consumer", "--whitelist=a.*", "use --include with the pattern."),
+        ("console_consumer", "--new-consumer", "omit it, there is only one consumer."),
+        ("consumer_groups", "--new-consumer", "omit it, there is only one consumer."),
+        ("console_producer", "--new-producer", "omit it, there is only one producer."),
+        ("acls", "--authorizer-properties=zookeeper.connect=localhost:2181", "the controllers store"),
     ],
 )
 def test_what_was_dropped_names_its_new_form(

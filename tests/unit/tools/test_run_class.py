@@ -104,6 +104,6 @@ def test_without_a_class_the_usage_is_shown(arguments: list[str], capsys: pytest
 
 def test_the_old_election_refuses_zookeeper_and_wants_brokers(capsys: pytest.CaptureFixture[str]) -> None:
     assert preferred_replica_election.main(["--zookeeper", "localhost:2181"]) == 1
-    assert capsys.readouterr().err.startswith("zookeeper is not a recognized option: there is no ZooKeeper")
+    assert capsys.readouterr().err.startswith("zookeeper is not a recognized option: ZooKeeper")
     assert preferred_replica_election.main(["--path-to-json-file", "x"]) == 1
     assert 'Missing required argument "[bootstrap-server]"' in capsys.readouterr().err

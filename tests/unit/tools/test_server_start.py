@@ -61,7 +61,7 @@ def test_no_arguments_show_the_usage(capsys: pytest.CaptureFixture[str], started
     [
         (["extra"], "Found non argument parameters: extra"),
         (["--override"], "Found non argument parameters: --override"),
-        (["--override", "novalue"], "--override novalue is not of the form name=value."),
+        (["--override", "novalue"], "--override novalue is not in the form name=value."),
         (["--override", "num.partitions=0"], "num.partitions=0 is not allowed. Value must be at least 1."),
     ],
 )

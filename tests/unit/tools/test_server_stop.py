@@ -74,7 +74,7 @@ def test_processes_are_read_with_their_surroundings(tmp_path: Path) -> None:
     [
         (["--node-id", "one"], "Cannot parse argument 'one' of option node-id"),
         (["--node"], "node is not a recognized option"),
-        (["all"], "all is not understood, so nothing was stopped."),
+        (["all"], "all is not recognized. Nothing was stopped."),
     ],
 )
 def test_what_is_not_understood_stops_nothing(
@@ -153,12 +153,12 @@ def test_nodes_are_stopped_however_they_were_started_and_nothing_else(
         assert [served.poll(), cluster.poll()] == [None, None]
         monkeypatch.setenv("SIGNAL", "nothing")
         assert server_stop.main([]) == 1
-        assert "There is no signal nothing" in capsys.readouterr().err
+        assert "Unknown signal nothing" in capsys.readouterr().err
         monkeypatch.delenv("SIGNAL")
         assert server_stop.main(["--process-role", "broker,controller"]) == 0
         # The supervisor does not start again what was stopped, and ends with its last node.
         assert [served.wait(SECONDS_MAX), cluster.wait(SECONDS_MAX)] == [0, 0]
-        assert "Node 1 was stopped and stays so" in (tmp_path / "cluster.out").read_text()
+        assert "Node 1 was stopped. It stays down" in (tmp_path / "cluster.out").read_text()
         assert decoy.poll() is None
         assert server_stop.main([]) == 1
         decoy.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What `ottla doctor` looks at.
+"""The checks of `ottla doctor`.
 
-Each check gives findings: what was looked at, its state, the cause, the cure.
+Each check returns findings: the check's name, its state, the cause and the remedy.
 """

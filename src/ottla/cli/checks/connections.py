@@ -1,8 +1,8 @@
-"""Can the brokers be reached, under the names that they give themselves?
+"""Checks that the brokers are reachable at their bootstrap and advertised addresses.
 
-Clients connect twice: to a bootstrap server, and then to the addresses that this one tells
-(advertised.listeners). The second address is the one that is wrong in most set-ups that "connect and then
-hang", so both are tried, each by name look-up, connection and a first question.
+Clients connect first to a bootstrap server and then to the addresses that it advertises
+(advertised.listeners). A wrong advertised address is the usual cause of a client that connects and then
+hangs, so both are tested: name lookup, connection, first request.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server told on one connection: who it knows, and the versions that it speaks."""
+    """A server's answer on one connection: the brokers it knows and the API versions it supports."""
 
     cluster_id: str
     brokers: Mapping[int, Address]
@@ -51,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """An address that was tried: its numbers in the network, and what it answered or why it did not."""
+    """A tested address: its IP addresses, and the answer or the error."""
 
     address: Address
     numbers: tuple[str, ...] = ()
@@ -64,13 +64,13 @@ class Reached:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is this machine that the name stands for."""
+        """Whether the name resolves to a loopback address."""
         return bool(self.numbers) and all(ipaddress.ip_address(one).is_loopback for one in self.numbers)
 
 
 @dataclass(slots=True)
 class Connections:
-    """What all the tries gave."""
+    """The results for all tested addresses."""
 
     bootstrap: list[Reached] = field(default_factory=list)
     brokers: dict[int, Reached] = field(default_factory=dict)
@@ -81,12 +81,12 @@ class Connections:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether other questions can be asked of the cluster."""
+        """Whether the other checks can run."""
         return any(one.answer is not None for one in self.brokers.values())
 
 
 def look(config: Mapping[str, object], timeout_ms: int) -> Connections:
-    """Try the bootstrap servers, and then the addresses that they tell."""
+    """Test the bootstrap servers, then the addresses that they advertise."""
     return asyncio.run(_look(AdminSettings.parse(config), timeout_ms))
 
 
@@ -139,7 +139,7 @@ def _answer(told: MetadataResponse, link: Link) -> Answer:
 
 
 def findings(connections: Connections) -> list[Finding]:
-    """What the tries say; pure."""
+    """Turn the results into findings. Pure."""
     found = [_bootstrap(one) for one in connections.bootstrap]
     clusters = {one.answer.cluster_id for one in connections.bootstrap if one.answer is not None}
     if len(clusters) > 1:
@@ -147,14 +147,14 @@ def findings(connections: Connections) -> list[Finding]:
             problem(
                 CONNECTION,
                 f"The bootstrap servers belong to {len(clusters)} clusters: {listed(sorted(clusters))}.",
-                "Name servers of one cluster with -b, or mend the profile: ottla profile show",
+                "Pass servers of one cluster with -b, or fix the profile: ottla profile show",
             )
         )
     listeners = [_advertised(connections, node, one) for node, one in connections.brokers.items()]
     found += [one for one in listeners if one.state is not State.OK]
     if connections.brokers and all(one.state is State.OK for one in listeners):
         names = listed(one.name for one in connections.brokers.values())
-        found.append(ok(LISTENERS, f"Brokers answer where they tell clients to connect: {names}."))
+        found.append(ok(LISTENERS, f"All advertised listeners are reachable: {names}."))
     found += _versions(connections)
     return found
 
@@ -163,38 +163,37 @@ def _bootstrap(one: Reached) -> Finding:
     if one.answer is not None:
         where = listed(one.numbers)
         shown = one.name if where == one.address[0] else f"{one.name} ({where})"
-        return ok(CONNECTION, f"Bootstrap server {shown} answers for cluster {one.answer.cluster_id}.")
+        return ok(CONNECTION, f"Bootstrap server {shown} belongs to cluster {one.answer.cluster_id}.")
     cause, cure = _why(one)
     return problem(CONNECTION, f"Bootstrap server {one.name}: {cause}", cure)
 
 
 def _why(one: Reached) -> tuple[str, str]:
-    """Why an address does not answer, and what helps."""
+    """Why an address does not answer, and the remedy."""
     host, port = one.address
     if isinstance(one.error, NameNotResolved):
-        return f"this machine knows no address for {host}.", f"Check the name: getent hosts {host}"
+        return f"{host} does not resolve to an address.", f"Check the name: getent hosts {host}"
     if isinstance(one.error, ConnectionRefused):
         return (
-            f"nothing listens at port {port} of {listed(one.numbers)}.",
-            "Start the broker, or name the port that its listeners have",
+            f"the connection to port {port} of {listed(one.numbers)} was refused.",
+            "Start the broker, or use the port in its listeners setting",
         )
     if isinstance(one.error, ConnectTimedOut):
         return (
-            f"{listed(one.numbers)} does not answer in time: the machine is down, a firewall drops the "
-            "packets, or "
-            "the listener expects TLS.",
-            "Open the way, or set security.protocol: -X security.protocol=SSL",
+            f"{listed(one.numbers)} timed out: the host is down, a firewall drops the packets, or the "
+            "listener expects TLS.",
+            "Check the host and the firewall, or set -X security.protocol=SSL",
         )
     if isinstance(one.error, AuthenticationFailed):
-        return f"it refuses the credentials: {_text(one)}", "Mend the sasl settings: ottla profile show"
+        return f"authentication failed: {_text(one)}", "Fix the sasl settings: ottla profile show"
     if isinstance(one.error, TlsFailed):
-        return f"no TLS connection comes about: {_text(one)}", "Mend the ssl settings: ottla profile show"
+        return f"the TLS handshake failed: {_text(one)}", "Fix the ssl settings: ottla profile show"
     if isinstance(one.error, ProtocolMismatch):
         return (
-            f"what answers is no broker, or not with this security.protocol: {_text(one)}",
-            "Name a listener for clients, or set security.protocol with -X",
+            f"the server is not a Kafka broker, or uses another security.protocol: {_text(one)}",
+            "Connect to a client listener, or set security.protocol with -X",
         )
-    return f"it does not answer as a broker does: {_text(one)}", "Look into the log of the broker"
+    return f"the server did not answer like a Kafka broker: {_text(one)}", "Check the broker's log"
 
 
 def _text(one: Reached) -> str:
@@ -204,17 +203,16 @@ def _text(one: Reached) -> str:
 def _advertised(connections: Connections, node: int, one: Reached) -> Finding:
     first = next(reached for reached in connections.bootstrap if reached.answer is not None)
     host, port = first.address
-    told = f"Broker {node} tells clients to connect to {one.name}"
+    told = f"Broker {node} advertises {one.name}"
     cure = (
-        f"Set advertised.listeners in server.properties of broker {node} to an address that clients reach, "
-        "such as "
-        f"PLAINTEXT://{host}:{port}, and restart it"
+        f"Set advertised.listeners in server.properties of broker {node} to an address that clients can "
+        f"reach, such as PLAINTEXT://{host}:{port}, and restart it"
     )
     if one.is_local and not first.is_local:
         return problem(
             LISTENERS,
-            f"{told}, which is the client's own machine, while it was reached at {first.name}: "
-            "advertised.listeners is wrong.",
+            f"{told}, a loopback address, but was reached at {first.name}. Its advertised.listeners is "
+            "wrong.",
             cure,
         )
     if one.answer is None:
@@ -222,17 +220,19 @@ def _advertised(connections: Connections, node: int, one: Reached) -> Finding:
         is_name = isinstance(one.error, (NameNotResolved, ConnectionRefused, ConnectTimedOut))
         if is_name:
             return problem(
-                LISTENERS, f"{told}, and {cause} Either advertised.listeners is wrong or it is down.", cure
+                LISTENERS,
+                f"{told}, but {cause} Either advertised.listeners is wrong or the broker is down.",
+                cure,
             )
         return problem(LISTENERS, f"{told}: {cause}", other)
     if connections.told is not None and one.answer.cluster_id != connections.told.cluster_id:
         return problem(
             LISTENERS,
-            f"{told}, where cluster {one.answer.cluster_id} answers and not {connections.told.cluster_id}: "
-            "advertised.listeners is wrong.",
+            f"{told}, but that address belongs to cluster {one.answer.cluster_id}, not "
+            f"{connections.told.cluster_id}. Its advertised.listeners is wrong.",
             cure,
         )
-    return ok(LISTENERS, f"{told}, and answers there.")
+    return ok(LISTENERS, f"{told}, which is reachable.")
 
 
 def _versions(connections: Connections) -> list[Finding]:
@@ -248,8 +248,8 @@ def _versions(connections: Connections) -> list[Finding]:
         return [
             problem(
                 VERSIONS,
-                f"Broker {node} has no version of {listed(missing)} that this client speaks.",
-                "Upgrade the older of the two; kafka-broker-api-versions shows all versions",
+                f"Broker {node} has no version of {listed(missing)} that this client supports.",
+                "Upgrade the older side; kafka-broker-api-versions lists all versions",
             )
             for node, missing in lacking.items()
         ]
@@ -257,12 +257,11 @@ def _versions(connections: Connections) -> list[Finding]:
         return [
             warning(
                 VERSIONS,
-                f"Brokers {listed(answers)} speak different versions of the protocol: an upgrade is under "
-                "way.",
-                "Bring all brokers to one release; kafka-broker-api-versions shows what differs",
+                f"Brokers {listed(answers)} support different API versions: an upgrade is in progress.",
+                "Upgrade all brokers to one release; kafka-broker-api-versions shows the differences",
             )
         ]
-    return [ok(VERSIONS, f"All brokers speak the same {len(next(iter(answers.values())).versions)} APIs.")]
+    return [ok(VERSIONS, f"All brokers support the same {len(next(iter(answers.values())).versions)} APIs.")]
 
 
 def _key(versions: Mapping[str, tuple[int, int]]) -> Any:

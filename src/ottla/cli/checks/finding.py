@@ -1,4 +1,4 @@
-"""A finding of the doctor. Rule: whatever is not ok names its cause and a cure that can be typed or done."""
+"""A finding of `ottla doctor`. Rule: a finding that is not ok names its cause and an actionable remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAMED_MAX = 5
 
 
 class State(StrEnum):
-    """How bad it is."""
+    """The severity."""
 
     OK = "ok"
     WARNING = "warning"
@@ -19,7 +19,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     check: str
     state: State
@@ -40,7 +40,7 @@ def problem(check: str, cause: str, cure: str) -> Finding:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Some names, and how many more there are."""
+    """The first few names, and the number of the others."""
     every = [str(name) for name in names]
     shown = ", ".join(every[:_NAMED_MAX])
     return shown if len(every) <= _NAMED_MAX else f"{shown} and {len(every) - _NAMED_MAX} more"

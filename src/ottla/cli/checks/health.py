@@ -1,8 +1,7 @@
-"""What a reachable cluster tells of itself: quorum, clocks, disks, partitions, transactions, groups,
-settings.
+"""Health checks of a reachable cluster: quorum, clocks, disks, partitions, transactions, groups, settings.
 
-Rule: a check asks with a time limit and gives findings; one that cannot be done is a finding too, and the
-others go on. Nothing is changed in the cluster.
+Rule: a check has a time limit and yields findings; a check that fails is a finding too and does not stop the
+others. Checks are read-only.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _GIBIBYTE = 1024**3
 
 @dataclass(slots=True)
 class Patient:
-    """The cluster that is looked at, and what several checks need."""
+    """The cluster under examination, and the state that several checks share."""
 
     admin: Admin
     timeout_ms: int
@@ -54,21 +53,21 @@ Check = Callable[[Patient], Iterable[Finding]]
 
 
 def examine(patient: Patient) -> Iterable[Finding]:
-    """All checks, one after the other."""
+    """Run all checks in order."""
     for name, check in CHECKS.items():
         try:
             yield from check(patient)
         except UnsupportedVersion as error:
             yield warning(
                 name,
-                f"The brokers are too old to tell: {_said(error)}",
-                "Upgrade them, or pass over this check",
+                f"The brokers do not support this request: {_said(error)}",
+                "Upgrade the brokers, or ignore this check",
             )
         except (ClientError, KafkaError) as error:
             yield problem(
                 name,
-                f"This could not be looked at: {_said(error)}",
-                "Mend what stands above first; OTTLA_DEBUG=1 shows more",
+                f"The check failed: {_said(error)}",
+                "Fix the problems above first; OTTLA_DEBUG=1 shows details",
             )
 
 
@@ -90,10 +89,10 @@ def check_brokers(patient: Patient) -> Iterable[Finding]:
     if patient.fenced:
         yield problem(
             "brokers",
-            f"{_brokers(patient.fenced)} registered and fenced: stopped, or without a way to the "
+            f"{_brokers(patient.fenced)} registered but fenced: stopped, or disconnected from the "
             "controllers.",
-            f"Start {_them(patient.fenced)}, or look into the log; for good: kafka-cluster unregister --id "
-            f"{patient.fenced[0]}",
+            f"Start {_them(patient.fenced)}, or check the log; to remove a broker for good: kafka-cluster "
+            f"unregister --id {patient.fenced[0]}",
         )
     yield ok(
         "brokers", f"{several(len(patient.brokers), 'broker')} in the cluster: {listed(patient.brokers)}."
@@ -117,8 +116,8 @@ def check_quorum(patient: Patient) -> Iterable[Finding]:
     if leader is None:
         yield problem(
             "quorum",
-            "No controller leads: nothing in the cluster can change.",
-            "Start the controllers: more than half of them must run",
+            "The quorum has no leader: metadata cannot change.",
+            "Start the controllers: a majority must run",
         )
         return
     behind = [one for one in quorum.voters if _is_behind(one, leader)]
@@ -127,31 +126,28 @@ def check_quorum(patient: Patient) -> Iterable[Finding]:
             "quorum",
             f"Controller {one.id} is {leader.log_end_offset - one.log_end_offset} records behind the leader"
             f"{_since(one, leader)}.",
-            f"Start controller {one.id}, or look into its log; ottla quorum replicas shows all of them",
+            f"Start controller {one.id}, or check its log; ottla quorum replicas lists all replicas",
         )
     if not behind:
-        yield ok(
-            "quorum", f"Controller {leader.id} leads {several(len(voters), 'voter')}, none of them behind."
-        )
+        yield ok("quorum", f"Controller {leader.id} leads {several(len(voters), 'voter')}; no voter lags.")
     if len(patient.brokers) >= 3 and len(voters) < 3:
         yield warning(
             "quorum",
-            f"{several(len(voters), 'controller')} for {len(patient.brokers)} brokers: the cluster stands "
-            "still "
-            "when one is lost.",
+            f"{several(len(voters), 'controller')} for {len(patient.brokers)} brokers: metadata becomes "
+            "unavailable when one fails.",
             "Add controllers until there are three: kafka-metadata-quorum add-controller",
         )
     elif len(voters) % 2 == 0:
         yield warning(
             "quorum",
-            f"{len(voters)} controllers survive no more losses than {len(voters) - 1} do.",
+            f"{len(voters)} controllers tolerate no more failures than {len(voters) - 1} do.",
             "Add one or remove one: kafka-metadata-quorum add-controller",
         )
     yield from _clock(leader.id, leader.last_fetch_timestamp, before_ms, after_ms)
 
 
 def _is_behind(one: Any, leader: Any) -> bool:
-    """Whether a voter has not had everything for a while."""
+    """Whether a voter has lagged for a while."""
     if one.id == leader.id or one.log_end_offset >= leader.log_end_offset:
         return False
     caught_up, now = one.last_caught_up_timestamp, leader.last_fetch_timestamp
@@ -165,19 +161,20 @@ def _since(one: Any, leader: Any) -> str:
 
 
 def _clock(leader: int, leader_ms: int | None, before_ms: int, after_ms: int) -> Iterable[Finding]:
-    """The leader tells its own time with the answer."""
+    """Compare clocks; the leader reports its own time."""
     if leader_ms is None:
-        yield ok("clock", "The clock of the controllers cannot be seen from here.")
+        yield ok("clock", "The quorum leader did not report its time.")
         return
     ahead_ms = leader_ms - after_ms if leader_ms > after_ms else min(leader_ms - before_ms, 0)
     if abs(ahead_ms) <= CLOCK_MS_MAX:
-        yield ok("clock", f"The clock of controller {leader} and the one here agree.")
+        yield ok("clock", f"The clocks of controller {leader} and this machine agree.")
         return
     yield warning(
         "clock",
         f"The clock of controller {leader} is {abs(ahead_ms) / 1000:.1f} s "
-        f"{'ahead of' if ahead_ms > 0 else 'behind'} the one here: times of records and retention go wrong.",
-        "Set both by NTP: timedatectl set-ntp true",
+        f"{'ahead of' if ahead_ms > 0 else 'behind'} this machine's: timestamps and retention will be "
+        "wrong.",
+        "Synchronize both with NTP: timedatectl set-ntp true",
     )
 
 
@@ -190,7 +187,9 @@ def check_disks(patient: Patient) -> Iterable[Finding]:
     sound = []
     for broker, error in results.failed.items():
         yield problem(
-            "disk", f"Broker {broker} does not tell of its disks: {_said(error)}", "Look into its log"
+            "disk",
+            f"Broker {broker} did not describe its log directories: {_said(error)}",
+            "Check its log",
         )
     for broker, directories in results.succeeded.items():
         for path, one in directories.items():
@@ -202,7 +201,7 @@ def check_disks(patient: Patient) -> Iterable[Finding]:
     if sound:
         known = [one for one in sound if one is not None]
         left = f", at least {min(known) / _GIBIBYTE:.1f} GiB free" if known else ""
-        yield ok("disk", f"{several(len(sound), 'log directory', 'log directories')} in order{left}.")
+        yield ok("disk", f"{several(len(sound), 'log directory', 'log directories')} online{left}.")
 
 
 def _disk(broker: int, path: str, one: Any) -> Finding | None:
@@ -210,7 +209,7 @@ def _disk(broker: int, path: str, one: Any) -> Finding | None:
         return problem(
             "disk",
             f"{path} of broker {broker} is offline: {_said(one.error)}",
-            "Mend the disk and restart the broker; its replicas elsewhere serve meanwhile",
+            "Repair the disk and restart the broker; replicas on other brokers serve meanwhile",
         )
     if one.total_bytes is None or one.usable_bytes is None or not one.total_bytes:
         return None
@@ -221,7 +220,8 @@ def _disk(broker: int, path: str, one: Any) -> Finding | None:
     return make(
         "disk",
         f"{path} of broker {broker} has {share:.0%} free, {one.usable_bytes / _GIBIBYTE:.1f} GiB.",
-        "Keep less: ottla topic alter TOPIC --retention 1d; kafka-log-dirs shows who takes most",
+        "Shorten retention: ottla topic alter TOPIC --retention 1d; kafka-log-dirs shows the largest "
+        "partitions",
     )
 
 
@@ -249,16 +249,15 @@ def check_partitions(patient: Patient) -> Iterable[Finding]:
     if offline:
         yield problem(
             "partitions",
-            f"{several(len(offline), 'partition')} without a leader, which nobody can read or write: "
+            f"{several(len(offline), 'partition')} without a leader, unavailable for reads and writes: "
             f"{listed(offline)}.",
             cure,
         )
     if under_min:
         yield problem(
             "partitions",
-            f"{several(len(under_min), 'partition')} with fewer replicas in sync than min.insync.replicas: "
-            "writes "
-            f"with acks=all fail: {listed(under_min)}.",
+            f"{several(len(under_min), 'partition')} with fewer in-sync replicas than "
+            f"min.insync.replicas; writes with acks=all fail: {listed(under_min)}.",
             cure,
         )
     if under:
@@ -279,10 +278,10 @@ def check_partitions(patient: Patient) -> Iterable[Finding]:
 def _start_missing(missing: set[int], patient: Patient) -> str:
     gone = sorted(missing & {*patient.fenced, *patient.unreachable} or missing - set(patient.brokers))
     if gone:
-        return f"Start {_them(gone)}; ottla topic describe shows how replicas come back"
+        return f"Start {_them(gone)}; ottla topic describe shows the recovery"
     slow = sorted(missing)
     return (
-        f"Look into the log of {_them(slow)}: replicas there do not keep up; ottla topic describe shows them"
+        f"Check the log of {_them(slow)}: its replicas lag; ottla topic describe shows them"
         if slow
         else "ottla topic describe shows them"
     )
@@ -306,7 +305,7 @@ def _min_isr(patient: Patient) -> dict[str, int]:
 
 
 def _value(configs: Any, name: str) -> str | None:
-    """The value of a setting in what describe_configs told of a resource."""
+    """The value of a setting in a describe_configs answer."""
     if configs is None:
         return None
     entry = configs.get(name)
@@ -325,19 +324,19 @@ def check_transactions(patient: Patient) -> Iterable[Finding]:
     try:
         hanging = hanging_transactions(patient.admin, led[:_PARTITIONS_MAX], HANGING_MS)
     except Failure as error:
-        yield problem("transactions", f"This could not be looked at: {error}", "Mend what stands above first")
+        yield problem("transactions", f"The check failed: {error}", "Fix the problems above first")
         return
     for one in hanging:
         name, start = one.partition, one.producer.transaction_start_offset
         yield problem(
             "transactions",
-            f"A transaction hangs in {name} since offset {start}: nobody will end it, and consumers with "
-            "read_committed stand still there.",
+            f"Hanging transaction in {name} at offset {start}: no coordinator will end it, and "
+            "read_committed consumers are blocked there.",
             f"ottla txn abort --topic {name.topic} --partition {name.partition} --start-offset {start}",
         )
     if not hanging:
         rest = f" in the first {_PARTITIONS_MAX} partitions" if len(led) > _PARTITIONS_MAX else ""
-        yield ok("transactions", f"No transaction hangs{rest}.")
+        yield ok("transactions", f"No hanging transactions{rest}.")
 
 
 # Groups
@@ -352,8 +351,8 @@ def check_groups(patient: Patient) -> Iterable[Finding]:
         silent = sorted(listing.errors)
         yield warning(
             "groups",
-            f"{_them(silent).capitalize()} did not tell of the groups there.",
-            f"Start {_them(silent)}, or look into the log",
+            f"{_them(silent).capitalize()} did not list its groups.",
+            f"Start {_them(silent)}, or check the log",
         )
     names = [one.group_id for one in listing.found]
     groups = admin.describe_consumer_groups(names, timeout_ms=patient.timeout_ms).succeeded if names else {}
@@ -362,21 +361,19 @@ def check_groups(patient: Patient) -> Iterable[Finding]:
     for name in stuck:
         yield warning(
             "groups",
-            f"Group {name} rebalances and does not come to an end: its members read nothing.",
-            f"See which member does not join: ottla group describe {name}; max.poll.interval.ms may be too "
-            "long",
+            f"Group {name} is stuck in a rebalance; its members consume nothing.",
+            f"Find the member that does not join: ottla group describe {name}; max.poll.interval.ms may "
+            "be too long",
         )
     lagging = _empty_with_lag(patient, groups)
     for name, lag in lagging.items():
         yield warning(
             "groups",
-            f"Group {name} has no members and {several(lag, 'record')} to read.",
-            f"Start its consumers, or, if nobody needs it: ottla group delete {name}",
+            f"Group {name} has no members and {several(lag, 'record')} of lag.",
+            f"Start its consumers, or, if it is unused: ottla group delete {name}",
         )
     if not (stuck or lagging):
-        yield ok(
-            "groups", f"{several(len(groups), 'consumer group')}, none stuck and none left alone with a lag."
-        )
+        yield ok("groups", f"{several(len(groups), 'consumer group')}, none stuck or abandoned.")
 
 
 def _still_moving(patient: Patient, moving: list[str]) -> list[str]:
@@ -412,7 +409,7 @@ def _empty_with_lag(patient: Patient, groups: dict[str, ConsumerGroupDescription
 
 
 def _led(patient: Patient) -> set[TopicPartition]:
-    """The partitions whose leaders answer."""
+    """The partitions whose leaders are online."""
     from ottla.client.values import TopicPartition
 
     return {
@@ -430,7 +427,7 @@ def check_settings(patient: Patient) -> Iterable[Finding]:
     found = [*_topic_settings(patient), *_broker_settings(patient)]
     yield from found
     if not found:
-        yield ok("settings", "Replication factors and min.insync.replicas fit the cluster.")
+        yield ok("settings", "Replication factors and min.insync.replicas suit the cluster.")
 
 
 def _topic_settings(patient: Patient) -> Iterable[Finding]:
@@ -448,25 +445,24 @@ def _topic_settings(patient: Patient) -> Iterable[Finding]:
     if impossible:
         yield warning(
             "settings",
-            f"min.insync.replicas is larger than the replication factor of {listed(impossible)}: there are "
-            "never so "
-            "many; old brokers refuse writes with acks=all, new ones ask for all replicas.",
+            f"min.insync.replicas exceeds the replication factor of {listed(impossible)}: old brokers "
+            "reject writes with acks=all, new ones require all replicas.",
             f"ottla topic alter {impossible[0]} --set min.insync.replicas=1",
         )
     if tight:
         yield warning(
             "settings",
-            f"min.insync.replicas equals the replication factor of {listed(tight)}: writes stop when one "
-            "broker does.",
+            f"min.insync.replicas equals the replication factor of {listed(tight)}: writes with acks=all "
+            "fail when one broker is down.",
             f"ottla topic alter {tight[0]} --set min.insync.replicas="
             f"{max(patient.min_isr.get(tight[0], 2) - 1, 1)}",
         )
     if single:
         yield warning(
             "settings",
-            f"{listed(single)}: one replica on a cluster of {brokers} brokers; what its broker loses is "
-            "lost.",
-            f"Move to three replicas: ottla reassign start {single[0]} -r 3",
+            f"{listed(single)}: one replica on a cluster of {brokers} brokers; losing that broker loses "
+            "the data.",
+            f"Add replicas: ottla reassign start {single[0]} -r 3",
         )
 
 
@@ -493,13 +489,13 @@ def _broker_settings(patient: Patient) -> Iterable[Finding]:
     elif factor >= 3 and least == 1:
         yield warning(
             "settings",
-            f"New topics have {factor} replicas, but acks=all is content with one (min.insync.replicas=1).",
+            f"New topics have {factor} replicas, but acks=all needs only one (min.insync.replicas=1).",
             "Set it for all brokers: ottla config set broker default min.insync.replicas=2",
         )
     if (_value(configs, _DEFAULTS[2]) or "false").lower() == "true":
         yield warning(
             "settings",
-            "unclean.leader.election.enable=true: a replica that lacks records may lead, and they are lost.",
+            "unclean.leader.election.enable=true: an out-of-sync replica may become leader and lose records.",
             "Set it to false where records must not be lost",
         )
 

@@ -1,7 +1,7 @@
-"""What is in a file of a log directory, as rows: batches or records, entries of indexes and checkpoints.
+"""The contents of a log directory file as rows: batches or records, index and checkpoint entries.
 
-Rule: rows come as far as the file can be read, and then one Damage names the place and the cause. Nothing is
-changed, so a directory may be read while its broker runs.
+Rule: rows are yielded up to the first damage, which is then reported with its position and cause. Access is
+read-only, so the broker may be running.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BATCH_WIDE = ("leader_epoch", "producer_id", "producer_epoch", "sequence", "crc
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A place that cannot be right."""
+    """A damaged position in a file."""
 
     file: str
     place: str
@@ -53,7 +53,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Contents:
-    """What a file holds. `damages` is complete once `rows` have been gone through."""
+    """The contents of a file. `damages` is complete once `rows` is exhausted."""
 
     kind: str
     columns: tuple[str, ...]
@@ -63,19 +63,19 @@ class Contents:
 
 
 class UnknownFile(ValueError):
-    """A file that is none of a log directory."""
+    """A file that does not belong in a log directory."""
 
 
 def contents_of(path: Path, *, shows_records: bool = False, key: Kind = TEXT, value: Kind = TEXT) -> Contents:
-    """What is in a file, by its name."""
+    """Read a file; its name determines the format."""
     name, suffix = path.name, path.suffix
     if suffix in (".log", ".checkpoint"):
         return _log(path, shows_records, key, value)
     reader = _BY_NAME.get(name) or _BY_SUFFIX.get(suffix)
     if reader is None:
         raise UnknownFile(
-            f"{path} is no file of a log directory that is known by its name: .log, .index, .timeindex, "
-            f".txnindex, .snapshot, .checkpoint, {', '.join(_BY_NAME)}."
+            f"{path} is not a known log directory file. Known names: .log, .index, .timeindex, .txnindex, "
+            f".snapshot, .checkpoint, {', '.join(_BY_NAME)}."
         )
     return reader(path)
 
@@ -84,7 +84,7 @@ def contents_of(path: Path, *, shows_records: bool = False, key: Kind = TEXT, va
 
 
 def batches(path: Path, buffer: Buffer, damages: list[Damage]) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """Each whole batch with its position and whether its checksum is right; then what is behind the last."""
+    """Each complete batch with its position and checksum validity, then the damage after the last one."""
     end = 0
     try:
         for position, header in iterate_headers(buffer):
@@ -102,7 +102,7 @@ def batches(path: Path, buffer: Buffer, damages: list[Damage]) -> Iterator[tuple
         return
     if end < len(buffer):
         damages.append(
-            Damage(str(path), f"byte {end}", f"the {len(buffer) - end} bytes to the end are no whole batch")
+            Damage(str(path), f"byte {end}", f"the last {len(buffer) - end} bytes are not a complete batch")
         )
 
 
@@ -136,7 +136,7 @@ def batch_row(position: int, header: BatchHeader, crc_is_right: bool) -> Row:
 
 
 def _log(path: Path, shows_records: bool, key: Kind, value: Kind) -> Contents:
-    kind = "snapshot of the metadata" if path.suffix == ".checkpoint" else "log"
+    kind = "metadata snapshot" if path.suffix == ".checkpoint" else "log"
     found = Contents(kind, _BATCH_COLUMNS, iter(()), _BATCH_WIDE)
     if shows_records:
         found.columns, found.wide = ("offset", "time", "key", "value", "headers"), ("batch", "control")
@@ -179,7 +179,7 @@ def _record_rows(path: Path, damages: list[Damage], decode: Decoder) -> Iterator
 
 
 def decoder_of(path: Path, key: Kind = TEXT, value: Kind = TEXT) -> Decoder:
-    """How to read the records of a log: internal topics by their own schemas, others by kinds."""
+    """The decoder for the records of a log: schemas for internal topics, the chosen formats for others."""
     from ottla.operations import decoders
 
     directory = path.resolve().parent.name
@@ -234,12 +234,12 @@ def _plain_row(record: Record, key: Kind, value: Kind) -> Row:
 def base_offset_of(path: Path) -> int:
     stem = path.name.partition(".")[0]
     if not stem.isdecimal():
-        raise UnknownFile(f"{path} is not named after an offset, as files of a log are.")
+        raise UnknownFile(f"{path} is not named after an offset, as log files are.")
     return int(stem)
 
 
 def index_entries(path: Path) -> Iterator[tuple[int, int]]:
-    """(offset, position) of each entry; what was only made in advance is left out."""
+    """(offset, position) of each entry, without the preallocated rest."""
     size = path.stat().st_size
     index = OffsetIndex(HostDisk(), str(path), base_offset_of(path), size, size)
     for number in range(index.count):
@@ -250,7 +250,7 @@ def index_entries(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def time_entries(path: Path) -> Iterator[tuple[int, int]]:
-    """(timestamp, offset) of each entry; what was only made in advance is left out."""
+    """(timestamp, offset) of each entry, without the preallocated rest."""
     size = path.stat().st_size
     index = TimeIndex(HostDisk(), str(path), base_offset_of(path), size, size)
     for number in range(index.count):
@@ -269,7 +269,12 @@ def _index(path: Path) -> Contents:
         for offset, position in index_entries(path):
             yield {"offset": offset, "position": position}
             if offset <= previous[0] or position <= previous[1]:
-                _note(found, path, f"offset {offset}", f"it does not follow offset {previous[0]}")
+                _note(
+                    found,
+                    path,
+                    f"offset {offset}",
+                    f"it is not greater than the previous offset, {previous[0]}",
+                )
             previous = offset, position
 
     found.rows = rows()
@@ -285,7 +290,12 @@ def _time_index(path: Path) -> Contents:
         for timestamp, offset in time_entries(path):
             yield {"time": timestamp, "offset": offset}
             if timestamp <= previous:
-                _note(found, path, f"offset {offset}", f"its time {timestamp} does not follow {previous}")
+                _note(
+                    found,
+                    path,
+                    f"offset {offset}",
+                    f"its timestamp {timestamp} is not greater than the previous one, {previous}",
+                )
             previous = timestamp
 
     found.rows = rows()
@@ -301,7 +311,7 @@ def _check_whole(path: Path, entry_bytes: int, damages: list[Damage]) -> None:
 
 def _aborted(path: Path) -> Contents:
     columns = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
-    found = Contents("index of aborted transactions", columns, iter(()))
+    found = Contents("aborted transaction index", columns, iter(()))
 
     def rows() -> Iterator[Row]:
         data = path.read_bytes()
@@ -318,7 +328,7 @@ def _aborted(path: Path) -> Contents:
 
 def _producers(path: Path) -> Contents:
     columns = ("producer_id", "epoch", "last_sequence", "last_offset", "transaction_from")
-    found = Contents("snapshot of producers", columns, iter(()), ("coordinator_epoch", "time"))
+    found = Contents("producer state snapshot", columns, iter(()), ("coordinator_epoch", "time"))
 
     def rows() -> Iterator[Row]:
         try:
@@ -348,7 +358,7 @@ def _producers(path: Path) -> Contents:
 def _small(
     kind: str, columns: tuple[str, ...], read: Callable[[Path], list[Row]]
 ) -> Callable[[Path], Contents]:
-    """A reader of a file that is read as a whole, and whose errors name file and place themselves."""
+    """A reader for a small file, whose errors already name the file and the position."""
 
     def contents(path: Path) -> Contents:
         found = Contents(kind, columns, iter(()))
@@ -425,10 +435,10 @@ _BY_NAME: dict[str, Callable[[Path], Contents]] = {
         "directory", ("cluster_id", "node_id", "directory_id", "version"), _meta
     ),
     properties.PARTITION_METADATA: _small("partition", ("topic_id",), _topic_id),
-    properties.CLEAN_SHUTDOWN: _small("mark of a clean shutdown", ("broker_epoch",), _shutdown),
+    properties.CLEAN_SHUTDOWN: _small("clean shutdown marker", ("broker_epoch",), _shutdown),
 }
 
 
 def is_known(path: Path) -> bool:
-    """Whether a file is one that is read here."""
+    """Whether this module can read the file."""
     return path.name in _BY_NAME or path.suffix in (".log", ".checkpoint", *_BY_SUFFIX)

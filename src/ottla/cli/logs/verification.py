@@ -1,7 +1,7 @@
-"""Checks the files of log directories: every batch, every entry of every index, and how they fit together.
+"""Verifies log directories: every batch, every index entry, and their consistency.
 
-Rule: what a broker cannot read or would cut off at its next start is a problem; an unfinished end of the
-newest segment is a remark, since a broker may just be writing it.
+Rule: anything that a broker cannot read or would truncate at its next start is a problem; an incomplete batch
+at the end of the newest segment is a remark, since a broker may be writing it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla.wire.errors import KafkaError
 
 @dataclass(slots=True)
 class Verdict:
-    """What was looked at and what was found."""
+    """What was verified, and the findings."""
 
     directories: int = 0
     files: int = 0
@@ -42,7 +42,7 @@ class Verdict:
 
 
 def verify(path: Path, *, reads_records: bool = False) -> Verdict:
-    """Check a file, the directory of a partition, or a log directory with everything in it."""
+    """Verify a file, a partition directory, or a whole log directory."""
     verdict = Verdict()
     if path.is_file():
         _verify_directory(path.parent, [path.name], verdict, reads_records)
@@ -60,7 +60,7 @@ def _verify_directory(directory: Path, names: list[str], verdict: Verdict, reads
     for path in logs:
         check = _Segment(path, verdict, reads_records, is_newest=path == logs[-1])
         if next_offset is not None and base_offset_of(path) < next_offset:
-            check.problem("", f"it begins before offset {next_offset}, where the segment before it ends")
+            check.problem("", f"it overlaps the previous segment, which ends at offset {next_offset}")
         next_offset = check.run()
     for name in names:
         path = directory / name
@@ -75,7 +75,7 @@ def _verify_directory(directory: Path, names: list[str], verdict: Verdict, reads
 
 
 class _Segment:
-    """One segment: its log against itself, and its indexes against the log."""
+    """One segment: its log, and its indexes against the log."""
 
     def __init__(self, path: Path, verdict: Verdict, reads_records: bool, *, is_newest: bool) -> None:
         self._path = path
@@ -88,7 +88,7 @@ class _Segment:
         self._verdict.problems.append(Damage(str(path or self._path), place, cause))
 
     def run(self) -> int:
-        """Check it; the offset behind its last record."""
+        """Verify the segment and return its end offset."""
         index_path = self._path.with_suffix(".index")
         indexed = {position: offset for offset, position in self._entries(index_path)}
         damages: list[Damage] = []
@@ -114,11 +114,13 @@ class _Segment:
             time_max = max(time_max, header.max_timestamp)
         for position, offset in indexed.items():
             self.problem(
-                f"offset {offset}", f"it points to byte {position}, where no batch begins", index_path
+                f"offset {offset}",
+                f"it points to byte {position}, which is not the start of a batch",
+                index_path,
             )
         self._check_times(next_offset, time_max)
         for damage in damages:
-            is_unfinished = self._is_newest and "no whole batch" in damage.cause
+            is_unfinished = self._is_newest and "not a complete batch" in damage.cause
             (verdict.remarks if is_unfinished else verdict.problems).append(damage)
         return next_offset
 
@@ -147,7 +149,7 @@ class _Segment:
             if offset >= max(next_offset, self._base_offset + 1) or timestamp > time_max:
                 self.problem(
                     f"offset {offset}",
-                    f"the segment ends before offset {next_offset}, and its largest time is {time_max}",
+                    f"the segment ends at offset {next_offset}, and its largest timestamp is {time_max}",
                     path,
                 )
                 return

@@ -1,1 +1,1 @@
-"""What `ottla reassign` stands on: where replicas should go, and how far they are."""
+"""Planning and progress of `ottla reassign`."""

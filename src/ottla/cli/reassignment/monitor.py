@@ -1,4 +1,4 @@
-"""Reassignments that are under way: looked at, watched on a terminal, their throttles taken away."""
+"""Reassignments in progress: listing, progress on a terminal, removal of throttles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOK_SECONDS = 1.0
 
 
 def look(admin: Admin) -> dict[TopicPartition, Moving]:
-    """What is under way now."""
+    """The reassignments in progress."""
     from ottla.cli.lookups import replica_sizes
 
     found = admin.list_partition_reassignments()
@@ -32,7 +32,7 @@ def look(admin: Admin) -> dict[TopicPartition, Moving]:
 
 
 def watch(session: Session, admin: Admin) -> Standing:
-    """Show how far it is until nothing is under way any more."""
+    """Show progress until no reassignment is left."""
     tracker = Tracker()
     moving = look(admin)
     standing = tracker.take(moving, time.monotonic())
@@ -47,13 +47,13 @@ def watch(session: Session, admin: Admin) -> Standing:
                 standing = tracker.take(moving, time.monotonic())
             bar.show(standing)
     except KeyboardInterrupt:
-        print("The moves go on. ottla reassign status shows how far they are.", file=sys.stderr)
+        print("The reassignment continues. Show progress with: ottla reassign status", file=sys.stderr)
         raise
     return standing
 
 
 class _Bar:
-    """A line on a terminal with bar, rate and time left; a line for each look elsewhere."""
+    """A progress bar with rate and remaining time on a terminal, one line per poll elsewhere."""
 
     def __init__(self, session: Session) -> None:
         self._is_silent = session.is_structured
@@ -106,7 +106,7 @@ def rest_text(standing: Standing) -> str:
 
 
 def throttled(admin: Admin) -> dict[int, int]:
-    """Broker -> its rate, where one is set."""
+    """The throttled brokers and their rates."""
     from ottla.client.admin.configs import ConfigSource, broker_resource
     from ottla.operations.reassignments import FOLLOWER_RATE, LEADER_RATE
 
@@ -123,10 +123,10 @@ def throttled(admin: Admin) -> dict[int, int]:
 
 
 def clear_throttles(admin: Admin, topics: Iterable[str] = ()) -> bool:
-    """Take the limits of brokers and the lists of topics away; whether there were any.
+    """Remove the throttles of brokers and topics; returns whether there were any.
 
-    A broker that has not heard of a limit yet does not tell it, so those of all brokers go, and the lists of
-    `topics` too, whatever is told.
+    A broker that has not applied a throttle yet does not report it, so the throttles of all brokers and of
+    `topics` are removed regardless.
     """
     from ottla.client.admin.configs import ConfigSource, topic_resource
     from ottla.operations.reassignments import (

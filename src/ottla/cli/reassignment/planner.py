@@ -1,9 +1,9 @@
-"""Where the replicas of partitions should go, with as little copied as can be; pure.
+"""Plans where replicas go while copying as little as possible. Pure.
 
-Rule: a replica stays where it may. What must go is replaced in its place, so that brokers go on leading as
-many as before. A broker is chosen by its rack first (one that has no replica of the partition yet), then by
-how few replicas of the topic it has, then of all topics. Where `spreads`, replicas of each topic are evened
-out as well until no two brokers differ by more than one.
+Rule: a replica stays on its broker if it may. A replica that must move is replaced at the same position in
+the list, so that brokers keep as many leaderships as before. A broker is chosen first by rack (one without a
+replica of the partition), then by the fewest replicas of the topic, then by the fewest replicas in total.
+With `spreads`, the replicas of each topic are also balanced until no two brokers differ by more than one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Rows = dict[TopicPartition, list[int]]
 
 
 class CannotPlan(ValueError):
-    """What is wanted is not possible; the sentence says why."""
+    """The request cannot be planned; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is wanted."""
+    """The requested placement."""
 
     racks: Mapping[int, str | None]
     """The brokers that may hold replicas, with their racks."""
@@ -38,7 +38,7 @@ class Wish:
 
 
 def plan_moves(current: Mapping[TopicPartition, Sequence[int]], wish: Wish) -> Rows:
-    """Partition -> its replicas, for every partition; those that stay as they are, too."""
+    """The replicas of every partition, including unchanged ones."""
     planned: Rows = {}
     totals = Counter({broker: wish.loads.get(broker, 0) for broker in wish.racks})
     totals.update(broker for row in current.values() for broker in row if broker in wish.racks)
@@ -49,7 +49,7 @@ def plan_moves(current: Mapping[TopicPartition, Sequence[int]], wish: Wish) -> R
 
 
 class _Topic:
-    """The partitions of one topic while they are planned."""
+    """The partitions of one topic during planning."""
 
     def __init__(self, rows: Rows, wish: Wish, totals: Counter[int]) -> None:
         self._current = rows
@@ -72,13 +72,13 @@ class _Topic:
         return self._rows
 
     def _repaired(self, place: TopicPartition, current: Sequence[int]) -> list[int]:
-        """The replicas that may stay, and others in place of the rest."""
+        """The replicas that may stay, with replacements for the others."""
         wanted = self._wish.replication_factor or len(current)
         if wanted > len(self._racks):
             brokers = ", ".join(map(str, sorted(self._racks))) or "none"
             raise CannotPlan(
-                f"{place.topic}-{place.partition} is to have {wanted} replicas, and the brokers for them are"
-                f" {brokers}."
+                f"{place.topic}-{place.partition} needs {wanted} replicas, but the available brokers are "
+                f"{brokers}."
             )
         row: list[int | None] = [broker if broker in self._racks else None for broker in current]
         while len(row) > wanted:
@@ -93,7 +93,8 @@ class _Topic:
         return [broker for broker in row if broker is not None]
 
     def _least_needed(self, place: TopicPartition, row: Sequence[int | None]) -> int:
-        """Which goes where there are too many: one that must go anyway, never a first one that may stay."""
+        """The replica to drop if there are too many: one that must move anyway, never a first one that may
+        stay."""
         gone = [at for at, broker in enumerate(row) if broker is None]
         if gone:
             return gone[-1]
@@ -109,7 +110,7 @@ class _Topic:
         return max(range(1, len(row)), key=need)
 
     def _chosen(self, row: Sequence[int | None]) -> int:
-        """The best broker for one more replica."""
+        """The best broker for an additional replica."""
         used = {self._racks[broker] for broker in row if broker is not None}
         broker = min(
             (one for one in self._racks if one not in row),
@@ -123,7 +124,7 @@ class _Topic:
         self._totals[broker] += change
 
     def _even_out(self) -> bool:
-        """Move one replica from a broker with many to one with few; False if that would gain nothing."""
+        """Move one replica from a broker with many to one with few; False if that gains nothing."""
         order = sorted(self._counts, key=lambda one: (self._counts[one], self._totals[one], one))
         for high in reversed(order):
             for low in order:
@@ -139,7 +140,7 @@ class _Topic:
         return False
 
     def _movable(self, high: int, low: int) -> TopicPartition | None:
-        """The partition that is best moved from one broker to the other without fewer racks than before."""
+        """The best partition to move from one broker to the other without losing rack diversity."""
         candidates = [
             place
             for place, row in self._rows.items()
@@ -148,7 +149,7 @@ class _Topic:
         sizes = self._wish.sizes
 
         def cost(place: TopicPartition) -> tuple[bool, bool, int, TopicPartition]:
-            """What comes anew to one of the two is copied anyway."""
+            """A replica that is new on either broker is copied anyway."""
             was = self._current[place]
             return low not in was, high in was, sizes.get(place, 0), place
 
@@ -158,7 +159,7 @@ class _Topic:
         return len({self._racks[low if broker == high and low is not None else broker] for broker in row})
 
     def _even_out_leaders(self) -> bool:
-        """Put another replica of one partition first, if that evens out who leads."""
+        """Reorder the replicas of one partition, if that balances leadership."""
         firsts = Counter(dict.fromkeys(self._racks, 0))
         firsts.update(row[0] for row in self._rows.values() if row)
         order = sorted(firsts, key=lambda one: (firsts[one], one))

@@ -1,7 +1,7 @@
-"""How far reassignments are, by what they copy; pure.
+"""Progress of reassignments, by bytes copied. Pure.
 
-A replica that is added is as far as its log is long, measured by the leader's. What was seen under way and is
-no more is done, so its bytes count as copied. The rate is that of the last samples.
+The progress of an added replica is its log size relative to the leader's. A reassignment that was seen in
+progress and has disappeared is complete, so its bytes count as copied. The rate covers the last samples.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """All that is or was under way, taken together."""
+    """The total over all reassignments, in progress or complete."""
 
     partitions: int
     partitions_done: int
@@ -40,14 +40,14 @@ class Standing:
 
 
 class Tracker:
-    """Takes samples, one after the other."""
+    """Computes progress from a series of samples."""
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, Moving] = {}
         self._samples: deque[tuple[float, int]] = deque(maxlen=_SAMPLES)
 
     def take(self, moving: Mapping[TopicPartition, Moving], seconds: float) -> Standing:
-        """The reassignments under way at a time, in seconds that only grow."""
+        """Add a sample: the reassignments in progress at a monotonic time in seconds."""
         self._known.update(moving)
         copied = total = 0
         for place, one in self._known.items():
@@ -69,7 +69,7 @@ def moving_of(
     reassignments: Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]],
     sizes: Mapping[tuple[int, TopicPartition], int],
 ) -> dict[TopicPartition, Moving]:
-    """Reassignments (replicas, adding, removing) with what the log of each replica holds."""
+    """Reassignments (replicas, adding, removing) with the log size of each replica."""
     found = {}
     for place, (replicas, adding, removing) in reassignments.items():
         whole = max((sizes.get((broker, place), 0) for broker in replicas if broker not in adding), default=0)

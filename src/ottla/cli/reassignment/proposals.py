@@ -1,4 +1,4 @@
-"""Plans of `ottla reassign`: made for a cluster, read from a file, written to one, started."""
+"""Plans of `ottla reassign`: created for a cluster, read from or written to a file, started."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Replicas before and after, of the partitions that change."""
+    """Replicas before and after, for the partitions that change."""
 
     before: Rows
     after: Rows
@@ -56,7 +56,7 @@ class Plan:
         }
 
     def loads(self) -> list[tuple[int, int, int]]:
-        """Broker, and how many replicas of the partitions that were looked at it has before and after."""
+        """Each broker with its number of replicas before and after, over the planned partitions."""
         stays = Counter(broker for row in self.others.values() for broker in row)
         before = stays + Counter(broker for row in self.before.values() for broker in row)
         after = stays + Counter(broker for row in self.after.values() for broker in row)
@@ -74,14 +74,14 @@ def planned(
 ) -> Plan:
     drained = _ids(drain, "--drain")
     if not topics and not all_topics and not drained:
-        raise Misuse("Name topics, or --all, or a broker to --drain.")
+        raise Misuse("Specify topics, --all, or a broker to --drain.")
     if topics and all_topics:
-        raise Misuse("Name topics or say --all, not both.")
+        raise Misuse("Specify topics or --all, not both.")
     nodes = {node.id: node.rack if uses_racks else None for node in admin.describe_cluster().nodes}
     targets = _ids(to, "--to") or sorted(nodes)
     for broker in targets:
         if broker not in nodes:
-            raise Problem(f"There is no broker {broker}. The brokers are {commas(sorted(nodes))}.")
+            raise Problem(f"Unknown broker {broker}. The brokers are {commas(sorted(nodes))}.")
     described = _topics(admin, topics)
     current = _current(admin, described)
     chosen = current
@@ -105,7 +105,7 @@ def planned(
     try:
         after = plan_moves(chosen, wish)
     except CannotPlan as error:
-        raise Problem(f"{error} Ask for fewer replicas, or name more brokers.") from error
+        raise Problem(f"{error} Use fewer replicas or more brokers.") from error
     changed = {place: row for place, row in after.items() if row != chosen[place]}
     return _plan(current, changed, sizes)
 
@@ -116,7 +116,7 @@ def _plan(current: Rows, changed: Rows, sizes: Mapping[TopicPartition, int]) -> 
 
 
 def _topics(admin: Admin, names: Sequence[str]) -> dict[str, TopicDescription]:
-    """Topics by name and pattern; all if none is named."""
+    """Topics by name and pattern; all if none is given."""
     from ottla.cli.lookups import describe_topics, matching
 
     known = admin.list_topics(include_internal=True)
@@ -125,7 +125,7 @@ def _topics(admin: Admin, names: Sequence[str]) -> dict[str, TopicDescription]:
         if any(one in name for one in "*?["):
             found = matching(known, name)
             if not found:
-                raise Problem(f"No topic is like {name}. ottla topic list shows the topics.")
+                raise Problem(f"No topic matches {name}. List topics with: ottla topic list")
             wanted += found
         else:
             wanted.append(name)
@@ -133,7 +133,7 @@ def _topics(admin: Admin, names: Sequence[str]) -> dict[str, TopicDescription]:
 
 
 def _current(admin: Admin, topics: Mapping[str, TopicDescription]) -> Rows:
-    """The replicas of partitions; of those that are being moved, the ones they will have."""
+    """The replicas of partitions; for those being reassigned, the target replicas."""
     moving = admin.list_partition_reassignments()
     rows: Rows = {}
     for name, topic in topics.items():
@@ -168,7 +168,7 @@ def start_plan(admin: Admin, found: Plan, rate: int | None) -> None:
     if failed:
         place, error = min(failed.items())
         more = (
-            f" {count_text(len(failed), 'partition')} of {len(found.after)} were refused." if failed else ""
+            f" {count_text(len(failed), 'partition')} of {len(found.after)} were rejected." if failed else ""
         )
         raise Problem(f"{place.topic}-{place.partition} cannot be moved: {error}.{more}") from error
 
@@ -185,7 +185,10 @@ def plan_of_file(admin: Admin, path: str) -> Plan:
     except (Failure, UnicodeDecodeError) as error:
         raise Problem(f"{path}: {error}") from error
     if plan.directories:
-        raise Problem(f"{path} names log directories. kafka-reassign-partitions --execute moves to them.")
+        raise Problem(
+            f"{path} specifies log directories. Use kafka-reassign-partitions --execute for moves between "
+            "them."
+        )
     described = describe_topics(admin, {place.topic for place in plan.replicas})
     current = _current(admin, described)
     nodes = {node.id for node in admin.describe_cluster().nodes}
@@ -193,9 +196,7 @@ def plan_of_file(admin: Admin, path: str) -> Plan:
         if place not in current:
             raise Problem(f"{path}: topic {place.topic} has no partition {place.partition}.")
         if missing := [broker for broker in row if broker not in nodes]:
-            raise Problem(
-                f"{path}: there is no broker {missing[0]}. The brokers are {commas(sorted(nodes))}."
-            )
+            raise Problem(f"{path}: unknown broker {missing[0]}. The brokers are {commas(sorted(nodes))}.")
     changed = {place: row for place, row in plan.replicas.items() if row != current[place]}
     return _plan(current, changed, _sizes(admin, described))
 
@@ -212,7 +213,7 @@ def _ids(text: str | None, flag: str) -> list[int]:
         return []
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words or not all(word.isdecimal() for word in words):
-        raise Misuse(f"{flag} {text}: it takes the ids of brokers with commas between, such as 1,2,3.")
+        raise Misuse(f"{flag} {text}: use comma-separated broker ids, such as 1,2,3.")
     return list(dict.fromkeys(map(int, words)))
 
 

@@ -1,7 +1,7 @@
-"""Reads what `ottla record consume` shows: from a place on, to the end or for ever, alone or in a group.
+"""The reading side of `ottla record consume`: from a start offset to the end or forever, alone or in a group.
 
-Rule: the end is where the partitions ended when the command began; what is written meanwhile is shown only
-when following. A group has committed what was shown, and no more.
+Rule: the end is the end offset at the start of the command; later records are shown only when following. A
+group commits exactly the records that were shown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Wanted:
 
 
 class Reading:
-    """Records from a consumer to the output, and how many were shown or could not be."""
+    """Prints the records of a consumer, and counts the shown and the undecodable ones."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Reading:
         self._rest: list[Record] = []
 
     def run(self) -> None:
-        """Until everything that is wanted was shown."""
+        """Print records until everything requested was shown."""
         wanted = self._wanted
         if wanted.count_max == 0:
             return
@@ -94,7 +94,7 @@ class Reading:
             self._print_up_to(starts, stops)
 
     def close(self) -> None:
-        """Go back to what was not shown, so that it is not committed, and close."""
+        """Seek back to the first record not shown, so that it is not committed, and close."""
         first = {(record.topic, record.partition): record.offset for record in self._rest}
         if first and self._wanted.group is not None:
             for partition in self._consumer.assignment:
@@ -105,7 +105,7 @@ class Reading:
     def _stops(
         self, partitions: Collection[TopicPartition], ends: dict[TopicPartition, int]
     ) -> dict[TopicPartition, int] | None:
-        """Where each partition is done with; None: never."""
+        """The offset at which each partition stops; None: never."""
         if self._wanted.stop_ms is None:
             return None if self._wanted.follows else dict(ends)
         found = self._consumer.offsets_for_times(dict.fromkeys(partitions, self._wanted.stop_ms))
@@ -115,7 +115,7 @@ class Reading:
         }
 
     def _print_group(self) -> None:
-        """What the group has for this member; not following, until it has come to the ends."""
+        """Print the partitions that the group assigns to this member; unless following, up to their ends."""
         ends: dict[TopicPartition, int] = {}
         began = time.monotonic()
         while not self._is_enough():
@@ -126,8 +126,9 @@ class Reading:
             if not self._consumer.assignment:
                 if time.monotonic() - began > _JOIN_SECONDS:
                     raise Problem(
-                        f"Group {self._wanted.group} gives this member no partition: others read them all. "
-                        f"ottla group describe {self._wanted.group} --members shows who."
+                        f"Group {self._wanted.group} assigned no partition to this member: other members "
+                        f"have them all. List them with: ottla group describe {self._wanted.group} "
+                        "--members"
                     )
                 continue
             new = [one for one in self._consumer.assignment if one not in ends]
@@ -158,7 +159,7 @@ class Reading:
         stops: dict[TopicPartition, int],
         take: Callable[[list[Record]], object],
     ) -> None:
-        """Hand over the records between starts and stops; a log may end with what is no record."""
+        """Yield the records between starts and stops; a log may end with control records."""
         open_partitions = {one for one, stop in stops.items() if starts[one] < stop}
         while open_partitions and not self._is_enough():
             polled = self._consumer.poll(_POLL_SECONDS, _POLL_RECORDS)
@@ -204,16 +205,16 @@ class Reading:
 
 
 def partitions_of(consumer: Consumer[bytes | None, bytes | None], wanted: Wanted) -> list[TopicPartition]:
-    """The partitions to read; a topic or partition that is not there is a Problem."""
+    """The partitions to read; a missing topic or partition is a Problem."""
     found: list[TopicPartition] = []
     for topic in wanted.topics:
         there = sorted(consumer.partitions_for(topic))
         if not there:
-            raise Problem(f"There is no topic {topic}. ottla topic list shows the topics.")
+            raise Problem(f"Unknown topic {topic}. List topics with: ottla topic list")
         numbers = {one.partition for one in there}
         missing = [number for number in wanted.partitions if number not in numbers]
         if missing:
-            raise Problem(f"There is no partition {missing[0]} in {topic}: the last is {len(there) - 1}.")
+            raise Problem(f"{topic} has no partition {missing[0]}; its last partition is {len(there) - 1}.")
         found += [one for one in there if not wanted.partitions or one.partition in wanted.partitions]
     return found
 

@@ -3,8 +3,8 @@ r"""kcat's format strings: `-f '%t [%p] at %o: %k = %s\n'`.
     %s value   %S its size (-1: null)   %R its size in four bytes   %k key   %K its size   %h headers
     %t topic   %p partition   %o offset   %T timestamp in ms   %% a percent sign   \n \r \t \e \xHH characters
 
-Rule: values come out as bytes, as they are in the record (or as their kind shows them), so that a format that
-kcat takes gives what kcat prints.
+Rule: values are printed as the bytes in the record (or as their kind prints them), so that a
+format gives the same output as in kcat.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PLAIN_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"e": b"\x1b", b"a": b"
 
 
 class BadFormat(ValueError):
-    """A format that cannot be read; the text says why, without a full stop."""
+    """An invalid format; the message has no full stop."""
 
 
 def unescape(text: str) -> bytes:
-    """The bytes of a delimiter or of a piece of a format: escapes replaced."""
+    """The bytes of a delimiter or a format fragment, with escapes replaced."""
     return _ESCAPE.sub(_unescaped, text.encode(errors="surrogateescape"))
 
 
@@ -45,7 +45,7 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 
 
 def formatter(text: str, key: Kind = TEXT, value: Kind = TEXT, null: bytes = b"") -> Formatter:
-    """Prints a record as the format says; `null` stands for a key or value that is null or empty."""
+    """A function that formats a record; `null` replaces a null or empty key or value."""
     tokens: dict[str, Part] = {
         "s": lambda record: value.shown(record.value) if record.value else null,
         "S": lambda record: b"%d" % _size(record.value),
@@ -79,7 +79,7 @@ def _parts(text: str, tokens: dict[str, Part]) -> list[bytes | Part]:
             parts.append(tokens[letter])
         elif letter:
             known = " ".join(f"%{one}" for one in (*tokens, "%"))
-            raise BadFormat(f"%{letter} is no token of a format: known are {known}")
+            raise BadFormat(f"%{letter} is not a format token; known tokens are {known}")
         else:
             raise BadFormat("the format ends with a single %: write %% for a percent sign")
         at = percent + 2
@@ -87,7 +87,7 @@ def _parts(text: str, tokens: dict[str, Part]) -> list[bytes | Part]:
 
 
 def headers_text(record: Record) -> bytes:
-    """name=value,name=value; NULL where a header has no value."""
+    """name=value,name=value; NULL if a header has no value."""
     return b",".join(
         name.encode() + b"=" + (b"NULL" if content is None else content) for name, content in record.headers
     )

@@ -1,11 +1,11 @@
-"""Records as lines of JSON, out and in again.
+"""Records as JSON lines, written and read.
 
     {"topic":"orders","partition":0,"offset":7,"timestamp":1700000000000,"key":"k","value":"v"}
 
-Rule: what `to_line` writes, `from_line` reads as the same key, value, headers, partition and timestamp, byte
-for byte. `headers` are pairs, such as [["name","value"]], since a name may come twice. Bytes that are no text
-in UTF-8 stand in `key_base64`, `value_base64`, or for a header's value in `{"base64": "..."}`. A null value
-is a tombstone. The lines of `kcat -J` are read as well.
+Rule: `from_line` restores the key, value, headers, partition and timestamp that `to_line` wrote, byte for
+byte. `headers` are pairs, such as [["name","value"]], since a name may occur twice. Bytes that are not valid
+UTF-8 are in `key_base64`, `value_base64`, or for a header's value in `{"base64": "..."}`. A null value is a
+tombstone. The lines of `kcat -J` can be read as well.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class BadLine(ValueError):
-    """A line that is no record; the text says why, without a full stop."""
+    """A line that is not a record; the message has no full stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A record to send. What is None the producer chooses, but for a key and a value, which are null then."""
+    """A record to send. The producer chooses fields that are None, except that a key or value of None is
+    null."""
 
     value: bytes | None
     key: bytes | None = None
@@ -81,13 +82,13 @@ def _header_json(data: bytes | None) -> Json:
 
 
 def from_line(line: bytes | str, key: Kind = TEXT, value: Kind = TEXT) -> Outgoing:
-    """The record in a line; BadLine says what is wrong with it."""
+    """Parse a line; BadLine says what is wrong with it."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadLine(f"it is no JSON: {error}") from error
+        raise BadLine(f"it is not valid JSON: {error}") from error
     if not isinstance(found, dict):
-        raise BadLine("it is no object of JSON, which begins with {")
+        raise BadLine("it is not a JSON object")
     for name in found:
         if name not in _READ and name not in _TOLD and name not in _SCHEMA_IDS:
             raise BadLine(_unknown(name))
@@ -107,8 +108,8 @@ def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, _READ, n=1, cutoff=0.6)
-    cure = f"{near[0]} may be meant" if near else f"known are {', '.join(_READ[:5] + _READ[5:8])}"
-    return f"the field {name!r:.60} is not known: {cure}"
+    cure = f"perhaps {near[0]} was meant" if near else f"known are {', '.join(_READ[:5] + _READ[5:8])}"
+    return f"unknown field {name!r:.60}: {cure}"
 
 
 def _part(
@@ -126,25 +127,25 @@ def _part(
         return None
     if given[0].endswith("_base64"):
         if not isinstance(content, str):
-            raise BadLine(f"{given[0]} is no text")
+            raise BadLine(f"{given[0]} is not a string")
         return from_base64(content)
     return kind.from_json(content)
 
 
 def _headers(given: Json) -> Headers:
-    """Pairs; an object; or names and values in turn, as kcat writes them."""
+    """Parse pairs, an object, or alternating names and values, as kcat writes them."""
     if given is None:
         return ()
     if isinstance(given, dict):
         return tuple((name, _header(content)) for name, content in given.items())
     if not isinstance(given, list):
-        raise BadLine('headers are no list of pairs, such as [["name", "value"]]')
+        raise BadLine('headers must be a list of pairs, such as [["name", "value"]]')
     if given and all(one is None or isinstance(one, str) for one in given) and len(given) % 2 == 0:
         given = [given[at : at + 2] for at in range(0, len(given), 2)]
     made = []
     for pair in given:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise BadLine(f"the header {json.dumps(pair)[:60]} is no pair of a name and a value")
+            raise BadLine(f"the header {json.dumps(pair)[:60]} is not a pair of a name and a value")
         made.append((pair[0], _header(pair[1])))
     return tuple(made)
 
@@ -155,7 +156,7 @@ def _header(content: Json) -> bytes | None:
     if isinstance(content, dict) and content.keys() == {"base64"} and isinstance(content["base64"], str):
         return from_base64(content["base64"])
     if isinstance(content, dict | list):
-        raise BadLine('the value of a header is a text, null or {"base64": "..."}')
+        raise BadLine('the value of a header must be a string, null or {"base64": "..."}')
     return TEXT.from_json(content)
 
 
@@ -165,6 +166,6 @@ def _number(found: Mapping[str, Any], names: Sequence[str], limit: int) -> int |
         if content is None:
             continue
         if type(content) is not int or not 0 <= content <= limit:
-            raise BadLine(f"{name} is {json.dumps(content)[:60]}, and should be a whole number from 0 on")
+            raise BadLine(f"{name} is {json.dumps(content)[:60]}, but must be a non-negative integer")
         return content
     return None

@@ -1,7 +1,7 @@
-"""Where to begin and to stop: `-o beginning`, `-o end`, `-o 123`, `-o -100`, `-o @2026-01-01T00:00`.
+"""Start and stop positions: `-o beginning`, `-o end`, `-o 123`, `-o -100`, `-o @2026-01-01T00:00`.
 
-Times without a zone are in UTC. `@` before a whole number takes milliseconds since 1970, `@-15m` means a
-quarter of an hour ago, and `e@` says where to stop: at the first record that is not older.
+Times without a zone are in UTC. `@` before an integer means milliseconds since 1970, `@-15m` means 15 minutes
+ago, and `e@` sets the stop: the first record that is not older.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORDS = {
 
 
 class At(Enum):
-    """What a place is counted by."""
+    """The kinds of positions."""
 
     BEGINNING = "beginning"
     END = "end"
@@ -39,19 +39,19 @@ class At(Enum):
 
 
 class BadPlace(ValueError):
-    """A place that cannot be read; the text says why, without a full stop."""
+    """An invalid position; the message has no full stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a partition: `number` is an offset, a count or a time in ms."""
+    """A position in a partition: `number` is an offset, a count or a time in ms."""
 
     at: At
     number: int = 0
 
 
 def parse_place(text: str, now_ms: int) -> Place:
-    """What follows -o."""
+    """Parse the value of -o."""
     word = text.strip()
     if word.lower() in _WORDS:
         return Place(At[_WORDS[word.lower()]])
@@ -61,7 +61,7 @@ def parse_place(text: str, now_ms: int) -> Place:
     digits = word[1:] if word[:1] in ("-", "+") else word
     if not (digits.isascii() and digits.isdigit()) or int(digits) > _OFFSET_MAX:
         raise BadPlace(
-            f"{text!r:.60} is no offset: give beginning, end, a number, -100 for the last 100 or "
+            f"{text!r:.60} is not an offset. Use beginning, end, a number, -100 for the last 100, or "
             "@2026-01-01T00:00 for a time"
         )
     return Place(At.BEFORE_END if word.startswith("-") else At.OFFSET, int(digits))
@@ -82,8 +82,8 @@ def parse_time(text: str, now_ms: int) -> int:
         return max(round(zoned.timestamp() * 1000), 0)
     except (ValueError, OverflowError, OSError) as error:
         raise BadPlace(
-            f"{text!r:.60} is no time: give 2026-01-31, 2026-01-31T12:00 (UTC), 2026-01-31T12:00+02:00, -15m "
-            "or milliseconds since 1970"
+            f"{text!r:.60} is not a time. Use 2026-01-31, 2026-01-31T12:00 (UTC), 2026-01-31T12:00+02:00, "
+            "-15m or milliseconds since 1970"
         ) from error
 
 
@@ -93,9 +93,9 @@ def parse_partitions(texts: list[str]) -> list[int]:
     for word in (word.strip() for text in texts for word in text.split(",")):
         first, dash, last = word.partition("-")
         if not all(one.isascii() and one.isdigit() and len(one) <= 10 for one in (first, last or first)):
-            raise BadPlace(f"{word!r:.60} is no partition: give numbers, such as 0 or 0,2 or 3-5")
+            raise BadPlace(f"{word!r:.60} is not a partition. Use numbers, such as 0 or 0,2 or 3-5")
         low, high = int(first), int(last or first)
         if high < low or high - low > 100_000 or (dash and not last):
-            raise BadPlace(f"{word!r:.60} is no range of partitions: give numbers, such as 3-5")
+            raise BadPlace(f"{word!r:.60} is not a range of partitions. Use numbers, such as 3-5")
         found += range(low, high + 1)
     return list(dict.fromkeys(found))

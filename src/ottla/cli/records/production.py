@@ -1,8 +1,8 @@
-"""Sends what `ottla record produce` is given: lines, lines of JSON, arguments, or whole files.
+"""The sending side of `ottla record produce`: text lines, JSON lines, arguments, or whole files.
 
-Rule: whole lines that were read are sent, also when Ctrl-C comes, and each record is heard of: one that was
-not written is told with its place in the input, and the exit code says so. With a `transactional.id` it is
-all or nothing: Ctrl-C aborts.
+Rule: complete lines that were read are sent, even after Ctrl-C, and every delivery is awaited: a failed
+record is reported with its position in the input, and sets the exit code. With a `transactional.id` it is all
+or nothing: Ctrl-C aborts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Lines:
 def input_records(
     values: list[str] | None, lines: list[str] | None, files: list[str] | None, how: Lines, stop: Stop
 ) -> Iterator[tuple[str, Outgoing]]:
-    """The records to send, each with its place: of arguments, of files, or of standard input."""
+    """The records to send, each with its origin: an argument, a file, or a line of standard input."""
     if values:
         yield from records_of((value.encode(errors="surrogateescape") for value in values), how, "Argument")
         return
@@ -57,12 +57,13 @@ def input_records(
     if files or lines:
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
-        print("One record a line; Ctrl-D ends.", file=sys.stderr)
+        print("Enter one record per line; finish with Ctrl-D.", file=sys.stderr)
     yield from records_of(split(sys.stdin.buffer, how.delimiter, stop), how, "Line")
 
 
 def split(stream: BinaryIO, delimiter: bytes, stop: Stop, bytes_max: int = LINE_BYTES_MAX) -> Iterator[bytes]:
-    """The pieces between delimiters. The last one may lack its own, unless a signal came: it may be torn."""
+    """The pieces between delimiters. The last one may lack its delimiter, except after a signal: it may be
+    incomplete."""
     rest = bytearray()
     for chunk in stop.chunks(stream):
         searched = max(len(rest) - len(delimiter) + 1, 0)
@@ -79,13 +80,11 @@ def split(stream: BinaryIO, delimiter: bytes, stop: Stop, bytes_max: int = LINE_
 
 def _check_size(piece: bytes | bytearray, bytes_max: int) -> None:
     if len(piece) > bytes_max:
-        raise Problem(
-            f"A record of more than {bytes_max} bytes cannot be sent: is the delimiter (-D) the right one?"
-        )
+        raise Problem(f"The record exceeds {bytes_max} bytes. Check the delimiter (-D).")
 
 
 def records_of(pieces: Iterable[bytes], lines: Lines, origin: str) -> Iterator[tuple[str, Outgoing]]:
-    """The records in lines, each with its place for error messages. Empty lines are none."""
+    """The records in lines, each with its position for error messages. Empty lines are skipped."""
     for number, piece in enumerate(pieces, 1):
         if not piece or (lines.is_json and not piece.strip()):
             continue
@@ -93,12 +92,12 @@ def records_of(pieces: Iterable[bytes], lines: Lines, origin: str) -> Iterator[t
         try:
             record = from_line(piece, lines.key, lines.value) if lines.is_json else record_of(piece, lines)
         except (BadLine, BadValue) as error:
-            raise Problem(f"{where} is no record: {error}. Nothing after it was sent.") from error
+            raise Problem(f"{where} is invalid: {error}. The records after it were not sent.") from error
         yield where, record
 
 
 def record_of(piece: bytes, lines: Lines) -> Outgoing:
-    """The record in a piece of text: a key before the delimiter, if there is one, and a value."""
+    """Parse a record: a key before the delimiter, if there is one, and a value."""
     key: bytes | None = None
     value: bytes = piece
     if lines.key_delimiter is not None:
@@ -124,7 +123,7 @@ def parse_header(text: str) -> tuple[str, bytes | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """What all records get: a key where they have none, more headers, a partition or time instead."""
+    """Fields for all records: a default key, extra headers, an overriding partition or timestamp."""
 
     key: bytes | None = None
     headers: Headers = ()
@@ -148,7 +147,7 @@ class Common:
 
 @dataclass(slots=True)
 class Written:
-    """What a partition was given."""
+    """What was written to a partition."""
 
     count: int = 0
     first_offset: int = -1
@@ -157,7 +156,7 @@ class Written:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of everything. Reports come in the producer's thread."""
+    """The delivery results. Reports arrive on the producer's thread."""
 
     sent: int = 0
     sent_bytes: int = 0
@@ -191,10 +190,10 @@ class Outcome:
 
 
 class Aborted(Problem):
-    """A signal came before all of a transaction was read."""
+    """A signal arrived before the whole transaction was read."""
 
     def __init__(self, number: int) -> None:
-        super().__init__("The transaction was aborted: nothing was written.")
+        super().__init__("The transaction was aborted; no records were written.")
         self.exit_code = exit_code_of(number)
 
 
@@ -206,7 +205,7 @@ def send_all(
     outcome: Outcome,
     stop: Stop,
 ) -> None:
-    """Send everything and wait until all of it was heard of."""
+    """Send all records and wait for every delivery report."""
     if producer.settings.transactional_id is not None:
         with producer.transaction():
             _send(producer, topic, records, common, outcome)
@@ -230,7 +229,10 @@ def _flush(producer: Producer, stop: Stop) -> None:
         except TimedOut:
             if stop.signal and not is_told:
                 is_told = True
-                print("Waiting until what was read is written; Ctrl-C gives it up.", file=sys.stderr)
+                print(
+                    "Waiting for acknowledgements of the records read; press Ctrl-C again to give up.",
+                    file=sys.stderr,
+                )
 
 
 def _send(
@@ -243,8 +245,8 @@ def _send(
             count = producer.partitions_for(topic)
         if full.partition is not None and full.partition >= count:
             raise Problem(
-                f"{where} is for partition {full.partition}, and {topic} has {several(count, 'partition')}: "
-                "-p any has the partitioner choose."
+                f"{where} is for partition {full.partition}, but {topic} has "
+                f"{several(count, 'partition')}. Use -p any to let the partitioner choose."
             )
         producer.send(
             topic,

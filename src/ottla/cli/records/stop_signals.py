@@ -1,7 +1,7 @@
-"""What ends `ottla record`: SIGINT (Ctrl-C) and SIGTERM, and a reader of its output that has gone.
+"""What stops `ottla record`: SIGINT (Ctrl-C), SIGTERM, and a closed output pipe.
 
 Rule for `Stop`: the first signal raises nothing, so that no record is lost between being read and being sent.
-It is seen where input is waited for. The second one ends everything as Ctrl-C does elsewhere.
+It takes effect where the command waits for input. The second one ends the command as Ctrl-C does elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Notes that a signal came; `chunks` ends then."""
+    """Records that a signal arrived; `chunks` ends then."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -49,7 +49,7 @@ class Stop:
         os.write(self._wake, b"\0")
 
     def chunks(self, stream: BinaryIO) -> Iterator[bytes]:
-        """What a stream holds, as it comes, until its end or a signal."""
+        """The data of a stream as it arrives, until its end or a signal."""
         try:
             descriptor = stream.fileno()
         except io.UnsupportedOperation:  # bytes in memory: nothing to wait for
@@ -60,15 +60,15 @@ class Stop:
             yield chunk
 
     def _has_come(self, descriptor: int) -> bool:
-        """Wait for bytes, or the end of the stream; whether no signal came."""
+        """Wait for bytes or the end of the stream; False if a signal arrived."""
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             select.select([descriptor, self._awake], [], [])
         return not self.signal
 
 
 def flush(stream: BinaryIO) -> None:
-    """Write what waits to be written. Where the reader has gone it fails also without anything to write, so
-    that what follows a topic does not outlive its reader until the next record."""
+    """Flush the output. Fails if the reader has closed the pipe, even with nothing to write, so that a
+    follower of an idle topic exits with its reader."""
     stream.flush()
     try:
         descriptor = stream.fileno()

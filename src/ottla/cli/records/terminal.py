@@ -1,6 +1,6 @@
-"""A record as a person reads it at a terminal: time, place, key, value, headers; colours where there are any.
+"""Records for a terminal: time, position, key, value, headers; in colour if supported.
 
-Rule: nothing in a record moves the cursor or changes colours: control characters are shown as escapes.
+Rule: no record can move the cursor or change colours: control characters are escaped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(data: bytes) -> str:
-    """Bytes as text of one line that does no harm to a terminal."""
+    """Bytes as one line of text that is safe for a terminal."""
     return _CONTROL.sub(_escaped, data.decode(errors="backslashreplace"))
 
 
@@ -28,7 +28,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """A moment in UTC, to the millisecond."""
+    """A time in UTC, to the millisecond."""
     if timestamp_ms < 0:
         return "-"
     try:
@@ -41,7 +41,7 @@ def time_text(timestamp_ms: int) -> str:
 def line_formatter(
     *, key: Kind = TEXT, value: Kind = TEXT, is_coloured: bool, names_topic: bool
 ) -> Callable[[Record], bytes]:
-    """One line a record."""
+    """A function that formats a record as one line."""
 
     def coloured(colour: str, text: str) -> str:
         return f"{colour}{text}{_RESET}" if is_coloured else text

@@ -1,8 +1,7 @@
-"""How keys and values are read and shown: as text, hex, base64, JSON, Java's numbers, or Avro.
+"""Formats of keys and values: text, hex, base64, JSON, Java's numbers, and Avro.
 
-A kind goes four ways: bytes to what is printed, bytes to a value of JSON, and back from either. Rule: what
-was read with a kind gives the same bytes when it is written with it (for JSON and Avro: the same value); what
-does not fit is a BadValue.
+A kind converts bytes to printed text and to JSON values, and back from either. Rule: decoding and encoding
+with the same kind gives the same bytes (for JSON and Avro: the same value); invalid input is a BadValue.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 class BadValue(ValueError):
-    """A key or value that is not of its kind; the text says why, without a full stop."""
+    """A key or value that is not of its kind; the message has no full stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One way to read and show bytes."""
+    """One format of bytes."""
 
     name: str
     shown: Callable[[bytes], bytes]
@@ -76,15 +75,15 @@ def kind_of(name: str, avro: Avro | None = None) -> Kind:
         )
     if name in NAMES:
         return _number(name)
-    raise BadValue(f"{name} is no way to read a value: take one of {', '.join(NAMES)}")
+    raise BadValue(f"{name} is not a format. Use one of {', '.join(NAMES)}")
 
 
 def dumps(value: Json) -> bytes:
-    """JSON in UTF-8, in one line and without blanks."""
+    """Compact JSON in UTF-8, on one line."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        raise BadValue(f"this cannot be written as JSON: {error}") from error
+        raise BadValue(f"cannot be encoded as JSON: {error}") from error
 
 
 def to_base64(data: bytes) -> str:
@@ -106,41 +105,41 @@ def _text_json(data: bytes) -> Json:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise BadValue("this is no text in UTF-8") from error
+        raise BadValue("not valid UTF-8") from error
 
 
 def _json_text(value: Json) -> bytes:
-    """A text is itself; whatever else JSON has is written as JSON."""
+    """Strings as they are, other values as JSON."""
     if not isinstance(value, str):
         return dumps(value)
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise BadValue("the text holds half of a surrogate pair, which has no form in UTF-8") from error
+        raise BadValue("the text contains an unpaired surrogate, which UTF-8 cannot encode") from error
 
 
 TEXT = Kind("text", _identity, _text_json, _json_text, _identity)
 
 
 def _by_text(name: str, to_text: Callable[[bytes], str], from_text: Callable[[str], bytes]) -> Kind:
-    """A kind whose form in JSON is a text, too."""
+    """A kind whose JSON form is a string."""
 
     def from_json(value: Json) -> bytes:
         if not isinstance(value, str):
-            raise BadValue(f"{value!r:.60} should be a text in {name}")
+            raise BadValue(f"{value!r:.60} should be a {name} string")
         return from_text(value)
 
     def from_line(line: bytes) -> bytes:
         try:
             return from_text(line.decode())
         except UnicodeDecodeError as error:
-            raise BadValue(f"a text in {name} is expected, and this is no text") from error
+            raise BadValue(f"expected a {name} string") from error
 
     return Kind(name, lambda data: to_text(data).encode(), to_text, from_json, from_line)
 
 
 def _by_value(name: str, read: Callable[[bytes], Json], write: Callable[[Json], bytes]) -> Kind:
-    """A kind whose form as a line is JSON."""
+    """A kind whose text form is JSON."""
     return Kind(name, lambda data: dumps(read(data)), read, write, lambda line: write(_json(line)))
 
 
@@ -155,11 +154,11 @@ def _json(data: bytes) -> Json:
     try:
         return json.loads(data, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise BadValue(f"this is no JSON: {error}") from error
+        raise BadValue(f"not valid JSON: {error}") from error
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _number(name: str) -> Kind:
@@ -174,7 +173,7 @@ def _number(name: str) -> Kind:
         try:
             found = deserialize("", data, ())
         except SerializationError:
-            raise BadValue(f"{len(data)} bytes are no {name}") from None
+            raise BadValue(f"{len(data)} bytes are not a valid {name}") from None
         if isinstance(found, float) and not math.isfinite(found):
             return "NaN" if math.isnan(found) else "Infinity" if found > 0 else "-Infinity"
         return found
@@ -185,7 +184,7 @@ def _number(name: str) -> Kind:
         try:
             made = serialize("", value)
         except SerializationError:
-            raise BadValue(f"{value!r:.60} is no {name}") from None
+            raise BadValue(f"{value!r:.60} is not a valid {name}") from None
         assert made is not None
         return made
 
@@ -204,7 +203,7 @@ def _plain(value: Json) -> bytes:
 
 
 def avro_of(schema_file: str | None, registry: str | None) -> Avro | None:
-    """Avro by a schema in a file, by a registry, or by both; None where neither is given."""
+    """Avro with schemas from a file, a registry, or both; None if neither is given."""
     if schema_file is None and registry is None:
         return None
     from ottla.client.serialization.avro import Avro
@@ -218,14 +217,14 @@ def avro_of(schema_file: str | None, registry: str | None) -> Avro | None:
 
 
 class _Registry:
-    """Schemas by their ids, asked of a schema registry once each."""
+    """Schemas by id, fetched from a schema registry once each."""
 
     _SECONDS = 10.0
     _BYTES_MAX = 10_000_000
 
     def __init__(self, url: str) -> None:
         if not url.startswith(("http://", "https://")):
-            raise BadValue(f"--registry {url} is no address: it begins with http:// or https://")
+            raise BadValue(f"--registry {url} is not a URL: it must begin with http:// or https://")
         self._url = url.rstrip("/")
 
     def __call__(self, number: int) -> Any:
@@ -237,7 +236,7 @@ class _Registry:
 
 
 def _by_writers(registry: _Registry) -> Avro:
-    """An Avro that reads each value with the schema that it was written with."""
+    """Avro that decodes each value with its writer's schema."""
     from ottla.client.serialization.avro import Avro
 
     class ByWriter(Avro):
@@ -270,7 +269,7 @@ def _write_avro(avro: Avro, value: Json) -> bytes:
 
 
 def _avro_json(value: Any) -> Json:
-    """Avro's values that JSON does not have, as texts."""
+    """Avro values without a JSON equivalent, as strings."""
     if isinstance(value, dict):
         return {name: _avro_json(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

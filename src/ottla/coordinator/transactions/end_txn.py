@@ -46,7 +46,7 @@ def end_transaction(
         raise InvalidRequest("The transactional id is empty.")
     transaction = shard.transactions.get(request.transactional_id)
     if transaction is None:
-        raise InvalidProducerIdMapping(f"Nothing is known of transactional id {request.transactional_id}.")
+        raise InvalidProducerIdMapping(f"Unknown transactional id {request.transactional_id}.")
     if client_version >= EPOCH_BUMP_VERSION:
         return _end(shard, transaction, request, client_version)
     return _end_by_protocol_1(shard, transaction, request)
@@ -164,14 +164,13 @@ def _kept_successor(transaction: Transaction, bump: int) -> tuple[int, int]:
 
 def _being_ended(transaction: Transaction) -> ConcurrentTransactions:
     return ConcurrentTransactions(
-        f"The transaction of {transaction.transactional_id} is being ended ({transaction.state.label}); "
-        f"ask again."
+        f"The transaction of {transaction.transactional_id} is completing ({transaction.state.label}); retry."
     )
 
 
 def _not_its_id(transaction: Transaction, request: EndTxnRequest) -> InvalidProducerIdMapping:
     return InvalidProducerIdMapping(
-        f"Producer {transaction.client[0]} has the transactional id {transaction.transactional_id}, "
+        f"Transactional id {transaction.transactional_id} belongs to producer {transaction.client[0]}, "
         f"not {request.producer_id}."
     )
 
@@ -185,6 +184,6 @@ def _fenced(transaction: Transaction, request: EndTxnRequest) -> ProducerFenced:
 
 def _other_outcome(transaction: Transaction, request: EndTxnRequest) -> InvalidTxnState:
     return InvalidTxnState(
-        f"The transaction of {transaction.transactional_id} is {transaction.state.label}: "
-        f"it cannot be {'committed' if request.committed else 'aborted'}."
+        f"The transaction of {transaction.transactional_id} is in state {transaction.state.label} and "
+        f"cannot be {'committed' if request.committed else 'aborted'}."
     )

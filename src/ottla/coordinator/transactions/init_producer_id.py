@@ -60,7 +60,7 @@ def init_producer_id(
         )
         return _granted(shard, fresh, (producer_id, 0), NO_EPOCH, timeout_ms, now_ms)
     if transaction.state.is_prepared:
-        raise ConcurrentTransactions(f"The transaction of {transactional_id} is being ended; ask again.")
+        raise ConcurrentTransactions(f"The transaction of {transactional_id} is completing; retry.")
     if transaction.state.is_settled:
         identity, last_epoch = _next_identity(shard, transaction, expected)
         return _granted(shard, transaction, identity, last_epoch, timeout_ms, now_ms)
@@ -85,7 +85,7 @@ def expected_of(request: InitProducerIdRequest) -> Expected | None:
     if request.producer_id == NO_PRODUCER_ID and request.producer_epoch == NO_EPOCH:
         return None
     if request.producer_id == NO_PRODUCER_ID or request.producer_epoch == NO_EPOCH:
-        raise InvalidRequest("A producer id needs its epoch, and an epoch its producer id.")
+        raise InvalidRequest("Producer id and producer epoch must be set together.")
     return Expected(request.producer_id, request.producer_epoch)
 
 
@@ -95,7 +95,7 @@ def _checked_timeout(shard: TransactionShard, request: InitProducerIdRequest) ->
     settings = shard.settings
     if request.enable2_pc and not settings.is_two_phase_commit_enabled:
         raise TransactionalIdAuthorizationFailed(
-            "Two-phase commit is off here; transaction.two.phase.commit.enable turns it on."
+            "Two-phase commit is disabled; enable it with transaction.two.phase.commit.enable."
         )
     if request.keep_prepared_txn and not (
         settings.is_two_phase_commit_enabled and shard.transaction_version >= EPOCH_BUMP_VERSION
@@ -109,7 +109,7 @@ def _checked_timeout(shard: TransactionShard, request: InitProducerIdRequest) ->
     timeout_ms = request.transaction_timeout_ms
     if not 0 < timeout_ms <= settings.timeout_ms_max:
         raise InvalidTransactionTimeout(
-            f"The transaction timeout is {timeout_ms} ms; it must be above 0 and at most "
+            f"The transaction timeout of {timeout_ms} ms must be greater than 0 and at most "
             f"{settings.timeout_ms_max} (transaction.max.timeout.ms)."
         )
     return timeout_ms
@@ -174,6 +174,6 @@ def _answered(identity: tuple[int, int], record: Record) -> Result[InitProducerI
 
 def _fenced(transaction: Transaction, expected: Expected) -> ProducerFenced:
     return ProducerFenced(
-        f"Producer {expected.producer_id} with epoch {expected.epoch} is not the one that has transactional "
-        f"id {transaction.transactional_id} now."
+        f"Producer {expected.producer_id} with epoch {expected.epoch} is no longer the producer of "
+        f"transactional id {transaction.transactional_id}."
     )

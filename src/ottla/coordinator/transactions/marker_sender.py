@@ -149,7 +149,7 @@ class MarkerSender:
             self._again(job, later)
         if gone:
             logger.info(
-                "%s: %s have no marker, since they were deleted",
+                "%s: skipped markers for deleted partitions %s",
                 job.markers.transactional_id,
                 sorted(gone),
             )
@@ -187,7 +187,9 @@ class MarkerSender:
             try:
                 response = await self._places.send(broker_id, request)
             except (OSError, TimeoutError, KafkaError) as error:
-                logger.info("Broker %d did not take %d markers: %s", broker_id, len(taken), error)
+                logger.info(
+                    "Broker %d did not acknowledge %d markers, will retry: %s", broker_id, len(taken), error
+                )
                 for job, partitions in taken.items():
                     self._again(job, partitions)
                 continue
@@ -214,7 +216,7 @@ class MarkerSender:
                 written.add(partition)
             elif code in _FENCED:
                 logger.warning(
-                    "%s: %s refused the marker of producer %d with epoch %d (%s): it is not tried again",
+                    "%s: %s rejected the marker of producer %d with epoch %d (%s); not retrying",
                     job.markers.transactional_id,
                     partition,
                     job.markers.producer_id,
@@ -226,7 +228,7 @@ class MarkerSender:
             else:
                 if code not in _PASSING:
                     logger.error(
-                        "%s: %s refused its marker: error %d; it is tried again",
+                        "%s: %s rejected the marker with error %d; will retry",
                         job.markers.transactional_id,
                         partition,
                         code,

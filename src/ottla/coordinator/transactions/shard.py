@@ -94,7 +94,7 @@ class TransactionShard:
         producer_id = self._take_producer_id()
         if producer_id is None:
             raise CoordinatorLoadInProgress(
-                "This node waits for producer ids from the controller; ask again."
+                "This node is waiting for producer ids from the controller; retry."
             )
         return producer_id
 
@@ -164,7 +164,7 @@ class TransactionShard:
         """Make partitions part of the transaction, which begins if none is open."""
         transaction = self._of_producer(transactional_id, producer_id, producer_epoch)
         if transaction.is_kept:
-            raise InvalidTxnState("A prepared transaction that was kept can only be ended.")
+            raise InvalidTxnState("A prepared transaction can only be committed or aborted.")
         if transaction.state is State.ONGOING and transaction.partitions >= partitions:
             return Result()
         return Result(
@@ -187,7 +187,7 @@ class TransactionShard:
         """Which of the partitions are part of the open transaction: a broker asks before it appends."""
         transaction = self._of_producer(transactional_id, producer_id, producer_epoch, prepared_first=False)
         if transaction.is_kept:
-            raise InvalidTxnState("A prepared transaction that was kept can only be ended.")
+            raise InvalidTxnState("A prepared transaction can only be committed or aborted.")
         return {
             each: ErrorCode.NONE if each in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE
             for each in partitions
@@ -199,7 +199,7 @@ class TransactionShard:
         """The transaction, if it is this producer's and not being ended."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            raise InvalidProducerIdMapping(f"Nothing is known of transactional id {transactional_id}.")
+            raise InvalidProducerIdMapping(f"Unknown transactional id {transactional_id}.")
         is_prepared = transaction.state.is_prepared
         if is_prepared and prepared_first:
             # First of all: the producer may already use the id that it goes on with.
@@ -207,7 +207,7 @@ class TransactionShard:
         known_id, known_epoch = transaction.client
         if producer_id != known_id:
             raise InvalidProducerIdMapping(
-                f"Producer {known_id} has the transactional id {transactional_id}, not {producer_id}."
+                f"Transactional id {transactional_id} belongs to producer {known_id}, not {producer_id}."
             )
         if producer_epoch != known_epoch:
             raise ProducerFenced(
@@ -344,8 +344,7 @@ class TransactionShard:
 
 def being_ended(transaction: Transaction) -> ConcurrentTransactions:
     return ConcurrentTransactions(
-        f"The transaction of {transaction.transactional_id} is being ended ({transaction.state.label}); "
-        f"ask again."
+        f"The transaction of {transaction.transactional_id} is completing ({transaction.state.label}); retry."
     )
 
 

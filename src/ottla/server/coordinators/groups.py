@@ -147,7 +147,7 @@ class Asked(Generic[S]):
             for start in range(0, len(keys), KEYS_PER_DECISION):
                 open_count += 1
                 if not active.is_open:
-                    fail(NotCoordinator("The partition is led by another node now."))
+                    fail(NotCoordinator("Another node has become leader of the partition."))
                     break
                 some = keys[start : start + KEYS_PER_DECISION]
                 active.decide(

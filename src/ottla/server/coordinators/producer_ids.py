@@ -64,7 +64,9 @@ class ProducerIds:
             try:
                 await asyncio.shield(self._fetch())
             except KafkaError as error:
-                raise CoordinatorLoadInProgress(f"The controller gave no producer ids: {error}") from error
+                raise CoordinatorLoadInProgress(
+                    f"The controller did not allocate producer ids: {error}"
+                ) from error
 
     def _use(self, block: range) -> None:
         self._next, self._end = block.start, block.stop
@@ -93,6 +95,6 @@ class ProducerIds:
 def _log_failure(fetched: asyncio.Task[None]) -> None:
     error = None if fetched.cancelled() else fetched.exception()
     if isinstance(error, KafkaError):
-        logger.warning("The controller gave no block of producer ids: %s", error)
+        logger.warning("Failed to allocate a block of producer ids: %s", error)
     elif error is not None:
-        logger.error("A block of producer ids could not be fetched", exc_info=error)
+        logger.error("Unexpected error while allocating a block of producer ids", exc_info=error)

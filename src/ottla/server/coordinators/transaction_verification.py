@@ -217,7 +217,7 @@ class Verification:
         try:
             response: AddPartitionsToTxnResponse = await links.ask(leader, request)
         except OSError as error:
-            answered(dict.fromkeys(partitions, NetworkException(f"Broker {leader} gave no answer: {error}")))
+            answered(dict.fromkeys(partitions, NetworkException(f"Broker {leader} did not answer: {error}")))
             return
         except KafkaError as error:
             answered(dict.fromkeys(partitions, error))

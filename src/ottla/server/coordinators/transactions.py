@@ -130,7 +130,7 @@ class _Places:
 
     async def send(self, broker_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         if self._links is None:
-            raise BrokerUnknown("This node has no way to other brokers.")
+            raise BrokerUnknown("This node has no connections to other brokers.")
         response: WriteTxnMarkersResponse = await self._links.ask(broker_id, request)
         return response
 

@@ -63,7 +63,7 @@ def _move(broker: Broker, topic: str, index: int, path: str, *, is_told: bool) -
         broker.directories.move(topic, index, path)
     except KafkaError as error:
         if is_told:
-            logger.warning("Could not move %s-%d to %s: %s", topic, index, path, error)
+            logger.warning("Failed to move %s-%d to %s: %s", topic, index, path, error)
         if isinstance(error, ReplicaNotAvailable) and broker.image.partition(topic, index) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return error.code

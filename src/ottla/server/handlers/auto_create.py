@@ -67,7 +67,7 @@ def create_in_background(broker: Broker, names: Iterable[str]) -> None:
     wanted = [name for name in dict.fromkeys(names) if name not in under_way]
     if len(wanted) + len(under_way) > RECORDS_PER_REQUEST_MAX:
         logger.warning(
-            "%d topics were not created: the limit is %d at a time", len(wanted), RECORDS_PER_REQUEST_MAX
+            "Did not auto-create %d topics: the limit is %d per request", len(wanted), RECORDS_PER_REQUEST_MAX
         )
     elif wanted:
         under_way.update(wanted)
@@ -82,11 +82,11 @@ async def _create(broker: Broker, names: list[str]) -> None:
     try:
         response = await broker.quorum.ask(request, timeout_ms=broker.config.int_of("request.timeout.ms"))
     except KafkaError as error:
-        logger.warning("Topics %s were not created: %s", ", ".join(names), error)
+        logger.warning("Failed to auto-create topics %s: %s", ", ".join(names), error)
         return
     for result in response.topics:
         if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            logger.warning("Topic %s was not created: %s", result.name, result.error_message)
+            logger.warning("Failed to auto-create topic %s: %s", result.name, result.error_message)
 
 
 def _creatable_topics(config: BrokerConfig, names: list[str]) -> Steps[list[_Topic]]:

@@ -136,7 +136,9 @@ async def decide(
     if timeout_ms is None:
         return await outliving(broker.quorum.submit(decision))
     if timeout_ms <= 0:
-        raise RequestTimedOut(f"A timeout of {timeout_ms} ms leaves the controller no time; give it more.")
+        raise RequestTimedOut(
+            f"The timeout of {timeout_ms} ms is too short to reach the controller. Increase it."
+        )
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             # No frame may keep the future: an error in it leads to the frame, and both to the request.

@@ -128,7 +128,7 @@ def _delete(broker: Broker, topic: str, index: int, offset: int) -> _Result:
 
 def _move_log_start(broker: Broker, topic: str, index: int, offset: int) -> int:
     if broker.image.partition(topic, index) is None:
-        raise UnknownTopicOrPartition(f"There is no partition {index} of a topic {topic}.")
+        raise UnknownTopicOrPartition(f"Unknown partition {topic}-{index}.")
     if is_internal(topic):
         raise InvalidTopicException(f"Records of the internal topic {topic} cannot be deleted.")
     log = hosted_partition(broker, topic, index).leader_log()
@@ -137,7 +137,7 @@ def _move_log_start(broker: Broker, topic: str, index: int, offset: int) -> int:
     if offset == HIGH_WATERMARK:
         offset = log.high_watermark
     if offset < 0:
-        raise OffsetOutOfRange(f"{offset} is not an offset of {log.name}.")
+        raise OffsetOutOfRange(f"Offset {offset} is out of range for {log.name}.")
     try:
         log.increase_log_start_offset(offset, "a client deleted records")
     except OSError as error:

@@ -48,7 +48,7 @@ def handle(
 ) -> Steps[DescribeConfigsResponse]:
     unknown = next((one for one in request.resources if one.resource_type not in _KNOWN), None)
     if unknown is not None:  # Kafka refuses the whole request
-        error = InvalidRequest(f"There is no resource type {unknown.resource_type}.")
+        error = InvalidRequest(f"Unknown resource type {unknown.resource_type}.")
         return DescribeConfigsResponse(results=[_failed(resource, error) for resource in request.resources])
     response = DescribeConfigsResponse()
     for resource, names in (yield from _merged(request.resources)):
@@ -94,7 +94,7 @@ def _result(
     try:
         entries = _entries(broker, resource, names)
     except KafkaError as error:
-        logger.info("Could not describe resource %r: %s", resource.resource_name, error)
+        logger.info("Failed to describe resource %r: %s", resource.resource_name, error)
         return _failed(resource, error)
     yield
     result = _Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
@@ -141,7 +141,7 @@ def _entries(broker: Broker, resource: _Resource, names: _Names) -> list[Entry]:
         if reason is not None:
             raise InvalidTopicException(f"Topic name is invalid: {reason}")
         if name not in broker.image.topics_by_name:
-            raise UnknownTopicOrPartition(f"There is no topic {name}.")
+            raise UnknownTopicOrPartition(f"Topic {name} does not exist.")
         return configs.describe_topic(broker.config, overrides, names)
     if kind == ResourceType.BROKER:
         if not name:

@@ -67,7 +67,7 @@ def _log(broker: Broker, topic: str, index: int) -> Log:
     if reason is not None:
         raise InvalidTopicException(f"Topic name is invalid: {reason}")
     if topic not in broker.image.topics_by_name:
-        raise UnknownTopicOrPartition(f"There is no topic {topic}.")
+        raise UnknownTopicOrPartition(f"Topic {topic} does not exist.")
     log = hosted_partition(broker, topic, index).log
     if log is None:
         raise KafkaStorageError(f"The log directory of {topic}-{index} is offline; see the log of this node.")

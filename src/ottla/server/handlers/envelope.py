@@ -29,7 +29,7 @@ async def handle(broker: Broker, request: EnvelopeRequest, context: RequestConte
     try:
         principal = _principal(request.request_principal)
         if len(request.client_host_address) not in (4, 16):
-            raise InvalidRequest("The client's address in the envelope is no address.")
+            raise InvalidRequest("The client address in the envelope is invalid.")
         dispatcher = broker.dispatchers[context.listener]
         data = await dispatcher.answer_embedded(request.request_data, context, principal)
     except KafkaError as error:
@@ -46,7 +46,7 @@ def _principal(data: bytes | None) -> str:
             raise MalformedMessage("The principal is missing.")
         version = int.from_bytes(data[:2], "big")
         if version not in DefaultPrincipalData.VERSIONS:
-            raise MalformedMessage(f"The principal has version {version}.")
+            raise MalformedMessage(f"Unsupported principal version {version}.")
         principal = codec.decode(DefaultPrincipalData, data, version, 2)
     except MalformedMessage as error:
         raise UnclearPrincipal(str(error)) from error

@@ -306,7 +306,7 @@ class _Fetch:
             # This replica is behind, and the leader may have it. Out of range would mean that nobody does: a
             # client that still takes this node for the leader, and names no epoch, would begin anew.
             raise NotLeaderOrFollower(
-                f"This replica of {partition.topic}-{partition.index} has no {offset} yet."
+                f"This replica of {partition.topic}-{partition.index} has not reached {offset} yet."
             )
         read_committed = self._request.isolation_level == READ_COMMITTED
         limit_offset = data.last_stable_offset if read_committed else data.high_watermark

@@ -66,7 +66,7 @@ def _find(broker: Broker, key_type: int, key: str, listener: str) -> _Coordinato
 def _leader(broker: Broker, key_type: int, key: str) -> int:
     """The broker that leads the key's partition; -1 if none does now."""
     if key_type not in _TOPICS:
-        raise InvalidRequest(f"A coordinator for keys of kind {key_type} is not served.")
+        raise InvalidRequest(f"Unsupported coordinator key type {key_type}.")
     name = _TOPICS[key_type]
     topic = broker.image.topics_by_name.get(name)
     if topic is None:

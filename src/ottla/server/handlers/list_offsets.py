@@ -142,9 +142,11 @@ def _answer(
     and it cannot be done here."""
     try:
         if is_repeated:
-            raise InvalidRequest(f"Partition {asked.partition_index} of {topic} is named more than once.")
+            raise InvalidRequest(
+                f"Partition {asked.partition_index} of {topic} occurs more than once in the request."
+            )
         if asked.timestamp < 0 and version < _FIRST_VERSIONS.get(asked.timestamp, version + 1):
-            raise UnsupportedVersion(f"Version {version} has no time {asked.timestamp}.")
+            raise UnsupportedVersion(f"Version {version} does not support timestamp {asked.timestamp}.")
         partition = hosted_partition(broker, topic, asked.partition_index)
         found = _find(broker, request, partition, asked, searched)
     except TakesLong:

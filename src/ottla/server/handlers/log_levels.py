@@ -55,7 +55,7 @@ def alter(node_id: int, resource_name: str, changes: Iterable[LevelChange], *, v
         target.setLevel(
             _LEVELS[level] if operation == Operation.SET and level is not None else logging.NOTSET
         )
-        logger.warning("The log level of %s is %s now", name, _name_of(target.getEffectiveLevel()))
+        logger.warning("Set log level of %s to %s", name, _name_of(target.getEffectiveLevel()))
 
 
 def _check(change: LevelChange) -> None:

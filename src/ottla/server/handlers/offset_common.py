@@ -89,8 +89,8 @@ def check_commit_bytes(broker: Broker, group_id: str, size: int) -> None:
     log = coordinator.active(coordinator.partition_for(group_id)).partition.log
     if log is not None and size > log.config.max_message_bytes:
         raise MessageTooLarge(
-            f"The records of one commit have {size} bytes or more; {log.name} takes "
-            f"{log.config.max_message_bytes}."
+            f"The commit needs at least {size} bytes, which exceeds "
+            f"max.message.bytes={log.config.max_message_bytes} of {log.name}."
         )
 
 

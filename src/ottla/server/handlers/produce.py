@@ -367,7 +367,7 @@ def keep_records(connection: Connection, topics: list[ProduceRequest.TopicProduc
 def _too_large_for_internal(partition: Partition) -> MessageTooLarge:
     """Whoever loads an internal topic does so on the event loop."""
     return MessageTooLarge(
-        f"Records for internal topic {partition.topic} may take {BYTES_AT_ONCE} bytes at most, decompressed."
+        f"Records for internal topic {partition.topic} must not exceed {BYTES_AT_ONCE} bytes decompressed."
     )
 
 
@@ -411,7 +411,7 @@ def _refusal_of_all(request: ProduceRequest) -> Steps[KafkaError | None]:
                     and batch[MAGIC_POSITION] == 2
                 ):
                     return TransactionalIdAuthorizationFailed(
-                        "A transactional batch needs a request that names its transactional id."
+                        "The request contains a transactional batch but no transactional id."
                     )
                 yield
     return None
@@ -512,7 +512,9 @@ def _wait(
         check()
 
     def on_deadline() -> None:
-        error = RequestTimedOut(f"The in-sync replicas did not have the records within {timeout_ms} ms.")
+        error = RequestTimedOut(
+            f"The in-sync replicas did not acknowledge the records within {timeout_ms} ms."
+        )
         for written in waiting:
             if written in unflushed if acks == 1 else not _is_decided(written):
                 written.response.error_code = error.code

@@ -23,7 +23,7 @@ def handle(
 ) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
-        error_message="This listener asks for no login: connect to it without SASL.",
+        error_message="This listener does not use SASL. Connect without it.",
     )
 
 

@@ -19,4 +19,4 @@ def error_of(broker: Broker, raised: Exception, api: str, topic: str, index: int
     if isinstance(raised, KafkaError):
         return raised.with_traceback(None)
     broker.failures.note(api, f"{topic}-{index}", raised)
-    return UnknownServerError(f"{api} failed over {topic}-{index} in a way that nobody foresaw.")
+    return UnknownServerError(f"Unexpected error in {api} for {topic}-{index}.")

@@ -54,7 +54,7 @@ def _update(broker: Broker, request: UpdateRaftVoterRequest) -> None:
         raise VoterChangeRefused(ErrorCode.INCONSISTENT_CLUSTER_ID, "The request is for another cluster.")
     refused = refusal(replica_of(broker), request.current_leader_epoch)
     if refused is not None:
-        raise VoterChangeRefused(refused, "This controller does not lead that epoch.")
+        raise VoterChangeRefused(refused, "This controller is not the leader of that epoch.")
     changes = voter_changes(broker)
     levels = request.k_raft_version_feature
     lowest, highest = levels.min_supported_version, levels.max_supported_version
@@ -70,7 +70,10 @@ def _update(broker: Broker, request: UpdateRaftVoterRequest) -> None:
         or not is_reachable
         or not 0 <= lowest <= highest
     ):
-        raise VoterChangeRefused(ErrorCode.INVALID_REQUEST, "The voter does not say who and where it is.")
+        raise VoterChangeRefused(
+            ErrorCode.INVALID_REQUEST,
+            "The request lacks a valid voter id, directory id, endpoint or version range.",
+        )
     changes.update(voter)
 
 

@@ -56,7 +56,7 @@ class Registration:
             try:
                 await self._beat()
             except KafkaError as error:
-                logger.warning("The controller refused the first heartbeat: %s", error)
+                logger.warning("The controller rejected the first heartbeat: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
         self._task = asyncio.ensure_future(self._keep_alive())
 
@@ -79,7 +79,7 @@ class Registration:
             except KafkaError as error:
                 # Past the session's end the controller has taken our leaderships away by itself.
                 if isinstance(error, StaleBrokerEpoch) or self._broker.clock.monotonic() >= deadline:
-                    logger.warning("Going without a word from the controller: %s", error)
+                    logger.warning("Shutting down without the controller's confirmation: %s", error)
                     return
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
@@ -117,7 +117,7 @@ class Registration:
                     ) from error
                 if told != str(error):
                     told = str(error)
-                    logger.warning("Not registered yet: %s", told)
+                    logger.warning("Broker registration failed, will retry: %s", told)
             await asyncio.sleep(wait_seconds)
             wait_seconds = min(2 * wait_seconds, RETRY_SECONDS_MAX)
 
@@ -164,7 +164,7 @@ class Registration:
         response: BrokerHeartbeatResponse = await broker.quorum.ask(request, timeout_ms=self._patience_ms())
         if response.is_fenced != self._is_fenced and not wants_shut_down:
             self._is_fenced = response.is_fenced
-            logger.info("The controller has %s this broker.", "fenced" if self._is_fenced else "unfenced")
+            logger.info("The controller has %s this broker", "fenced" if self._is_fenced else "unfenced")
         return response
 
     async def _keep_alive(self) -> None:
@@ -179,10 +179,10 @@ class Registration:
             try:
                 await self._beat()
             except StaleBrokerEpoch as error:
-                logger.warning("The controller does not know this broker any more: %s", error)
+                logger.warning("The controller no longer knows this broker, registering again: %s", error)
                 await self._register_again()
             except KafkaError as error:
-                logger.warning("The controller did not take a heartbeat: %s", error)
+                logger.warning("Heartbeat to the controller failed: %s", error)
             except Exception as error:  # noqa: BLE001 - see `ottla.failures`
                 self._broker.failures.note("heartbeat", "", error)
 
@@ -190,7 +190,7 @@ class Registration:
         try:
             await self._register()
         except KafkaError as error:
-            logger.error("The controller did not register this broker again: %s", error)
+            logger.error("Failed to register this broker again: %s", error)
 
     def _patience_ms(self) -> int:
         return self._broker.config.int_of("broker.session.timeout.ms") // 2

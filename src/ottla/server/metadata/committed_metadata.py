@@ -242,7 +242,7 @@ class CommittedMetadata(ABC):
                 SnapshotId(image.offset + 1, image.epoch), values, image.timestamp_ms
             )
         except OSError as error:
-            logger.error("The snapshot at offset %d was not written: %s", image.offset + 1, error)
+            logger.error("Failed to write the metadata snapshot at offset %d: %s", image.offset + 1, error)
 
     async def _settle_snapshot(self) -> None:
         if self._snapshot_task is not None:

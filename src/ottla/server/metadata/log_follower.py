@@ -152,16 +152,16 @@ class LogFollower:
                 self._close_channel()
                 self._failures += 1
                 if self._failures in (1, 10) or self._failures % 600 == 0:
-                    logger.warning("Cannot follow the metadata log, trying again: %s", error)
+                    logger.warning("Fetching the metadata log failed, retrying: %s", error)
                 await asyncio.sleep(self._backoff_seconds())
             except SnapshotDamaged as error:
-                logger.error("A snapshot came damaged from the controller and is fetched again: %s", error)
+                logger.error("Fetched a corrupt metadata snapshot, fetching it again: %s", error)
                 await asyncio.sleep(self._backoff_seconds())
             except Exception as error:  # noqa: BLE001 - of the disk or of the replay: the log cannot go on
                 if not self._driver.is_passing(error):
                     self._driver.fail(error)
                     continue
-                logger.error("The metadata log cannot be written for now, trying again: %s", error)
+                logger.error("Writing the metadata log failed, retrying: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
     def _backoff_seconds(self) -> float:
@@ -180,7 +180,7 @@ class LogFollower:
         if response.error_code:
             raise Unreachable(f"a controller answered {_name(response.error_code)}")
         if not response.responses or not response.responses[0].partitions:
-            raise Unreachable("a controller answered without the metadata log")
+            raise Unreachable("the controller's answer does not contain the metadata log")
         for node in response.node_endpoints:
             self.learn(node.node_id, (node.host, node.port))
         partition = response.responses[0].partitions[0]
@@ -197,7 +197,7 @@ class LogFollower:
         if asked_epoch != leader.leader_epoch or not driver.is_following(leader.leader_id, asked_epoch):
             return  # old news
         if self._failures:
-            logger.info("Following the metadata log of controller %d again.", self.leader_id)
+            logger.info("Resumed fetching the metadata log from controller %d", self.leader_id)
             self._failures = 0
         driver.heard_from_leader()
         await self._take(channel, partition)
@@ -252,17 +252,19 @@ class LogFollower:
     async def _fetch_snapshot(self, channel: Channel, snapshot_id: SnapshotId, epoch: int) -> None:
         """Load a snapshot of the leader's piece by piece, and go on from it."""
         if snapshot_id == self._driver.latest_snapshot:
-            raise Unreachable(f"the leader offers the snapshot {snapshot_id.file_name} that is here already")
-        logger.info("Fetching the snapshot %s from the controller.", snapshot_id.file_name)
+            raise Unreachable(
+                f"the leader offers snapshot {snapshot_id.file_name}, which this node already has"
+            )
+        logger.info("Fetching metadata snapshot %s from the controller", snapshot_id.file_name)
         leader_id = self.leader_id
         download = self._driver.begin_download(snapshot_id)
         try:
             while True:
                 piece = await self._fetch_piece(channel, snapshot_id, download.size_bytes)
                 if not piece.unaligned_records:
-                    raise Unreachable("the leader sent an empty piece of a snapshot")
+                    raise Unreachable("the leader sent an empty snapshot chunk")
                 if not self._driver.is_following(leader_id, epoch):
-                    raise Unreachable("the leader changed while a snapshot was fetched")
+                    raise Unreachable("the leader changed during the snapshot fetch")
                 self._driver.heard_from_leader()
                 download.append(piece.unaligned_records)
                 if download.size_bytes >= piece.size:
@@ -294,14 +296,14 @@ class LogFollower:
             wanted.replica_directory_id = self._directory_id
         response: FetchSnapshotResponse = await self._exchange(channel, request, version, 0)
         if response.error_code or not response.topics or not response.topics[0].partitions:
-            raise Unreachable(f"a snapshot was refused with {_name(response.error_code)}")
+            raise Unreachable(f"the snapshot fetch failed with {_name(response.error_code)}")
         piece = response.topics[0].partitions[0]
         if piece.current_leader.leader_epoch >= 0:
             await self._driver.follow(piece.current_leader.leader_id, piece.current_leader.leader_epoch)
         if piece.error_code:
-            raise Unreachable(f"a snapshot was refused with {_name(piece.error_code)}")
+            raise Unreachable(f"the snapshot fetch failed with {_name(piece.error_code)}")
         if piece.position != position:
-            raise Unreachable(f"position {position} of a snapshot was asked for, and {piece.position} came")
+            raise Unreachable(f"requested snapshot position {position}, but received {piece.position}")
         return piece
 
     # The connection
@@ -315,7 +317,7 @@ class LogFollower:
             self._tried += 1
             address = self._bootstrap[self._tried % len(self._bootstrap)]
         if address is None:
-            raise Unreachable("no controller is known that could be asked")
+            raise Unreachable("no controller is known")
         self._target = address
         opening = Channel.open(self._network, *address, client_id=f"raft-client-{self._config.node_id}")
         try:
@@ -323,7 +325,7 @@ class LogFollower:
         except TimeoutError:
             raise Unreachable(f"{address[0]}:{address[1]} does not answer") from None
         except (OSError, KafkaError) as error:
-            raise Unreachable(f"{address[0]}:{address[1]} cannot be reached: {error}") from error
+            raise Unreachable(f"{address[0]}:{address[1]} is unreachable: {error}") from error
         return channel
 
     async def _exchange(self, channel: Channel, request: Message, version: int, wait_ms: int) -> Any:
@@ -346,7 +348,7 @@ class LogFollower:
             if not task.done():
                 task.cancel()
         if task.cancelled():
-            raise Superseded("there is another leader")
+            raise Superseded("the leader has changed")
         return task.result()
 
     def _request_timeout_s(self) -> float:
@@ -362,7 +364,7 @@ def _known(channel: Channel, key: int) -> int:
     try:
         return channel.version_for(key)
     except KafkaError as error:
-        raise Unreachable(f"the other node is no controller: {error}") from error
+        raise Unreachable(f"the peer is not a controller: {error}") from error
 
 
 def _name(code: int) -> str:

@@ -232,7 +232,10 @@ class Quorum(CommittedMetadata):
         if self._activation is not None:
             await self._activation
         elif self._follower is None:
-            raise NotController("This node is no voter of the quorum, and knows no other.")
+            raise NotController(
+                "This node is not a voter and knows no other voter. Check controller.quorum.voters and "
+                "controller.quorum.bootstrap.servers."
+            )
         elif config.is_broker:
             await asyncio.wait([self._follower.caught_up, self.failure], return_when=asyncio.FIRST_COMPLETED)
             if self.failure.done():
@@ -264,7 +267,9 @@ class Quorum(CommittedMetadata):
         deadline = self._clock.monotonic() + HAND_OVER_SECONDS_MAX
         while follower.leader_id == NOBODY and self._clock.monotonic() < deadline:
             if not self._can_be_led():
-                logger.info("Too few controllers are left to take over: going without a hand-over.")
+                logger.info(
+                    "Resigning without a handover: too few controllers are running to elect a successor"
+                )
                 return
             self.driver.resign()  # again, should nobody else want to
             await asyncio.sleep(0.01)
@@ -323,7 +328,7 @@ class Quorum(CommittedMetadata):
         try:
             await self.ask(self._registration(), timeout_ms=2_000)
         except KafkaError as error:
-            logger.info("This controller is not registered yet: %s", error)
+            logger.info("Controller registration failed, will retry: %s", error)
 
     async def _join_voters(self) -> None:
         """Become a voter; one with our id and another disk has to go first."""
@@ -356,7 +361,7 @@ class Quorum(CommittedMetadata):
         try:
             await remote.ask(request, timeout_ms=timeout_ms)
         except KafkaError as error:
-            logger.info("This controller is no voter yet: %s", error)
+            logger.info("Joining the quorum as a voter failed, will retry: %s", error)
         except ControllerIsHere:
             pass
 
@@ -491,12 +496,14 @@ class Quorum(CommittedMetadata):
         try:
             applied = state.apply(records)
         except InvalidMetadata as error:
-            logger.critical("A decision made records that contradict the state: %s", error)
+            logger.critical("Generated records that contradict the metadata state: %s", error)
             self._state = None
             self.driver.fail(error)  # what is in the log cannot be applied by anyone
             raise
         if applied != last_offset:
-            raise RuntimeError(f"Records up to {last_offset} were appended, and up to {applied} applied.")
+            raise RuntimeError(
+                f"Records were appended up to offset {last_offset} but applied only up to {applied}."
+            )
         return last_offset
 
     def _follow_control_records(self) -> None:
@@ -522,7 +529,7 @@ class Quorum(CommittedMetadata):
         now, interval_s = self._clock.monotonic(), self._config.int_of("broker.session.timeout.ms") / 8000
         late_ms = int((now - self._fenced_at - interval_s) * 1000)
         if late_ms >= SESSIONS_LATE_MS and self._state is not None:
-            logger.warning("Sessions of brokers are looked at %d ms late and extended by that.", late_ms)
+            logger.warning("Broker session check is %d ms late; extending all sessions accordingly", late_ms)
             self._state.heartbeats.excuse(late_ms, int(now * 1000))
         try:
             await self._repeat(fence_stale_broker)
@@ -538,9 +545,9 @@ class Quorum(CommittedMetadata):
             try:
                 await duty()
             except (KafkaStorageError, NotController) as error:
-                logger.debug("A duty of the controller was not done: %s", error)
+                logger.debug("Periodic controller task did not run: %s", error)
             except OSError as error:
-                logger.error("A duty of the controller failed and is tried again: %s", error)
+                logger.error("Periodic controller task failed, will retry: %s", error)
             except Exception as error:  # noqa: BLE001 - see `ottla.failures`
                 self.failures.note(f"controller's {getattr(duty, '__name__', 'duty')}", "", error)
 
@@ -555,7 +562,7 @@ class Quorum(CommittedMetadata):
                 answer.set_result(response)
 
     def lead(self, epoch: int) -> None:
-        logger.info("This node is the active controller of epoch %d.", epoch)
+        logger.info("Became the active controller in epoch %d", epoch)
         self._state = ControllerState(
             self.image.copy(),
             self._settings(),
@@ -573,7 +580,7 @@ class Quorum(CommittedMetadata):
             self._controller.on_leader()
 
     def resign(self, epoch: int) -> None:
-        logger.info("This node is no longer the active controller of epoch %d.", epoch)
+        logger.info("Resigned as the active controller of epoch %d", epoch)
         self._state = None
         if self.failure.done():
             self._fail_waiting(KafkaStorageError("The metadata log failed."))
@@ -598,7 +605,7 @@ class Quorum(CommittedMetadata):
 def _see(answer: asyncio.Future[Any]) -> None:
     """Take notice of an error: a controller that leads no more when it begins is nothing to worry about."""
     if not answer.cancelled() and (error := answer.exception()) is not None:
-        logger.info("The active controller did not begin its work: %s", error)
+        logger.info("Activation of the controller failed: %s", error)
 
 
 def _with_levels(image: ClusterImage, records: Sequence[Message]) -> list[tuple[Message, int]]:
@@ -616,5 +623,5 @@ def _creation(request: Message) -> Callable[[ControllerState, Any], Result[Any]]
     from ottla.controller.topics import create_topics  # rarely needed, so not when a node starts
     from ottla.wire.messages.create_topics import CreateTopicsRequest
 
-    assert isinstance(request, CreateTopicsRequest), f"{request.NAME} is nothing that a broker asks"
+    assert isinstance(request, CreateTopicsRequest), f"{request.NAME} is not a request that brokers send"
     return create_topics

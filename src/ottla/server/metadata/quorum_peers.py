@@ -84,7 +84,7 @@ class QuorumPeers:
                 channel = await self._open(replica_id, address)
                 answer = await self._ask(channel, request)
         except (OSError, TimeoutError, KafkaError, MalformedMessage) as error:
-            logger.debug("%s got no answer from %d: %s", type(request).__name__, replica_id, error)
+            logger.debug("%s request to controller %d failed: %s", type(request).__name__, replica_id, error)
             self._drop(replica_id)
             return
         if answer is not None:
@@ -217,9 +217,7 @@ class QuorumPeers:
         for node in response.node_endpoints:
             self._learn(node.node_id, (node.host, node.port))
         if response.error_code:
-            logger.warning(
-                "Another controller answered %s to %s.", _code(response.error_code).name, response.NAME
-            )
+            logger.warning("A controller answered %s to %s", _code(response.error_code).name, response.NAME)
             return None
         if not response.topics or not response.topics[0].partitions:
             return None

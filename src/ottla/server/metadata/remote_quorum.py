@@ -128,7 +128,7 @@ class RemoteQuorum(CommittedMetadata):
             try:
                 await self.driver.clean()
             except OSError as error:
-                logger.error("Old metadata was not deleted; it is tried again: %s", error)
+                logger.error("Failed to delete old metadata, will retry: %s", error)
             except Exception as error:  # noqa: BLE001 - see `ottla.failures`
                 self.failures.note("deletion of old metadata", "", error)
 

@@ -84,7 +84,7 @@ class VoterChanges:
             yield
         except NotLeader:
             raise VoterChangeRefused(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, "This controller leads the quorum no more."
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "This controller is no longer the quorum leader."
             ) from None
         finally:
             self._is_pending = False
@@ -92,7 +92,7 @@ class VoterChanges:
     def _check_leader(self) -> None:
         if not self._driver.is_leader:
             raise VoterChangeRefused(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, "This controller does not lead the quorum."
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "This controller is not the quorum leader."
             )
 
     def _append(self, voters: VoterSet) -> int:
@@ -106,7 +106,7 @@ class VoterChanges:
                 await self._driver.committed(offset)
         except TimeoutError:
             raise VoterChangeRefused(
-                ErrorCode.REQUEST_TIMED_OUT, "The change is written and was not committed in time."
+                ErrorCode.REQUEST_TIMED_OUT, "The change was appended but not committed in time."
             ) from None
 
     async def _supported_levels(self, voter: Voter) -> tuple[int, int]:
@@ -131,7 +131,7 @@ class VoterChanges:
         except (OSError, TimeoutError, KafkaError, MalformedMessage) as error:
             raise VoterChangeRefused(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"Node {voter.key.id} cannot be reached at {endpoint.host}:{endpoint.port}: {error}",
+                f"Node {voter.key.id} is unreachable at {endpoint.host}:{endpoint.port}: {error}",
             ) from error
         for feature in response.supported_features:
             if feature.name == KRAFT_VERSION:

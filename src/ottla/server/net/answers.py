@@ -107,7 +107,7 @@ def answer_of(work: asyncio.Future[Any]) -> Answer:
             answer.settle(done.result())
             return
         done.get_loop().call_exception_handler(
-            {"message": "A request failed in a way that no handler foresaw", "exception": error}
+            {"message": "Unexpected error in a request", "exception": error}
         )
         answer.settle(None)
 

@@ -178,7 +178,7 @@ class Connection(asyncio.BufferedProtocol):
     def close_unwritable(self, error: Exception) -> None:
         """An answer cannot be written, which is a mistake of ours: the client must not wait for it."""
         logger.error(
-            "An answer for %s:%d cannot be written: %s", self.peer_host, self.peer_port, error, exc_info=error
+            "Failed to encode a response to %s:%d: %s", self.peer_host, self.peer_port, error, exc_info=error
         )
         self.close()
 

@@ -167,17 +167,18 @@ class ConnectionQuotas:
         of_address = self.by_address[address] = self.by_address.get(address, 0) + 1
         if self.total > limits.total_max and listener != self._protected:
             return Admission(
-                f"this node has its {limits.total_max} connections; raise max.connections for more"
+                f"this node has reached its limit of {limits.total_max} connections (max.connections)"
             )
         listener_max = limits.listener_max.get(listener, UNLIMITED)
         if in_listener > listener_max:
             return Admission(
-                f"listener {listener} has its {listener_max} connections; raise its max.connections for more"
+                f"listener {listener} has reached its limit of {listener_max} connections (its "
+                "max.connections)"
             )
         address_max = limits.address_max_overrides.get(address, limits.address_max)
         if of_address > address_max:
             return Admission(
-                f"{address} has its {address_max} connections; raise max.connections.per.ip for more"
+                f"{address} has reached its limit of {address_max} connections (max.connections.per.ip)"
             )
         return self._paced(listener, address)
 
@@ -200,7 +201,7 @@ class ConnectionQuotas:
             delay_s = of_address.delay_s(address_rate, burst_s, now)
             if delay_s:
                 return Admission(
-                    f"{address} opens more than {address_rate:g} connections a second, its quota",
+                    f"{address} exceeds its quota of {address_rate:g} new connections per second",
                     min(delay_s, limits.window_s),
                 )
             of_address.take(address_rate, burst_s, now)
@@ -211,7 +212,7 @@ class ConnectionQuotas:
             of_listener.delay_s(listener_rate, burst_s, now), self._rate.delay_s(rate, burst_s, now)
         )
         if delay_s > WAIT_S_MAX:
-            return Admission("more connections are opened than max.connection.creation.rate", limits.window_s)
+            return Admission("new connections exceed max.connection.creation.rate", limits.window_s)
         of_listener.take(listener_rate, burst_s, now)
         self._rate.take(rate, burst_s, now)
         return Admission(None, delay_s) if delay_s else _ADMITTED

@@ -201,10 +201,10 @@ class _ForwardingRoute(_Route):
                 except ControllerIsHere:
                     pass
                 except RequestTimedOut as error:
-                    logger.warning("%s was not forwarded: %s", apis.API_BY_KEY[key].name, error)
+                    logger.warning("Failed to forward %s: %s", apis.API_BY_KEY[key].name, error)
                     break
                 except KafkaError as error:
-                    context.connection.close(f"its {apis.API_BY_KEY[key].name} was refused: {error}")
+                    context.connection.close(f"its {apis.API_BY_KEY[key].name} request was rejected: {error}")
                     return None
                 response = await handle_here(broker, forwarded, context)
                 if not broker.quorum.is_remote or not mentions_error(response, ErrorCode.NOT_CONTROLLER):
@@ -294,11 +294,11 @@ class Dispatcher:
                     return
                 request, _ = decoded
         except MalformedMessage as error:
-            connection.close(f"its request cannot be read: {error}")
+            connection.close(f"its request is malformed: {error}")
             return
         except Exception as error:  # noqa: BLE001  the last line of defence
             self._broker.failures.note("dispatch", "", error)
-            connection.close(f"its request failed in a way that nobody foresaw: {error}")
+            connection.close(f"unexpected error in its request: {error}")
             return
         try:
             outcome = route.handle(self._broker, request, context)
@@ -330,15 +330,15 @@ class Dispatcher:
         try:
             key, version, correlation_id, client_id, position = frames.read_request_header(frame)
             if key not in self._forwarding:
-                raise InvalidRequest(f"{apis.API_BY_KEY[key].name} requests are not handed on.")
+                raise InvalidRequest(f"{apis.API_BY_KEY[key].name} requests cannot be forwarded.")
             if version not in apis.API_BY_KEY[key].stable_versions:
-                raise UnsupportedVersion(f"{apis.API_BY_KEY[key].name} version {version} is not served.")
+                raise UnsupportedVersion(f"{apis.API_BY_KEY[key].name} version {version} is not supported.")
             route = self._routes.get(key << 16 | version)
             if route is None:
                 route = self._routes[key << 16 | version] = _Route(self._handles[key], key, version)
             request, _ = await self._steps.run(route.decode_in_steps(memoryview(frame), position))
         except MalformedMessage as error:
-            raise UnsupportedVersion(f"A request in an envelope cannot be read: {error}") from error
+            raise UnsupportedVersion(f"The request in the envelope is malformed: {error}") from error
         inner = RequestContext(version, correlation_id, client_id, context.connection, self._listener_name)
         inner.principal = principal
         outcome = route.handle(self._broker, request, inner)
@@ -368,7 +368,7 @@ class Dispatcher:
         if handle is None:
             name = apis.API_BY_KEY[key].name if key in apis.API_BY_KEY else "unknown"
             connection.close(
-                f"it sent API key {key} ({name}), which listener {self._listener_name} does not serve"
+                f"it sent API key {key} ({name}), which listener {self._listener_name} does not support"
             )
             return None
         unstable = self._broker.config.bool_of("unstable.api.versions.enable")
@@ -390,7 +390,7 @@ class Dispatcher:
             )
             return None
         connection.close(
-            f"it sent {apis.API_BY_KEY[key].name} version {version}; "
-            f"versions {versions.start} to {versions.stop - 1} are served"
+            f"it sent {apis.API_BY_KEY[key].name} version {version}; versions {versions.start} to "
+            f"{versions.stop - 1} are supported"
         )
         return None

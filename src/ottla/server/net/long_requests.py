@@ -136,12 +136,12 @@ class LongRequests:
         """No handler foresaw this error: the client reconnects and asks again."""
         connection = context.connection
         if isinstance(error, MalformedMessage):
-            connection.close(f"its request cannot be read: {error}")
+            connection.close(f"its request is malformed: {error}")
         elif isinstance(error, UnencodableMessage | UnsupportedVersion):
             connection.close_unwritable(error)
         else:
             logger.error(
-                "A %s v%d request from %s:%d failed in a way that no handler foresaw",
+                "Unexpected error in a %s v%d request from %s:%d",
                 route.request.NAME.removesuffix("Request"),
                 context.version,
                 connection.peer_host,

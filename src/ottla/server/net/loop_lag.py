@@ -94,7 +94,9 @@ class LoopLateness:
             return
         self._next_warning = now + WARNING_INTERVAL_S
         if held_s * 1000 >= LATE_MS:
-            cause = f"a read that ended with {_name(self._held_by)} held it for {held_s * 1000:.0f} ms"
+            cause = (
+                f"a batch of requests ending with {_name(self._held_by)} held it for {held_s * 1000:.0f} ms"
+            )
         else:
             cause = f"the latest request was {_name(self.latest_api)}"
         logger.warning(

@@ -48,7 +48,7 @@ class NodeQuotas:
         )
         idlest = min(connections, key=lambda connection: connection.last_active, default=None)
         if idlest is not None:
-            idlest.close("other brokers need its place; raise max.connections for more")
+            idlest.close("max.connections is reached and another broker needs a connection")
 
     def _names(self, kind: str) -> list[str]:
         return [name for name, kind_of_name in self._kinds.items() if kind_of_name == kind]

@@ -132,7 +132,7 @@ class RequestMemory:
             self._arriving[owner] = received
         for owner in slow:
             owner.close(
-                f"other requests wait for memory, and its request arrived at fewer than {SLOW_BYTES_PER_S} "
-                "bytes a second"
+                f"its request arrived at less than {SLOW_BYTES_PER_S} bytes per second while others "
+                "waited for memory"
             )
         self._watch()

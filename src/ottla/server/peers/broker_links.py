@@ -59,7 +59,7 @@ class BrokerLinks:
         except TimeoutError:
             self._drop(broker_id)
             raise TimeoutError(
-                f"broker {broker_id} was silent for {timeout_ms} ms ({self._timeout_setting})"
+                f"broker {broker_id} did not answer for {timeout_ms} ms ({self._timeout_setting})"
             ) from None
 
     def close(self) -> None:

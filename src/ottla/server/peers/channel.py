@@ -56,7 +56,7 @@ class Channel(asyncio.Protocol):
         try:
             response = await channel.ask(request, version=3)
             if response.error_code:
-                raise UnsupportedVersion(f"{host}:{port} does not answer ApiVersions version 3.")
+                raise UnsupportedVersion(f"{host}:{port} does not support ApiVersions version 3.")
         except BaseException:
             channel.close()
             raise
@@ -69,7 +69,7 @@ class Channel(asyncio.Protocol):
         first, last = self._versions.get(key, (0, -1))
         if last < ours[0] or first > ours[-1]:
             raise UnsupportedVersion(
-                f"The other node serves no version of {API_BY_KEY[key].name} that we know."
+                f"The peer supports no version of {API_BY_KEY[key].name} that this node supports."
             )
         return min(ours[-1], last)
 
@@ -78,7 +78,7 @@ class Channel(asyncio.Protocol):
         if self._transport is None or self.is_closed:
             raise ChannelLost("The connection is closed.")
         key = request.API_KEY
-        assert key is not None, f"{request.NAME} is no request"
+        assert key is not None, f"{request.NAME} is not a request"
         if version is None:
             version = self.version_for(key)
         self._correlation_id += 1
@@ -102,18 +102,18 @@ class Channel(asyncio.Protocol):
             for frame in self._reader.feed(data):
                 self._take(frame)
         except MalformedMessage as error:
-            self._end(ChannelLost(f"The connection was given up: {error}"))
+            self._end(ChannelLost(f"The connection was closed: {error}"))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end(ChannelLost(f"The other node closed the connection{f': {error}' if error else ''}."))
+        self._end(ChannelLost(f"The peer closed the connection{f': {error}' if error else ''}."))
 
     def _take(self, frame: bytes) -> None:
         if not self._unanswered:
-            raise MalformedMessage("an answer came that nobody asked for.")
+            raise MalformedMessage("received an unexpected response.")
         asked = self._unanswered[0]
         correlation_id, response = read_response(frame, asked.key, asked.version)
         if correlation_id != asked.correlation_id:
-            raise MalformedMessage("the answers are out of order.")
+            raise MalformedMessage("received responses out of order.")
         self._unanswered.popleft()
         if not asked.answer.done():
             asked.answer.set_result(response)

@@ -96,10 +96,10 @@ class ControllerLink:
                 except TimeoutError:
                     # The end of our own time says nothing of a node that has refused us for most of it.
                     if where not in problem or limit * 1000 >= timeout_ms / 2:
-                        problem = f"{where} is silent"
+                        problem = f"{where} does not answer"
                     self._drop()
                 except OSError as error:
-                    problem = f"{where} cannot be reached: {str(error).rstrip('.')}"
+                    problem = f"{where} is unreachable: {str(error).rstrip('.')}"
                     self._drop()
                 else:
                     if not mentions_error(response, ErrorCode.NOT_CONTROLLER):
@@ -197,7 +197,7 @@ class RemoteController:
         )
         response: EnvelopeResponse = await self._forwarding.exchange(request, timeout_ms=FORWARD_TIMEOUT_MS)
         if response.error_code:
-            raise for_code(response.error_code)("The controller could not read a forwarded request.")
+            raise for_code(response.error_code)("The controller could not parse the forwarded request.")
         return response.response_data or b""
 
 

@@ -51,9 +51,9 @@ class Placements:
             try:
                 response = await self._broker.quorum.ask(self._request(batch), timeout_ms=ASK_TIMEOUT_MS)
                 if response.error_code:
-                    raise for_code(response.error_code)("it was refused")
+                    raise for_code(response.error_code)("it was rejected")
             except KafkaError as error:
-                logger.warning("The controller did not take the places of %d replicas: %s", len(batch), error)
+                logger.warning("Failed to assign %d replicas to their log directories: %s", len(batch), error)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             self._take(batch, response)

@@ -89,7 +89,9 @@ class Partition:
         if expected_epoch >= 0 and expected_epoch != self.leader_epoch:
             self.check_epoch(expected_epoch)
         if not self.is_leader:
-            raise NotLeaderOrFollower(f"Node {self.leader_id} leads {self.topic}-{self.index}, not this one.")
+            raise NotLeaderOrFollower(
+                f"Node {self.leader_id}, not this node, is the leader of {self.topic}-{self.index}."
+            )
         return log
 
     def replica_log(self, expected_epoch: int = -1) -> Log:
@@ -107,12 +109,12 @@ class Partition:
             return
         if expected_epoch < self.leader_epoch:
             raise FencedLeaderEpoch(
-                f"Leader epoch {expected_epoch} of {self.topic}-{self.index} is over; "
-                f"it is {self.leader_epoch} now."
+                f"Leader epoch {expected_epoch} of {self.topic}-{self.index} is fenced; the current epoch "
+                f"is {self.leader_epoch}."
             )
         raise UnknownLeaderEpoch(
-            f"Leader epoch {expected_epoch} of {self.topic}-{self.index} is not known here yet; "
-            f"this node knows {self.leader_epoch}."
+            f"Leader epoch {expected_epoch} of {self.topic}-{self.index} is unknown; the current epoch on "
+            f"this node is {self.leader_epoch}."
         )
 
     def append(
@@ -242,7 +244,7 @@ class Partition:
         self.isr = list(answer.isr)
         self.partition_epoch = answer.partition_epoch
         logger.info(
-            "%s-%d: in sync are %s, partition epoch %d",
+            "%s-%d: ISR is %s, partition epoch %d",
             self.topic,
             self.index,
             ", ".join(map(str, answer.isr)),
@@ -308,7 +310,7 @@ async def flush_partition(directories: LogDirectories, partition: Partition) -> 
     except KafkaError as error:  # the directory is offline now, and the writer gets no false promise
         is_served = directories.logs.get((log.topic, log.partition)) is log
         level = logging.ERROR if is_served else logging.DEBUG  # else its topic was deleted meanwhile
-        logger.log(level, "Could not flush %s: %s", log.directory, error)
+        logger.log(level, "Failed to flush %s: %s", log.directory, error)
         return False
     partition.advance(end_offset)
     return True
@@ -319,5 +321,5 @@ def why_not_hosted(topic: str | bytes, index: int, *, is_known: bool) -> KafkaEr
     if is_known:
         return NotLeaderOrFollower(f"This node hosts no replica of partition {index} of the topic.")
     if isinstance(topic, bytes):
-        return UnknownTopicId(f"No topic has the id {uuid.to_text(topic)}.")
-    return UnknownTopicOrPartition(f"There is no partition {index} of a topic {topic}.")
+        return UnknownTopicId(f"Unknown topic id {uuid.to_text(topic)}.")
+    return UnknownTopicOrPartition(f"Unknown partition {topic}-{index}.")

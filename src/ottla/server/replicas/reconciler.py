@@ -301,7 +301,7 @@ class Replicas:
         try:
             log = broker.directories.create(topic.name, index, topic.id, directory_id=wanted, is_new=is_new)
         except KafkaError as error:
-            logger.error("%s-%d cannot be served: %s", topic.name, index, error)
+            logger.error("Failed to open the replica of %s-%d: %s", topic.name, index, error)
             log = None
         if log is not None:
             self.take_verification(log)

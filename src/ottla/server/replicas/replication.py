@@ -74,7 +74,7 @@ class Replication:
     def _selector(self) -> str:
         name = str(self._broker.config["replica.selector.class"] or LEADER)
         if name not in (LEADER, RACK_AWARE):
-            logger.warning("replica.selector.class %s is not known here; leaders are read from", name)
+            logger.warning("Unknown replica.selector.class %s; consumers fetch from leaders", name)
         return name
 
     def take_config(self) -> None:
@@ -168,7 +168,7 @@ class Replication:
         )
         if proposal is not None:
             logger.info(
-                "%s-%d: %d has caught up at offset %d and is to join the in-sync replicas",
+                "%s-%d: expanding ISR by replica %d, which caught up at offset %d",
                 partition.topic,
                 partition.index,
                 replica_id,
@@ -190,7 +190,7 @@ class Replication:
         self._has_skipped_shrink = is_late and not has_skipped
         if last_ms is not None and self._has_skipped_shrink:
             logger.warning(
-                "Lagging followers are looked for %d ms after the last time; they get more time.",
+                "The last follower lag check was %d ms ago; skipping this one so that followers can catch up",
                 now_ms - last_ms,
             )
             return
@@ -201,7 +201,7 @@ class Replication:
             proposal = leadership.shrinkage(log.log_end_offset)
             if proposal is not None:
                 logger.info(
-                    "%s-%d: %s lag behind offset %d and are to leave the in-sync replicas",
+                    "%s-%d: shrinking ISR by replicas %s, which lag behind offset %d",
                     partition.topic,
                     partition.index,
                     ", ".join(map(str, sorted(proposal.removed))),

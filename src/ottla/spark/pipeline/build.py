@@ -213,7 +213,7 @@ class Builder:
                 return None
             result = made(*(frames[name] for name in step.inputs))
             if not hasattr(result, "writeStream"):
-                self._fault(step.mark("python"), f"{step.python} must give a DataFrame, not {result!r}.")
+                self._fault(step.mark("python"), f"{step.python} must return a DataFrame, not {result!r}.")
                 return None
             frame: DataFrame = result
             return frame
@@ -262,7 +262,7 @@ class Builder:
                 f.col("_partition"),
                 f.lit(", offset "),
                 f.col("_offset"),
-                f.lit("). Let bad_rows or the check's otherwise be dead_letter or drop to go on without it."),
+                f.lit("). To skip such rows, set bad_rows or the check's otherwise to dead_letter or drop."),
             )
         else:
             text = f.concat(f.lit(f"A row of the step {stream.name!r} fails a check: "), why)
@@ -332,8 +332,8 @@ class Builder:
 
     def _unknown_column(self, name: str, known: list[str], mark: Mark, who: str) -> None:
         near = nearest(name, known)
-        hint = f" Did you mean {near!r}?" if near else f" There are {', '.join(known)}."
-        self._fault(mark, f"{who} names the column {name!r}, which is not there.{hint}")
+        hint = f" Did you mean {near!r}?" if near else f" Known columns: {', '.join(known)}."
+        self._fault(mark, f"{who} refers to the unknown column {name!r}.{hint}")
 
     def _told(self, mark: Mark, sql: Sql | None = None) -> _Telling:
         """What Spark refuses within becomes a fault at the mark, or at its place within the statement."""
@@ -376,7 +376,7 @@ def _module_of_file(path: Path) -> Any:
     name = f"ottla_pipeline_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise ImportError(f"there is no file {path}")
+        raise ImportError(f"file {path} does not exist")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     _pickle_by_value(module, name)
@@ -404,11 +404,11 @@ def explained(error: Any, mark: Mark, sql: Sql | None, streams: list[str]) -> tu
     if condition.startswith("UNRESOLVED_COLUMN"):
         proposal = str(parameters.get("proposal", "")).replace("`", "")
         hint = f" Did you mean {proposal.split(', ')[0]!r}?" if proposal else ""
-        message = f"There is no column {name!r}.{hint}"
+        message = f"Unknown column {name!r}.{hint}"
     elif condition == "TABLE_OR_VIEW_NOT_FOUND":
         near = nearest(name, streams)
-        hint = f" Did you mean {near!r}?" if near else f" There are {', '.join(streams)}."
-        message = f"There is no source or step {name!r} above this.{hint}"
+        hint = f" Did you mean {near!r}?" if near else f" Known: {', '.join(streams)}."
+        message = f"Unknown source or step {name!r}; it must be defined above.{hint}"
     if sql is None:
         return mark, message
     contexts = [one for one in error.getQueryContext() or [] if one.contextType().name == "SQL"]
@@ -438,7 +438,7 @@ def start_options(source: TopicSource) -> dict[str, str]:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"'from' is {text!r} and must be earliest, latest, a time such as 2026-01-31T12:00:00Z, or "
+            f"'from' is {text!r} but must be earliest, latest, a time such as 2026-01-31T12:00:00Z, or "
             f"offsets such as {json.dumps({'orders': {'0': 23}})}."
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -33,7 +33,7 @@ def topic_faults(pipeline: Pipeline, existing: Iterable[str]) -> list[Fault]:
         for topic, mark in topics:
             if topic not in known:
                 near = nearest(topic, known)
-                hint = f" Did you mean {near!r}?" if near else f" Make it: ottla topic create {topic}."
+                hint = f" Did you mean {near!r}?" if near else f" Create it with: ottla topic create {topic}"
                 faults.append(
                     Fault(mark, f"The topic {topic!r}, which is {verb} here, does not exist.{hint}")
                 )
@@ -54,13 +54,14 @@ def _output_faults(spark: SparkSession, output: Output) -> Iterable[Fault]:
     for name, mark in _columns_named(sink):
         if name not in frame.columns:
             near = nearest(name, frame.columns)
-            hint = f" Did you mean {near!r}?" if near else f" There are {', '.join(frame.columns)}."
-            yield Fault(mark, f"The sink {sink.name!r} names the column {name!r}, which is not there.{hint}")
+            hint = f" Did you mean {near!r}?" if near else f" Known columns: {', '.join(frame.columns)}."
+            yield Fault(mark, f"The sink {sink.name!r} refers to the unknown column {name!r}.{hint}")
             return
     if not frame.isStreaming:
         yield Fault(
             sink.mark("from"),
-            f"{sink.source!r} is no stream: let one of its sources be a topic, or files with stream: true.",
+            f"{sink.source!r} is not a stream. At least one of its sources must be a topic, or files with "
+            "stream: true.",
         )
         return
     reason = _mode_fault(sink) or check_mode(spark, frame, sink.mode)
@@ -104,4 +105,6 @@ def _mode_fault(sink: Sink) -> str | None:
     cure = (
         "give it a 'key'" if isinstance(sink.target, DatabaseTarget) else "use mode append with a watermark"
     )
-    return f"The mode {sink.mode} changes rows that were written, which {sink.target.kind} cannot: {cure}."
+    return (
+        f"The mode {sink.mode} rewrites rows, which {sink.target.kind} does not support. To fix this, {cure}."
+    )

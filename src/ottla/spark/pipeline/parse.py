@@ -49,7 +49,9 @@ def load(path: Path, environment: Mapping[str, str]) -> Pipeline:
     """The pipeline of a file."""
     data = path.read_bytes()
     if len(data) > _BYTES_MAX:
-        raise PipelineError([Fault(Mark(1, 1), "The file is too large to be a pipeline.")], str(path))
+        raise PipelineError(
+            [Fault(Mark(1, 1), "The file exceeds the maximum size of a pipeline.")], str(path)
+        )
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -65,9 +67,9 @@ def parse(text: str, *, file: str, directory: str, environment: Mapping[str, str
         mark = error.problem_mark or error.context_mark
         place = Mark(1, 1) if mark is None else Mark(mark.line + 1, mark.column + 1)
         said = " ".join(part for part in (error.context, error.problem) if part)
-        raise PipelineError([Fault(place, f"This is not YAML: {said}.")], file) from error
+        raise PipelineError([Fault(place, f"Invalid YAML: {said}.")], file) from error
     except yaml.YAMLError as error:
-        raise PipelineError([Fault(Mark(1, 1), f"This is not YAML: {error}.")], file) from error
+        raise PipelineError([Fault(Mark(1, 1), f"Invalid YAML: {error}.")], file) from error
     if node is None:
         raise PipelineError([Fault(Mark(1, 1), "The file is empty.")], file)
     faults = Faults(environment, text)
@@ -82,7 +84,7 @@ def parse(text: str, *, file: str, directory: str, environment: Mapping[str, str
 def _pipeline(fields: Fields, stem: str, directory: str) -> Pipeline:
     name = fields.text("name", stem)
     if not _PLAIN_NAME.fullmatch(name):
-        fields.fault("name", f"The name {name!r} may have letters, digits, '.', '_' and '-' only.")
+        fields.fault("name", f"The name {name!r} may contain only letters, digits, '.', '_' and '-'.")
     cluster = fields.inner("cluster", "the cluster")
     letters = fields.inner("dead_letter", "the dead letters")
     restart = fields.inner("restart", "the restart policy")
@@ -107,7 +109,7 @@ def _pipeline(fields: Fields, stem: str, directory: str) -> Pipeline:
             part.end()
     for key in ("sources", "sinks"):
         if not fields.has(key) or not getattr(pipeline, key):
-            fields.fault(key, f"A pipeline needs {key}: there is none.")
+            fields.fault(key, f"The required key {key} is missing.")
     fields.end()
     return pipeline
 
@@ -141,7 +143,7 @@ def _function(name: str, fields: Fields) -> Function:
 def _callable(fields: Fields, key: str) -> str:
     text = fields.text(key, required=True)
     if text and (":" not in text or not _NAME.fullmatch(text.rpartition(":")[2])):
-        fields.fault(key, f"{text!r} must name a function: file.py:name or package.module:name.")
+        fields.fault(key, f"{text!r} must be a function: file.py:name or package.module:name.")
     return text
 
 
@@ -180,7 +182,9 @@ def _checks(fields: Fields) -> tuple[Check, ...]:
 
 def _view_name(name: str, fields: Fields) -> str:
     if not _NAME.fullmatch(name):
-        fields.fault("", f"SQL cannot name {name!r}: use letters, digits and '_', a letter first.")
+        fields.fault(
+            "", f"SQL cannot refer to {name!r}. Use letters, digits and '_', starting with a letter."
+        )
     return name
 
 
@@ -254,18 +258,18 @@ def _step(name: str, fields: Fields) -> Step:
     if (made.sql is None) == (made.python is None):
         fields.fault("", f"The step {name!r} needs 'sql', or 'python' and its 'input'.")
     elif made.python is not None and not made.inputs:
-        fields.fault("python", f"The step {name!r} needs 'input': the streams that its function is given.")
+        fields.fault("python", f"The step {name!r} needs 'input': the streams to pass to its function.")
     elif made.sql is not None and made.inputs:
-        fields.fault("input", f"The step {name!r} needs no 'input': its SQL names what it reads.")
+        fields.fault("input", f"The step {name!r} must not have 'input': its SQL determines what it reads.")
     fields.end()
     return made
 
 
 def _sink(name: str, fields: Fields, directory: str) -> Sink:
     if not _PLAIN_NAME.fullmatch(name):
-        fields.fault("", f"The name {name!r} may have letters, digits, '.', '_' and '-' only.")
+        fields.fault("", f"The name {name!r} may contain only letters, digits, '.', '_' and '-'.")
     if name == LETTER_SINK:
-        fields.fault("", f"{name!r} is the name of the sink that the dead letters have: name it otherwise.")
+        fields.fault("", f"{name!r} is reserved for the dead letter sink. Choose another name.")
     kinds = [kind for kind in _TARGETS if fields.has(kind)]
     if len(kinds) != 1:
         said = f"not {' and '.join(kinds)}" if kinds else "and has none"
@@ -333,7 +337,7 @@ def _check_names(pipeline: Pipeline, faults: Faults) -> None:
             for name in stream.inputs:
                 _known(name, known, stream.mark("input"), faults, f"The step {stream.name!r}")
         if stream.name.lower() in (name.lower() for name in known):
-            faults.add(stream.mark(), f"There is a source or step {stream.name!r} already.")
+            faults.add(stream.mark(), f"Duplicate source or step {stream.name!r}.")
         known.append(stream.name)
     for sink in pipeline.sinks:
         _known(sink.source, known, sink.mark("from"), faults, f"The sink {sink.name!r}")
@@ -349,11 +353,9 @@ def _check_names(pipeline: Pipeline, faults: Faults) -> None:
 def _known(name: str, known: list[str], mark: Mark, faults: Faults, who: str) -> None:
     if name not in known:
         near = nearest(name, known)
-        hint = f" Did you mean {near!r}?" if near else f" There are {', '.join(known)}."
-        faults.add(mark, f"{who} reads {name!r}, which is no source or step above it.{hint}")
+        hint = f" Did you mean {near!r}?" if near else f" Known: {', '.join(known)}."
+        faults.add(mark, f"{who} reads {name!r}, which is not a source or step defined above it.{hint}")
 
 
 def _no_letters(mark: Mark, faults: Faults) -> None:
-    faults.add(
-        mark, "Rows would go to the dead letters, which have no topic: add dead_letter: {topic: NAME}."
-    )
+    faults.add(mark, "Dead letters need a topic. Add dead_letter: {topic: NAME}.")

@@ -65,7 +65,7 @@ class Fields:
         for key, value in node.value:
             name = str(key.value)
             if name in self._nodes:
-                faults.add(mark_of(key), f"{name!r} stands here a second time in {what}.")
+                faults.add(mark_of(key), f"{name!r} is a duplicate key in {what}.")
             self._nodes[name] = (key, value)
             self.marks[name] = mark_of(key)
 
@@ -87,8 +87,8 @@ class Fields:
     def end(self) -> None:
         for name in self._nodes.keys() - self._asked:
             near = nearest(name, self._asked)
-            hint = f" Did you mean {near!r}?" if near else f" It has {', '.join(sorted(self._asked))}."
-            self.fault(name, f"There is no key {name!r} in {self._what}.{hint}")
+            hint = f" Did you mean {near!r}?" if near else f" Known keys: {', '.join(sorted(self._asked))}."
+            self.fault(name, f"Unknown key {name!r} in {self._what}.{hint}")
 
     # --- values
 
@@ -105,7 +105,7 @@ class Fields:
         if node is None or (isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")):
             return None
         if not isinstance(node, yaml.ScalarNode):
-            self.fault(key, f"{key!r} of {self._what} must be a text.")
+            self.fault(key, f"{key!r} of {self._what} must be a string.")
             return None
         return self._filled(node)
 
@@ -117,7 +117,7 @@ class Fields:
             if found is None:
                 self._faults.add(
                     mark_of(node),
-                    f"${{{match[1]}}} is not set: export it, or write ${{{match[1]}:-default}}.",
+                    f"${{{match[1]}}} is not set. Export it, or use ${{{match[1]}:-default}}.",
                 )
             return found or ""
 
@@ -133,7 +133,7 @@ class Fields:
         nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
         found = [self._filled(one) for one in nodes if isinstance(one, yaml.ScalarNode)]
         if len(found) != len(nodes):
-            self.fault(key, f"{key!r} of {self._what} must be a text or a list of texts.")
+            self.fault(key, f"{key!r} of {self._what} must be a string or a list of strings.")
         return tuple(found)
 
     def number(self, key: str, default: int, least: int = 0) -> int:
@@ -142,7 +142,7 @@ class Fields:
             return default
         if not text.lstrip("-").isdecimal() or int(text) < least:
             self.fault(
-                key, f"{key!r} of {self._what} is {text!r} and must be a whole number from {least} on."
+                key, f"{key!r} of {self._what} is {text!r} but must be an integer of at least {least}."
             )
             return default
         return int(text)
@@ -152,7 +152,7 @@ class Fields:
         if text is None:
             return default
         if text.lower() not in ("true", "false"):
-            self.fault(key, f"{key!r} of {self._what} is {text!r} and must be true or false.")
+            self.fault(key, f"{key!r} of {self._what} is {text!r} but must be true or false.")
         return text.lower() == "true"
 
     def choice(self, key: str, kinds: type[_Choice], default: _Choice) -> _Choice:
@@ -165,7 +165,7 @@ class Fields:
             near = nearest(text, [str(one) for one in kinds])
             hint = f" Did you mean {near!r}?" if near else ""
             choices = ", ".join(kinds)
-            self.fault(key, f"{key!r} of {self._what} is {text!r} and must be one of {choices}.{hint}")
+            self.fault(key, f"{key!r} of {self._what} is {text!r} but must be one of {choices}.{hint}")
             return default
 
     def duration(self, key: str, default: str) -> str:
@@ -173,7 +173,9 @@ class Fields:
         if text is None:
             return default
         if duration_ms(text) is None:
-            self.fault(key, f"{key!r} of {self._what} is {text!r} and must be a time such as '10 seconds'.")
+            self.fault(
+                key, f"{key!r} of {self._what} is {text!r} but must be a duration such as '10 seconds'."
+            )
             return default
         return text
 
@@ -216,7 +218,7 @@ class Fields:
         if node is None:
             return None
         if not isinstance(node, yaml.ScalarNode) or not str(node.value).strip():
-            self.fault(key, f"{key!r} of {self._what} must be a statement in SQL.")
+            self.fault(key, f"{key!r} of {self._what} must be an SQL statement.")
             return None
         text = self._filled(node)
         return Sql(text, self.marks[key], self._rows(node) if text == node.value else ())

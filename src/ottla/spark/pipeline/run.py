@@ -251,7 +251,7 @@ class Runner:
             or is_hopeless(error)
         ):
             self._show(one, replace(one.shown, state="failed", error=reason))
-            raise QueryFailed(f"The sink {one.shown.sink!r} has failed: {reason}") from error
+            raise QueryFailed(f"The sink {one.shown.sink!r} failed: {reason}") from error
         one.next_attempt_at = time.monotonic() + policy.delay_of(max(1, one.attempts)) / 1000
         self._show(one, replace(one.shown, state="restarting", error=reason, restarts=one.shown.restarts + 1))
 

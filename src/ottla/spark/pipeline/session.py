@@ -89,7 +89,7 @@ def open_session(
         except ImportError:  # it says itself what is missing
             raise
         except Exception as error:
-            raise SessionFailed(f"Spark does not start: {_cause(error)}") from error
+            raise SessionFailed(f"Spark failed to start: {_cause(error)}") from error
 
 
 def _cause(error: Exception) -> str:
@@ -116,7 +116,7 @@ def _remote(address: str, pipeline: Pipeline) -> SparkSession:
         session = builder.getOrCreate()
     except ImportError as error:
         raise SessionFailed(
-            f"--remote needs Spark Connect's client: `pip install 'pyspark[connect]'` ({error})."
+            f"--remote needs the Spark Connect client: `pip install 'pyspark[connect]'` ({error})."
         ) from error
     return ottla.spark.enable(session)
 

@@ -59,8 +59,8 @@ def held(pipeline: Pipeline) -> Iterator[None]:
             lock.seek(0)
             who = lock.read().strip() or "another process"
             raise PipelineRuns(
-                f"The pipeline {pipeline.name} runs already ({who}): stop that first, or give this one "
-                "another checkpoint."
+                f"The pipeline {pipeline.name} is already running ({who}). Stop it first, or use another "
+                "checkpoint."
             ) from None
         lock.truncate(0)
         lock.write(f"process {os.getpid()}")
@@ -140,8 +140,8 @@ def reset(pipeline: Pipeline, names: list[str], client: dict[str, object]) -> li
     done = []
     if local_directory(pipeline) is None:
         raise PipelineElsewhere(
-            f"The checkpoint {pipeline.checkpoint} is not on this machine: remove it there, and start the "
-            "pipeline under another name, since tables and topics know this one."
+            f"The checkpoint {pipeline.checkpoint} is not on this machine. Delete it there, and start the "
+            "pipeline under another name: tables and topics have recorded the current name."
         )
     with held(pipeline):
         for sink in pipeline.sinks:

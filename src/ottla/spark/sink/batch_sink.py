@@ -75,7 +75,7 @@ class BatchSink:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         query_id = query_id_of(frame)
         if self._tried(frame, lambda: self.transaction.prepare(query_id, batch_id)) is None:
-            log.warning("Batch %d was written before; it is not written again.", batch_id)
+            log.warning("Batch %d was already written; skipping it", batch_id)
         else:
             self.transaction.commit(query_id, batch_id)
 
@@ -108,7 +108,7 @@ class BatchSink:
                     raise told from error
                 if not left:
                     raise
-                log.warning("A batch is aborted and tried again: %s", _first_line(error))
+                log.warning("Aborted a batch, retrying: %s", _first_line(error))
         raise AssertionError("the last attempt returns or raises")
 
     def write(self, frame: DataFrame) -> int:
@@ -188,7 +188,7 @@ def query_id_of(frame: DataFrame) -> str:
     found = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     if not found:
         raise SinkError(
-            "The sink is for foreachBatch of a streaming query; for a frame there is ottla.spark.write."
+            "The sink is for foreachBatch of a streaming query. For a DataFrame use ottla.spark.write."
         )
     return found
 
@@ -292,14 +292,14 @@ def check_turns(reports: Sequence[Any], turns: Turns) -> None:
         told[key] = told.get(key, 0) + report.records
     if turns.count != len(told):
         raise WritersOverlap(
-            f"Tasks tell of {len(told)} partitions, and wrote to {turns.count}: the batch is not committed."
+            f"Tasks reported {len(told)} partitions but wrote to {turns.count}: the batch is not committed."
         )
     for (topic, partition), records in told.items():
         written = turns.written(topic, partition)
         if written != records % SEQUENCES:
             raise WritersOverlap(
-                f"Tasks tell of {records} records in {topic}-{partition}, and their turns of {written}: the "
-                "batch is not committed."
+                f"Tasks reported {records} records in {topic}-{partition} but wrote {written}: the batch "
+                "is not committed."
             )
 
 
@@ -315,14 +315,13 @@ def check_stages(context: SparkContext, stages: set[int]) -> None:
     deadline = monotonic() + _TRACKER_SECONDS
     while not _has_ended(tracker, context, stages):
         if monotonic() > deadline:
-            raise SinkError("Spark does not tell whether a stage was run again: the batch is not committed.")
+            raise SinkError("Spark does not report whether a stage was rerun: the batch is not committed.")
         sleep(0.002)
     for stage in stages:
         found = tracker.getStageInfo(stage)
         if found is None or found.currentAttemptId:
             raise RetryRefused(
-                "Spark ran the stage of writers a second time (an executor was lost): the batch is not "
-                "committed."
+                "Spark reran the writer stage (an executor was lost): the batch is not committed."
             )
 
 

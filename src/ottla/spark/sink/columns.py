@@ -63,18 +63,18 @@ def columns_of(schema: StructType, options: SinkOptions) -> Columns:
     if not is_whole and "value" not in types:
         known = ", ".join(types) or "none"
         faults.append(
-            f"There is no column value (the columns are: {known}). Name one, or use valueFormat={JSON}, "
-            "which makes all columns the value."
+            f"There is no column value (the columns are: {known}). Add one, or use valueFormat={JSON} to "
+            "write all columns as the value."
         )
     if is_whole and not fields:
-        faults.append(f"valueFormat={options.value_format} finds no column for the value.")
+        faults.append(f"valueFormat={options.value_format} has no columns left for the value.")
     if options.topic is None and "topic" not in types:
-        faults.append("Where do rows go? Give the option topic, or a column of that name.")
+        faults.append("No topic to write to. Set the option topic, or add a column topic.")
     if options.key_column is not None:
         if options.key_column not in types:
-            faults.append(f"There is no column {options.key_column}, which keyColumn names.")
+            faults.append(f"keyColumn refers to the unknown column {options.key_column}.")
         elif "key" in types:
-            faults.append("keyColumn is given and there is a column key: drop one of them.")
+            faults.append("Both keyColumn and a column key are given. Drop one of them.")
         elif types[options.key_column] not in _TEXTS:
             faults.append(
                 f"The column {options.key_column} is the key and must be string or binary: cast it."

@@ -17,23 +17,26 @@ TRANSACTION_TIMEOUT_MS = 300_000
 """How long a batch may take by default: long for a batch, short for those who wait for a dead driver's."""
 
 _OPTIONS = (
-    Option("topic", doc="The topic; without it each row names its own in the column topic."),
+    Option("topic", doc="The topic; without it, the column topic of each row."),
     Option(
         "delivery",
         Kind.CHOICE,
         EXACTLY_ONCE,
-        "What a batch that is tried again leaves: exactly-once, or duplicates with at-least-once.",
+        "The delivery guarantee: exactly-once, or at-least-once, which may write duplicates.",
         (EXACTLY_ONCE, AT_LEAST_ONCE),
     ),
-    Option("transactionalId", doc="The name of the query for the brokers: its own, and the same each time."),
-    Option("markerGroup", doc="The group that remembers the last batch; ottla-spark.<transactionalId>."),
-    Option("markerTopic", doc="The topic under which the group remembers it; by default the option topic."),
-    Option("takeOver", Kind.BOOLEAN, False, "Take a transactional id over that another query used."),
+    Option("transactionalId", doc="The transactional id of the query: unique, and the same at each start."),
+    Option(
+        "markerGroup",
+        doc="The consumer group that stores the last batch; default ottla-spark.<transactionalId>.",
+    ),
+    Option("markerTopic", doc="The topic under which the group stores it; default: the option topic."),
+    Option("takeOver", Kind.BOOLEAN, False, "Take over a transactional id from another query."),
     Option(
         "missingMarker",
         Kind.CHOICE,
         FAIL,
-        "What to do when a query that has done batches finds no marker of them.",
+        "What to do if a query that has completed batches finds no marker of them.",
         (FAIL, ACCEPT),
     ),
     Option("keyColumn", doc="A column whose text is the key, beside being part of the value."),
@@ -46,8 +49,8 @@ _OPTIONS = (
     ),
     Option("valueSchema", doc="The Avro schema of values, as JSON."),
     Option("valueSchemaId", Kind.NUMBER, None, "The id of the schema in a registry, to frame values with."),
-    Option("writers", Kind.COUNT, None, "How many tasks write; Spark's default parallelism without it."),
-    Option("attempts", Kind.COUNT, 3, "How often a batch is tried before the query fails."),
+    Option("writers", Kind.COUNT, None, "The number of writing tasks; default: Spark's default parallelism."),
+    Option("attempts", Kind.COUNT, 3, "The number of attempts per batch before the query fails."),
     Option("checkpointLocation", Kind.UNUSED),
     Option("queryName", Kind.UNUSED),
     Option("path", Kind.UNUSED),
@@ -106,7 +109,7 @@ def parse(given: Mapping[str, str], *, needs_id: bool = True) -> SinkOptions:
     faults = list(_faults(values, client, transactional_id, needs_id))
     for name, text in _FIXED.items():
         if client.setdefault(name, text).lower() not in (text, "-1"):
-            faults.append(f"kafka.{name}={client[name]} is not possible here: leave it out ({text}).")
+            faults.append(f"kafka.{name}={client[name]} is not supported here. Omit it ({text}).")
     for name, text in _DEFAULTS.items():
         client.setdefault(name, text)
     timeout_ms = int(client.setdefault("transaction.timeout.ms", str(TRANSACTION_TIMEOUT_MS)) or 0)
@@ -139,11 +142,14 @@ def _faults(
     exactly_once = values["delivery"] == EXACTLY_ONCE
     if exactly_once and needs_id and not (transactional_id or "").strip():
         faults.append(
-            "Exactly once needs a transactionalId: a name of this query alone that stays the same when it is "
-            f"started again. Without one there is option delivery={AT_LEAST_ONCE}, which may write twice."
+            "Exactly-once delivery needs a transactionalId that is unique to this query and stays the "
+            f"same across restarts. Without one, use the option delivery={AT_LEAST_ONCE}, which may write "
+            "duplicates."
         )
     if not exactly_once and transactional_id:
-        faults.append(f"delivery={AT_LEAST_ONCE} has no transactions: leave transactionalId or delivery out.")
+        faults.append(
+            f"delivery={AT_LEAST_ONCE} does not use transactions. Omit transactionalId or delivery."
+        )
     if values["valueFormat"] == AVRO and not values["valueSchema"]:
         faults.append("valueFormat=avro needs the option valueSchema: the Avro schema, as JSON.")
     if values["valueFormat"] != AVRO and (values["valueSchema"] or values["valueSchemaId"] is not None):
@@ -161,4 +167,4 @@ def _check_client(client: Mapping[str, str]) -> None:
     try:
         ProducerSettings.parse(client)
     except ConfigError as error:
-        raise OptionError(f"The client's properties (kafka.*) do not do: {error}") from None
+        raise OptionError(f"Invalid client properties (kafka.*): {error}") from None

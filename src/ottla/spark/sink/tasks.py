@@ -201,9 +201,9 @@ class Send:
         context = _context()
         if context is not None and context.attemptNumber():
             raise RetryRefused(
-                f"Attempt {context.attemptNumber()} of a task that writes within a transaction is refused: "
-                "the sink tries the whole batch again, or none of it. If speculation is on, this is the copy "
-                "of a task that still runs."
+                f"Rejected attempt {context.attemptNumber()} of a task that writes in a transaction: the "
+                "sink retries only whole batches. With speculation enabled, this is a copy of a task "
+                "that is still running."
             )
 
     def _report(self, written: Mapping[tuple[str, int], tuple[int, int]]) -> pa.RecordBatch:

@@ -105,8 +105,8 @@ class SharedTransaction:
         except InvalidTransactionTimeout as error:
             self.close()
             raise SinkError(
-                f"The brokers refuse a transaction of {self.options.transaction_timeout_ms} ms: lower "
-                "kafka.transaction.timeout.ms, or raise transaction.max.timeout.ms on the brokers."
+                f"The brokers reject a transaction timeout of {self.options.transaction_timeout_ms} ms. "
+                "Lower kafka.transaction.timeout.ms, or raise transaction.max.timeout.ms on the brokers."
             ) from error
         except (KafkaError, ClientError) as error:
             self.close()
@@ -120,7 +120,7 @@ class SharedTransaction:
             return self.producer.partitions_for(topic)
         except (ClientError, KafkaError) as error:
             self.abandon()
-            raise SinkError(f"The topic {topic} cannot be written to: {error}") from error
+            raise SinkError(f"Cannot write to topic {topic}: {error}") from error
 
     def commit(self, query_id: str | None = None, batch_id: int | None = None) -> None:
         """Write the marker, unless there is no batch id, and end the transaction."""
@@ -198,14 +198,14 @@ class SharedTransaction:
         marker, options = self._marker, self.options
         if marker is not None and marker.query_id != query_id:
             if options.take_over:
-                log.warning("%s is taken over from query %s.", self._id, marker.query_id)
+                log.warning("Took over transactional id %s from query %s", self._id, marker.query_id)
                 return False
             self.close()
             raise OtherQuery(
                 f"The transactional id {self._id} belongs to another query ({marker.query_id}, at batch "
-                f"{marker.batch_id}): two must not share one. Give this one ({query_id}) its own "
-                "transactionalId; or, if the other never runs again, or this is it with a new checkpoint, "
-                "start it with takeOver=true."
+                f"{marker.batch_id}). Two queries must not share one. Give this query ({query_id}) its "
+                "own transactionalId. If the other query will never run again, or is this query with a "
+                "new checkpoint, start with takeOver=true."
             )
         if marker is None:
             if batch_id and not options.accepts_missing_marker and not options.take_over:
@@ -251,21 +251,21 @@ class SharedTransaction:
         if _is_fenced(error):
             return self._fenced()
         if isinstance(error, AbortableError):
-            return SinkError(f"The batch cannot be committed and is aborted: {error}")
+            return SinkError(f"Commit failed, the batch was aborted: {error}")
         return SinkError(f"The transaction {self._id} failed: {error}")
 
     def _too_short(self) -> TransactionTooShort:
         limit = self.options.transaction_timeout_ms
         return TransactionTooShort(
-            f"The batch took {self.seconds:.1f} s, and its transaction lasts {limit / 1000:g} s: the brokers "
-            "aborted it. Raise kafka.transaction.timeout.ms (up to the brokers' transaction.max.timeout.ms), "
-            "or make batches smaller with maxOffsetsPerTrigger."
+            f"The batch took {self.seconds:.1f} s, longer than its transaction timeout of "
+            f"{limit / 1000:g} s, so the brokers aborted it. Raise kafka.transaction.timeout.ms (up to "
+            "the brokers' transaction.max.timeout.ms), or make batches smaller with maxOffsetsPerTrigger."
         )
 
     def _fenced(self) -> Fenced:
         return Fenced(
-            f"Another query writes under the transactional id {self._id} and has taken it over: stop that "
-            "one, or give each its own transactionalId."
+            f"Another query with the transactional id {self._id} has fenced this one. Stop the other "
+            "query, or give each its own transactionalId."
         )
 
     def _warn_of_length(self) -> None:

@@ -73,7 +73,7 @@ class _Writing:
     def _send(self, transaction: SharedTransaction, messages: Sequence[WriterCommitMessage | None]) -> None:
         for message in messages:
             if not isinstance(message, Rows):
-                raise SinkError("A task has told nothing of its rows: the batch is not committed.")
+                raise SinkError("A task did not report its rows: the batch is not committed.")
             for topic, partition, records, data in message.batches:
                 one = Built(topic, partition, records, bytearray(data))
                 transaction.producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
@@ -94,7 +94,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not options.is_exactly_once or not ids:
             return
         if len(ids) > 1 or "" in ids:
-            raise SinkError("Tasks of one batch tell of several queries, or of none: it is not committed.")
+            raise SinkError(
+                "The tasks of one batch reported several queries, or none: the batch is not committed."
+            )
         (query_id,) = ids
         transaction = self.transaction()
         if not transaction.prepare(query_id, batchId):

@@ -52,7 +52,7 @@ class DeltaTable(TableSink):
         except PySparkException as error:
             if error.getCondition() == "DATA_SOURCE_NOT_FOUND":
                 raise TableError(
-                    f"Spark has no Delta: start it with spark.jars.packages={PACKAGE}."
+                    f"Delta is not available in Spark. Start it with spark.jars.packages={PACKAGE}."
                 ) from error
             raise
         self.observe("committed")

@@ -44,20 +44,20 @@ def is_done(found: Marker | None, arriving: Marker, table: str) -> bool:
         return False
     if found.query != arriving.query:
         raise TableError(
-            f"{table} is written by the query {found.query!r}, not {arriving.query!r}: "
-            "give each query a table of its own."
+            f"{table} is written by the query {found.query!r}, not {arriving.query!r}. Use a separate "
+            "table for each query."
         )
     if found.checkpoint == RELEASED:
         return False
     if found.checkpoint != arriving.checkpoint:
         raise CheckpointChanged(
-            f"{table} has batches up to {found.batch} of another checkpoint of {found.query!r}, and a new "
-            "checkpoint counts batches and rows anew: go on with the old checkpoint, or let the table accept "
-            "the new one with forget() (`ottla pipeline reset` does)."
+            f"{table} has batches up to {found.batch} of another checkpoint of {found.query!r}, but a new "
+            "checkpoint restarts the numbering of batches. Continue with the old checkpoint, or make the "
+            "table accept the new one with forget() (`ottla pipeline reset` does this)."
         )
     if arriving.batch < found.batch:
         raise CheckpointChanged(
-            f"{table} has batch {found.batch} of {found.query!r} and is given batch {arriving.batch}: the "
-            "checkpoint is older than the table; bring back the one that belongs to it, or use forget()."
+            f"{table} has batch {found.batch} of {found.query!r} but received batch {arriving.batch}: the "
+            "checkpoint is older than the table. Restore the matching checkpoint, or use forget()."
         )
     return arriving.batch == found.batch

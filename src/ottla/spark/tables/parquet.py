@@ -40,13 +40,15 @@ class ParquetTable(TableSink):
         place = Place.open(self.path)
         if _COLUMN in frame.columns:
             raise TableError(
-                f"The rows for {self.path} have a column {_COLUMN!r}, which is what its directories are "
-                "named by: give the column another name."
+                f"The rows for {self.path} have a column {_COLUMN!r}, which is reserved for its "
+                "directories. Rename the column."
             )
         owner = place.owner()
         batches = place.batches()
         if owner is None and batches:
-            raise TableError(f"{self.path} has batches and no marker of who wrote them: name another path.")
+            raise TableError(
+                f"{self.path} contains batches without a marker of their query. Use another path."
+            )
         found = None if owner is None else replace(owner, batch=max([-1, *batches]))
         if is_done(found, marker, self.path):
             return
@@ -89,7 +91,7 @@ class Place:
 
         if path.split("://")[0] in ("s3", "s3a", "gs", "gcs", "abfs", "abfss"):
             raise TableError(
-                f"{path} is an object store, where no directory can be renamed in one step: use Delta or "
+                f"{path} is an object store, which cannot rename directories atomically. Use Delta or "
                 "Iceberg."
             )
         address = path if ":/" in path else os.path.abspath(path)

@@ -86,7 +86,7 @@ class PostgresTable(TableSink):
         try:
             return psycopg.connect(self.connection)
         except psycopg.OperationalError as error:
-            raise TableError(f"PostgreSQL does not answer: {str(error).strip()}") from error
+            raise TableError(f"Cannot connect to PostgreSQL: {str(error).strip()}") from error
 
     def _prepare(self, connection: Any) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))  # two may not make it at once

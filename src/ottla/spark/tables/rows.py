@@ -72,8 +72,8 @@ def check_columns(wanted: Iterable[str], names: Sequence[str], what: str) -> Non
     for name in wanted:
         if name not in names:
             near = nearest(name, names)
-            hint = f" Did you mean {near!r}?" if near else f" There are {', '.join(names)}."
-            raise TableError(f"{what} names the column {name!r}, which the rows do not have.{hint}")
+            hint = f" Did you mean {near!r}?" if near else f" Known columns: {', '.join(names)}."
+            raise TableError(f"{what} refers to the unknown column {name!r}.{hint}")
 
 
 def for_postgres(frame: DataFrame) -> DataFrame:

@@ -376,7 +376,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         super().close()
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:  # type: ignore[override]
-        raise Refused(f"A simulated world has no threads to run {func!r} in: use Disk.offload.")
+        raise Refused(f"The simulation has no threads to run {func!r} in. Use Disk.offload.")
 
 
 def _close(task: asyncio.Task[Any]) -> None:
@@ -391,7 +391,7 @@ def _close(task: asyncio.Task[Any]) -> None:
 
 def _refusal(name: str) -> Callable[..., NoReturn]:
     def refuse(self: WorldLoop, *_: object, **__: object) -> NoReturn:
-        raise Refused(f"loop.{name} reaches out of the simulated world: use the ports (ottla.ports).")
+        raise Refused(f"loop.{name} bypasses the simulation. Use the ports (ottla.ports).")
 
     refuse.__name__ = name
     return refuse

@@ -258,7 +258,7 @@ class SimulatedNetwork:
         receive_buffer_bytes: int = -1,
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         if ssl is not None:
-            raise Refused("There is no TLS in the simulated world: use PLAINTEXT listeners.")
+            raise Refused("The simulation does not support TLS. Use PLAINTEXT listeners.")
         wires, own = self._wires, self._process.host
         if host not in wires.hosts:
             raise NameNotFound(errno.ENOENT, f"{host}: no such host")

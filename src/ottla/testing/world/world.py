@@ -155,7 +155,8 @@ class World:
                 if not bound.expired():
                     raise
                 raise TookTooLong(
-                    f"After {limit_s:g} virtual seconds the story is not over. {self.loop.describe_waiting()}"
+                    f"After {limit_s:g} virtual seconds the scenario has not finished. "
+                    f"{self.loop.describe_waiting()}"
                 ) from error
 
         outcome = self.loop.run_until_complete(bounded())
@@ -350,7 +351,7 @@ class World:
     def client(self, name: str) -> SimulatedClient:
         """A host with a process for client code. Names are of one use."""
         if name in self.hosts:
-            raise WorldError(f"There is a host {name} already: give each client a name of its own.")
+            raise WorldError(f"Host {name} already exists. Give each client its own name.")
         process = Process(self.loop, name, name)
         chance = stream(self.seed, name)
         clock = SimulatedClock(process, start=self._start)

@@ -31,7 +31,7 @@ def test_a_token_is_refused_with_a_cure_and_not_told_back(listener: str, version
     request = SaslAuthenticateRequest(auth_bytes=token)
     response = ask(broker_of(image_of()), request, version, listener=listener)
     assert response.error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert response.error_message == "This listener asks for no login: connect to it without SASL."
+    assert response.error_message == "This listener does not use SASL. Connect without it."
     assert (response.auth_bytes, response.session_lifetime_ms) == (b"", 0)
 
 

@@ -14,12 +14,13 @@ _HELPERS = {
     "__init__",
     "auto_create",
     "common",
-    "loggers",
+    "log_levels",
     "offset_common",
-    "produce_single",
+    "produce_fast_path",
     "produce_transactional",
-    "raft_common",
+    "quorum_requests",
     "transaction_common",
+    "unexpected_errors",
 }
 
 

@@ -30,15 +30,15 @@ def test_a_node_a_listener_and_an_address_have_limits_of_their_own() -> None:
     )
     quotas = ConnectionQuotas(HostClock(), limits)
     assert [quotas.add("A", HOST).refusal for _ in range(2)] == [None, None]
-    assert "listener A has its 2" in str(quotas.add("A", "10.0.0.8").refusal)
+    assert "listener A has reached its limit of 2" in str(quotas.add("A", "10.0.0.8").refusal)
     quotas.drop("A", "10.0.0.8")
     assert quotas.add("B", HOST).refusal is None
-    assert "10.0.0.7 has its 3" in str(quotas.add("B", HOST).refusal)
+    assert "10.0.0.7 has reached its limit of 3" in str(quotas.add("B", HOST).refusal)
     quotas.drop("B", HOST)
-    assert "10.0.0.9 has its 0" in str(quotas.add("B", "10.0.0.9").refusal)
+    assert "10.0.0.9 has reached its limit of 0" in str(quotas.add("B", "10.0.0.9").refusal)
     quotas.drop("B", "10.0.0.9")
     assert [quotas.add("B", f"10.0.1.{n}").refusal for n in range(2)] == [None, None]
-    assert "this node has its 5" in str(quotas.add("B", "10.0.2.1").refusal)
+    assert "this node has reached its limit of 5" in str(quotas.add("B", "10.0.2.1").refusal)
     quotas.drop("B", "10.0.2.1")
     assert (quotas.total, quotas.by_listener) == (5, {"A": 2, "B": 3})
 
@@ -100,7 +100,7 @@ def test_an_address_over_its_quota_is_refused_and_costs_the_others_nothing() -> 
     assert quotas.add("A", HOST).refusal is None
     for _ in range(3):
         refusal, delay_s = quotas.add("A", HOST)
-        assert "more than 1 connections a second" in str(refusal)
+        assert "quota of 1 new connections per second" in str(refusal)
         assert delay_s == pytest.approx(1.0)
     assert [quotas.add("A", "10.0.0.9").refusal for _ in range(50)] == [None] * 50
     assert quotas.add("A", "10.0.0.9").refusal is not None

@@ -108,7 +108,7 @@ def test_a_request_that_the_controller_cannot_read_ends_the_connection() -> None
         raise UnsupportedVersion("too new for it")
 
     recorded = forwarded(creation(), 7, forward)
-    assert recorded.reason == "its CreateTopics was refused: too new for it"
+    assert recorded.reason == "its CreateTopics request was rejected: too new for it"
 
 
 def test_an_error_is_found_wherever_it_stands() -> None:

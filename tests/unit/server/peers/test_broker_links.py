@@ -32,7 +32,7 @@ def test_a_broker_that_is_silent_is_named_with_the_setting_that_says_how_long() 
     with socket.create_server(("127.0.0.1", 0)) as listening:  # accepts, and never answers
         links = links_to(listening.getsockname()[1])
         with pytest.raises(
-            TimeoutError, match=r"broker 2 was silent for 50 ms \(replica.socket.timeout.ms\)"
+            TimeoutError, match=r"broker 2 did not answer for 50 ms \(replica.socket.timeout.ms\)"
         ):
             asyncio.run(links.ask(2, FetchRequest()))
 

@@ -67,5 +67,5 @@ def test_topics_that_are_not_there_are_told_with_the_nearest_or_how_to_make_them
     assert found == [
         "The topic 'orders', which is read here, does not exist. Did you mean 'order'?",
         "The topic 'orders-dead-letters', which is written here, does not exist. "
-        "Make it: ottla topic create orders-dead-letters.",
+        "Create it with: ottla topic create orders-dead-letters",
     ]

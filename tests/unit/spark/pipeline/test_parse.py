@@ -113,37 +113,37 @@ triger: 5 seconds
 """
     assert faults(text) == [
         "p.yaml:3:3: The source 'orders' needs one of 'topic', 'topics', 'pattern' and 'files'.",
-        "p.yaml:4:5: There is no key 'topci' in the source 'orders'. Did you mean 'topic'?",
-        "p.yaml:6:5: 'bad_rows' of the source 'orders' is 'dead_lettr' and must be one of fail, drop, "
+        "p.yaml:4:5: Unknown key 'topci' in the source 'orders'. Did you mean 'topic'?",
+        "p.yaml:6:5: 'bad_rows' of the source 'orders' is 'dead_lettr' but must be one of fail, drop, "
         "dead_letter. Did you mean 'dead_letter'?",
-        "p.yaml:7:29: 'delay' of the watermark is 'soon' and must be a time such as '10 seconds'.",
-        "p.yaml:9:35: 'mode' of the sink 'out' is 'appendd' and must be one of append, update, complete. "
+        "p.yaml:7:29: 'delay' of the watermark is 'soon' but must be a duration such as '10 seconds'.",
+        "p.yaml:9:35: 'mode' of the sink 'out' is 'appendd' but must be one of append, update, complete. "
         "Did you mean 'append'?",
         "p.yaml:10:3: The sink 'none' needs one of topic, parquet, delta, iceberg, postgres, sqlite, "
         "console, and has none.",
-        "p.yaml:11:1: There is no key 'triger' in the pipeline. Did you mean 'trigger'?",
+        "p.yaml:11:1: Unknown key 'triger' in the pipeline. Did you mean 'trigger'?",
     ]
 
 
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (("topic: out", "topic: out, topic: o"), "p.yaml:5:35: 'topic' stands here a second time"),
+        (("topic: out", "topic: out, topic: o"), "p.yaml:5:35: 'topic' is a duplicate key"),
         (
             ("from: orders", "from: order"),
-            "p.yaml:5:9: The sink 'out' reads 'order', which is no source or step",
+            "p.yaml:5:9: The sink 'out' reads 'order', which is not a source or step",
         ),
-        (("  orders: {", "  my-orders: {"), "p.yaml:3:3: SQL cannot name 'my-orders'"),
+        (("  orders: {", "  my-orders: {"), "p.yaml:3:3: SQL cannot refer to 'my-orders'"),
         (
             ("schema: id BIGINT", "format: json"),
             "p.yaml:3:27: The source 'orders' needs 'schema' to decode json.",
         ),
-        (("schema: id BIGINT", "bad_rows: dead_letter"), "p.yaml:3:27: Rows would go to the dead letters"),
-        (("name: small", "name: a b"), "p.yaml:1:1: The name 'a b' may have"),
-        (("out: {from", "dead_letter: {from"), "p.yaml:5:3: 'dead_letter' is the name of the sink"),
+        (("schema: id BIGINT", "bad_rows: dead_letter"), "p.yaml:3:27: Dead letters need a topic"),
+        (("name: small", "name: a b"), "p.yaml:1:1: The name 'a b' may contain only"),
+        (("out: {from", "dead_letter: {from"), "p.yaml:5:3: 'dead_letter' is reserved"),
         (("topic: out}", "topic: '${NOT_SET}'}"), "p.yaml:5:30: ${NOT_SET} is not set"),
         (("topic: out}", "iceberg: rows}"), "p.yaml:5:23: 'rows' must be a namespace and a name"),
-        (("sinks:", "steps:\n  s: {python: f.py}\nsinks:"), "p.yaml:5:7: 'f.py' must name a function"),
+        (("sinks:", "steps:\n  s: {python: f.py}\nsinks:"), "p.yaml:5:7: 'f.py' must be a function"),
     ],
 )
 def test_a_fault_is_told_where_it_is(change: tuple[str, str], fault: str) -> None:
@@ -155,10 +155,10 @@ def test_a_fault_is_told_where_it_is(change: tuple[str, str], fault: str) -> Non
     ("text", "fault"),
     [
         ("", "p.yaml:1:1: The file is empty."),
-        ("a: [1", "p.yaml:1:6: This is not YAML:"),
+        ("a: [1", "p.yaml:1:6: Invalid YAML:"),
         ("- a", "p.yaml:1:1: the pipeline must be a mapping"),
         ("a: \tb: c", "p.yaml:1:"),
-        ("name: x", "p.yaml:1:1: A pipeline needs sources: there is none."),
+        ("name: x", "p.yaml:1:1: The required key sources is missing."),
     ],
 )
 def test_what_is_no_pipeline_is_told_in_a_line(text: str, fault: str) -> None:

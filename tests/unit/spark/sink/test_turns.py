@@ -207,9 +207,9 @@ def test_what_tasks_tell_must_be_what_their_turns_counted(tmp_path: Path) -> Non
         return SimpleNamespace(topic="t", partition=partition, records=records)
 
     check_turns([report(0, 6), report(0, 4), report(1, 7)], turns)
-    with pytest.raises(WritersOverlap, match="11 records in t-0, and their turns of 10"):
+    with pytest.raises(WritersOverlap, match="11 records in t-0 but wrote 10"):
         check_turns([report(0, 6), report(0, 5), report(1, 7)], turns)
-    with pytest.raises(WritersOverlap, match="tell of 1 partitions, and wrote to 2"):
+    with pytest.raises(WritersOverlap, match="reported 1 partitions but wrote to 2"):
         check_turns([report(0, 10)], turns)
 
 

@@ -28,7 +28,7 @@ def test_a_batch_of_another_checkpoint_is_refused_until_the_table_is_released() 
 def test_an_older_batch_and_another_query_are_refused() -> None:
     with pytest.raises(CheckpointChanged, match="older than the table"):
         is_done(FOUND, Marker("orders", "checkpoint", 6), "t")
-    with pytest.raises(TableError, match="a table of its own"):
+    with pytest.raises(TableError, match="a separate table"):
         is_done(FOUND, Marker("payments", "checkpoint", 8), "t")
 
 

@@ -32,10 +32,10 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
 def _version(metadata: bytes, versions: range) -> int:
     """The version in front, or the newest that is known here: later ones only add to it."""
     if len(metadata) < _VERSION_BYTES:
-        raise errors.MalformedMessage("A consumer's metadata is too short for its version.")
+        raise errors.MalformedMessage("The consumer metadata is too short for its version.")
     version = int.from_bytes(metadata[:_VERSION_BYTES], "big", signed=True)
     if version < 0:
-        raise errors.MalformedMessage(f"A consumer's metadata has version {version}.")
+        raise errors.MalformedMessage(f"Unsupported version {version} of the consumer metadata.")
     return min(version, versions[-1])
 
 

@@ -342,9 +342,7 @@ class ClassicGroup:
     def replace(self, old: ClassicMember, new: ClassicMember) -> None:
         """A static member came back under a new id, and is what it was before in everything else."""
         if old.join is not None or old.sync is not None:
-            raise ValueError(
-                f"Member {old.id} waits for an answer; give it one before {new.id} takes its place."
-            )
+            raise ValueError(f"Member {old.id} still awaits a response and cannot be replaced by {new.id}.")
         del self.members[old.id]
         self.members[new.id] = new
         self._count(old.protocols, -1)
@@ -382,7 +380,7 @@ class ClassicGroup:
 
     def move_to(self, state: ClassicState, now_ms: int) -> None:
         if self.state not in _BEFORE[state]:
-            raise ValueError(f"Group {self.id} cannot go from {self.state.value} to {state.value}.")
+            raise ValueError(f"Group {self.id} cannot change from {self.state.value} to {state.value}.")
         self.previous_state = self.state
         self.state = state
         self.state_since_ms = now_ms

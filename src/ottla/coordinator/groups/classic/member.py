@@ -95,7 +95,7 @@ class ClassicMember:
         for name, _metadata in self.protocols:
             if name in candidates:
                 return name
-        raise KeyError(f"Member {self.id} supports none of the protocols that all others do.")
+        raise KeyError(f"Member {self.id} supports none of the protocols common to all other members.")
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:

@@ -148,7 +148,7 @@ class Offsets:
             prefix = key_prefix(group_id, name)
             known = self._shard.image.topics_by_name.get(name)
             if known is None and check is not None:
-                raise IllegalGeneration(f"There is no topic {name} that a member could own.")
+                raise IllegalGeneration(f"Topic {name} does not exist, so no member can own it.")
             partitions = []
             for asked in topic.partitions:
                 index = asked.partition_index

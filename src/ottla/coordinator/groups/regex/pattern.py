@@ -93,7 +93,7 @@ class _Program:
             item = todo.pop()
             work_left -= 1
             if work_left < 0 or len(self.sets) > _SIZE_MAX:
-                raise InvalidExpression("it is too large once its repetitions are written out")
+                raise InvalidExpression("it is too large after its repetitions are expanded")
             if isinstance(item, int):
                 places[-1] = self._emit(places[-1], item)
             elif isinstance(item, Assertion):

@@ -271,10 +271,10 @@ class _Parser:
         if self.text.startswith("?", self.at):
             self.at += 1  # lazy: the same names match
         if follows_repeat:
-            raise InvalidExpression(f"the repetition {character} follows another one")
+            raise InvalidExpression(f"the repetition operator {character} follows another one")
         parts = self.groups[-1].parts
         if not parts:
-            raise InvalidExpression(f"there is nothing that {character} could repeat")
+            raise InvalidExpression(f"the repetition operator {character} has no operand")
         parts[-1] = Repeat(parts[-1], least, most)
 
     def _counts(self) -> tuple[int, int | None] | None:
@@ -304,10 +304,10 @@ class _Parser:
                 name = text[start : max(end, start)]
                 if not name or not _NAME.issuperset(name):
                     raise InvalidExpression(
-                        "a group's name is made of letters, digits and _, between < and >"
+                        "a group name must consist of letters, digits and _, between < and >"
                     )
                 if name in self.names:
-                    raise InvalidExpression(f"two groups have the name {name}")
+                    raise InvalidExpression(f"duplicate group name {name}")
                 self.names.add(name)
                 self.at = end + 1
                 self.groups.append(_Group(self.flags))
@@ -338,11 +338,11 @@ class _Parser:
             elif character != "U":  # which swaps lazy and greedy
                 break
             is_named = True
-        raise InvalidExpression("after (? only :, P<name>, <name> and the flags i, m, s and U are known")
+        raise InvalidExpression("after (? only :, P<name>, <name> and the flags i, m, s and U are supported")
 
     def _close(self) -> None:
         if len(self.groups) == 1:
-            raise InvalidExpression("a ) has no opening (")
+            raise InvalidExpression("unexpected closing )")
         group = self.groups.pop()
         self.flags = group.flags_before
         self._add(group.node())
@@ -399,7 +399,7 @@ class _Parser:
         mask = _unicode_class(name) if end >= 0 else None
         if mask is None:
             raise InvalidExpression(
-                "after \\p stands a general category or a script of Unicode, as in \\p{Lu}"
+                "after \\p a Unicode general category or script is required, as in \\p{Lu}"
             )
         if self.flags.ignores_case:
             mask |= _OTHER_CASE.get(name, 0)
@@ -409,7 +409,7 @@ class _Parser:
         """After `\\`: the one character that is meant."""
         text = self.text
         if self.at >= len(text):
-            raise InvalidExpression("a backslash stands at the end")
+            raise InvalidExpression("trailing backslash in the expression")
         character = text[self.at]
         self.at += 1
         if character not in _ALPHANUMERIC:
@@ -427,7 +427,7 @@ class _Parser:
             rune = self._hexadecimal()
             if rune is not None:
                 return rune
-        raise InvalidExpression(f"the escape \\{character} is not known")
+        raise InvalidExpression(f"unknown escape \\{character}")
 
     def _hexadecimal(self) -> int | None:
         """After `\\x`: two digits, or any number of them in braces."""
@@ -496,7 +496,7 @@ class _Parser:
         self.at = end + 2
         mask = _POSIX_CLASSES.get(name.removeprefix("^"))
         if mask is None:
-            raise InvalidExpression(f"there is no class [:{name}:]")
+            raise InvalidExpression(f"unknown character class [:{name}:]")
         if self.flags.ignores_case:
             mask = _fold(mask)
         return _ALL & ~mask if name.startswith("^") else mask

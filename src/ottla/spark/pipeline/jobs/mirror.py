@@ -70,8 +70,9 @@ def make_topics(mirror: Mirror) -> list[str]:
             count = len(described[mirror.named(topic)].partitions) if topic not in new else counts[topic]
             if count < counts[topic]:
                 raise MirrorError(
-                    f"{mirror.named(topic)} has {count} partitions and {topic} has {counts[topic]}: add some "
-                    f"with ottla topic alter {mirror.named(topic)} --partitions {counts[topic]}."
+                    f"{mirror.named(topic)} has {count} partitions, but {topic} has {counts[topic]}. Add "
+                    f"partitions with: ottla topic alter {mirror.named(topic)} --partitions "
+                    f"{counts[topic]}."
                 )
     return made
 
@@ -112,7 +113,7 @@ def copy_round(spark: SparkSession, mirror: Mirror) -> int:
             return copied + _records(query)
         except PySparkException as error:
             if attempt > policy.attempts or is_hopeless(error):
-                raise QueryFailed(f"The mirror {mirror.name!r} has failed: {reason_of(error)}") from error
+                raise QueryFailed(f"Mirror {mirror.name!r} failed: {reason_of(error)}") from error
             copied += _records(query)
             time.sleep(policy.delay_of(attempt) / 1000)
         finally:
@@ -193,8 +194,8 @@ def translate(mirror: Mirror, partition: TopicPartition, offset: int, end: int) 
             return offsets[-left]
         if begin == first:
             raise MirrorError(
-                f"{there.topic}-{there.partition} has {len(offsets)} records and should have {left}: some "
-                "were deleted there."
+                f"{there.topic}-{there.partition} has {len(offsets)} records instead of {left}: some were "
+                "deleted on the target cluster."
             )
         back *= 4
 

@@ -212,7 +212,7 @@ def test_the_most_votes_win_and_equals_are_ordered_as_in_kafkas_hash_table() -> 
 
 @pytest.mark.parametrize("state", [ClassicState.STABLE, ClassicState.COMPLETING])
 def test_a_state_is_not_reached_from_just_any_other(state: ClassicState) -> None:
-    with pytest.raises(ValueError, match="cannot go from Empty"):
+    with pytest.raises(ValueError, match="cannot change from Empty"):
         ClassicGroup.new("g", 5).move_to(state, 6)
 
 

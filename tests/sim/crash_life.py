@@ -332,8 +332,8 @@ class Life:
     def _judge(self, directories: LogDirectories, flushed: int, keys_flushed: int) -> str | None:
         for topic, partition in list(directories.futures):  # as the node does, where it knows of a replica
             directories.create(topic, partition, TOPIC_IDS[topic], is_new=False)
-        if directories.offline_partitions:
-            return f"cannot be served: {directories.offline_partitions}"
+        if directories.hosted.offline_partitions:
+            return f"cannot be served: {directories.hosted.offline_partitions}"
         return self._judge_plain(directories.logs.get(PLAIN), flushed) or self._judge_compacted(
             directories.logs.get(COMPACTED), keys_flushed
         )

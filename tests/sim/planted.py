@@ -476,8 +476,8 @@ def _source_of_a_move_goes_first() -> list[Patch]:
             return False
         while future.log_end_offset < log.log_end_offset:
             moves._take(log, future, moves._read(log, future.log_end_offset))
-        owner = moves._owner
-        owner.rename(future, f"{owner.directory_of(future).path}/{name_of(partition)}")
+        hosted = moves._hosted
+        hosted.rename(future, f"{hosted.directory_of(future).path}/{name_of(partition)}")
         moves._complete(partition, log, future)
         return False
 

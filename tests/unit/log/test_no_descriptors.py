@@ -65,7 +65,7 @@ DUTIES: dict[str, Callable[[LogDirectories], Awaitable[object]]] = {
     "deletion": lambda directories: directories.delete_due(),
     "cleaning": lambda directories: directories.cleaner.clean_next(),
     "moves": lambda directories: directories.copy_futures(),
-    "settling": lambda directories: directories.settle(
+    "removal": lambda directories: directories.forget_removed(
         [directory.path for directory in directories.directories]
     ),
 }
@@ -104,7 +104,7 @@ def test_a_duty_without_descriptors_costs_nothing_and_succeeds_later(
         assert len([name for name in synced if name.endswith(".snapshot")]) >= 3
         assert "leader-epoch-checkpoint" in synced
         await directories.checkpoint_recovery_points()
-        assert directories.unsynced == set()
+        assert directories.hosted.unsynced == set()
         for repeated in DUTIES:
             if repeated != "flush":
                 await DUTIES[repeated](directories)
@@ -155,7 +155,7 @@ def test_a_log_that_cannot_be_opened_at_the_start_costs_itself_alone(node: Node)
         again = await node.start()
         assert node.offline == []
         assert all(directory.online for directory in again.directories)
-        assert "limit of open files" in again.offline_partitions[PARTITION]
+        assert "limit of open files" in again.hosted.offline_partitions[PARTITION]
         assert ("moving", 0) in again.logs
         with pytest.raises(KafkaStorageError, match="limit of open files"):
             again.get(*PARTITION)

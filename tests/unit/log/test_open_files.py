@@ -56,7 +56,7 @@ def test_a_log_of_many_segments_has_few_files_open(node: Node) -> None:
         assert [record.offset for record in read_all(log)] == list(range(COUNT))
         assert log.offset_for_timestamp(0) is not None
         assert descriptors() <= before + 12
-        assert len(directories.open_files) <= 10
+        assert len(directories._open_files) <= 10
         await node.kill(directories)
 
         again = await node.start()
@@ -150,7 +150,7 @@ def test_a_parked_answer_of_a_deleted_topic_has_no_records_of_the_next_topic_of_
         assert answer.file.pread(answer.length, answer.position) == wanted
 
         assert answer.file.park()
-        node.clock.time_ms += directories.config.delete_delay_ms + 1
+        node.clock.time_ms += directories._config.delete_delay_ms + 1
         await directories.delete_due()
         with pytest.raises(OSError, match="Bad file descriptor"):
             answer.file.pread(answer.length, answer.position)

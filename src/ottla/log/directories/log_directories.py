@@ -1,8 +1,10 @@
 """The `log.dirs` of a node: all its logs, from the first look at the disk to the last flush.
 
 Logs are loaded at the start, created in the directory that has the fewest, and leave through `-delete`
-directories. What a disk error does is in `hosted_logs.py`, periodic work in `maintenance.py`, moves between
-directories in `moves.py`, truncations in `truncations.py`.
+directories. `LogDirectories` owns the parts that do the rest, and is what the node asks: `hosted_logs.py` has
+the tables, `disk_errors.py` what a disk error means, and there is a part each for flushes, checkpoints,
+retention, removal, moves between directories and truncations. Nothing here has a timer: the node decides when
+each duty runs. No duty raises: what fails is logged, and a disk that fails takes its directory offline.
 
 The rule: the clean-shutdown marker of a directory is taken away before anything in it is loaded, and comes
 back only when everything in it was flushed and closed without an error.
@@ -12,33 +14,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.log.compaction.cleaner import directory_of
+from ottla.failures import Failures
+from ottla.log.compaction.cleaner import Cleaner, CleanerConfig, directory_of
+from ottla.log.config import LogConfig
 from ottla.log.directories import checkpoints
+from ottla.log.directories.checkpoint_writer import CheckpointWriter
 from ottla.log.directories.checkpoints import Partition
-from ottla.log.directories.hosted_logs import Damaged, DirectoriesConfig, Doomed
+from ottla.log.directories.disk_errors import DiskErrors
+from ottla.log.directories.hosted_logs import DamagedLog, HostedLogs
 from ottla.log.directories.log_directory import LogDirectory, open_directories, previous_broker_epoch
+from ottla.log.directories.log_factory import LogFactory
+from ottla.log.directories.log_flusher import LogFlusher, sync_created
 from ottla.log.directories.log_loader import Found, Loading, configs_of, survey
-from ottla.log.directories.maintenance import Duties, sync_created
+from ottla.log.directories.log_removal import LogRemoval
 from ottla.log.directories.moves import Moves
 from ottla.log.directories.names import Kind, name_of
+from ottla.log.directories.pending_deletions import PendingDeletions
 from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
     NO_BROKER_EPOCH,
-    PARTITION_METADATA,
     DirectoryError,
     format_clean_shutdown,
-    format_partition_metadata,
 )
-from ottla.log.directories.truncations import Cut, Cuts
+from ottla.log.directories.retention import Retention
+from ottla.log.directories.truncations import Truncations
 from ottla.log.log import Log
 from ottla.log.offload import outlast
-from ottla.ports import OUT_OF_RESOURCES
+from ottla.log.open_files import OpenFiles
+from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
 from ottla.wire import uuid
-from ottla.wire.errors import ErrorCode, InconsistentTopicId, KafkaStorageError
+from ottla.wire.errors import ErrorCode, InconsistentTopicId, KafkaError, KafkaStorageError
 
 __all__ = [
     "DirectoriesConfig",
@@ -50,6 +59,7 @@ __all__ = [
 
 logger = logging.getLogger("ottla.log.directories.log_directories")
 
+_OPEN_FILES_MIN = 16
 _SURVEYS_MAX = 10
 _SURVEY_PAUSE_S = 0.5
 _UNCHOSEN = (None, uuid.DIRECTORY_MIGRATING, uuid.DIRECTORY_UNASSIGNED, uuid.DIRECTORY_LOST)
@@ -57,6 +67,23 @@ _CHECKPOINTS = (checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS, checkpoints
 
 StrayCheck = Callable[[Log], str | None]
 """Says why a log does not belong on this node, None if it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoriesConfig:
+    paths: tuple[str, ...]
+    """`log.dirs`, absolute"""
+    metadata_path: str = ""
+    """`metadata.log.dir`; empty: the first of `paths`"""
+    recovery_threads: int = 2
+    delete_delay_ms: int = 60_000
+    cordoned: frozenset[str] = frozenset()
+    producer_id_expiration_ms: int = 86_400_000
+    copy_bytes_per_second: float = float("inf")
+    """`replica.alter.log.dirs.io.max.bytes.per.second`"""
+    cleaner: CleanerConfig = field(default_factory=CleanerConfig)
+    open_files_max: int = 1024
+    """How many inactive segments may have their files open"""
 
 
 class ReplicaReport(NamedTuple):
@@ -77,11 +104,81 @@ class DirectoryReport(NamedTuple):
     replicas: list[ReplicaReport]
 
 
-class LogDirectories(Duties):
+class LogDirectories:
     """See the module."""
 
-    previous_broker_epoch = NO_BROKER_EPOCH
-    """The broker epoch of the last stop, if it was clean everywhere."""
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        config: DirectoriesConfig,
+        *,
+        log_config: Callable[[str], LogConfig],
+        on_offline: Callable[[LogDirectory, list[Partition]], None] | None = None,
+        on_moved: Callable[[Partition, Log], None] | None = None,
+        on_cut: Callable[[Partition, Log], None] | None = None,
+        failures: Failures | None = None,
+    ) -> None:
+        """`log_config` gives a topic's settings as they are now. `on_moved` is called when another `Log`
+        object takes a partition over; it must put it in the place of the old one at once. `on_cut` is called
+        when a log that was truncated takes records again."""
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._config = config
+        self._log_config = log_config
+        self.previous_broker_epoch = NO_BROKER_EPOCH
+        """The broker epoch of the last stop, if it was clean everywhere."""
+        self.directories = [LogDirectory(path.rstrip("/")) for path in config.paths]
+        by_path = {directory.path: directory for directory in self.directories}
+        metadata_path = (config.metadata_path or config.paths[0]).rstrip("/")
+        self._metadata_directory = by_path.get(metadata_path) or LogDirectory(metadata_path)
+        self.cordon(config.cordoned)
+        most = max(disk.open_files_max() // 4, _OPEN_FILES_MIN)  # active segments and connections need more
+        self._open_files = OpenFiles(min(config.open_files_max, most))
+        self.hosted = hosted = HostedLogs(self.directories, random)
+        self.logs = hosted.logs
+        self.futures = hosted.futures
+        self.cleaner = cleaner = Cleaner(
+            disk, clock, random, config.cleaner, hosted.logs, self.storage_error, self.secure
+        )
+        self._deletions = PendingDeletions(clock, config.delete_delay_ms)
+        self._errors = errors = DiskErrors(
+            hosted,
+            cleaner,
+            self._deletions,
+            failures if failures is not None else Failures(),
+            on_offline,
+        )
+        self._removal = LogRemoval(disk, clock, hosted, cleaner, self._deletions, errors)
+        self._checkpoint_writer = CheckpointWriter(disk, hosted, cleaner, errors)
+        self._flusher = LogFlusher(disk, clock, hosted, self._checkpoint_writer, errors)
+        self._retention = Retention(clock, hosted, cleaner, errors)
+        self._truncations = Truncations(disk, hosted, cleaner, self._checkpoint_writer, errors, on_cut)
+        self._factory = LogFactory(
+            disk,
+            clock,
+            random,
+            log_config=log_config,
+            open_files=self._open_files,
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
+            unsynced=hosted.unsynced,
+        )
+        self._moves = Moves(
+            disk,
+            clock,
+            hosted,
+            cleaner=cleaner,
+            factory=self._factory,
+            flusher=self._flusher,
+            checkpoint_writer=self._checkpoint_writer,
+            truncations=self._truncations,
+            removal=self._removal,
+            errors=errors,
+            bytes_per_second=config.copy_bytes_per_second,
+            on_moved=on_moved,
+        )
 
     # ---- start
 
@@ -89,47 +186,39 @@ class LogDirectories(Duties):
         """Make, lock and identify the directories; the cluster's id. Blocks. Raises DirectoryError."""
         try:
             cluster_id = open_directories(
-                self.disk,
-                self.clock,
-                self.random,
+                self._disk,
+                self._clock,
+                self._random,
                 self.directories,
-                self.metadata_directory,
+                self._metadata_directory,
                 node_id=node_id,
                 cluster_id=cluster_id,
             )
         except (DirectoryError, OSError):
             self._release()
             raise
-        self.previous_broker_epoch = previous_broker_epoch(self.disk, self.directories)
+        self.previous_broker_epoch = previous_broker_epoch(self._disk, self.directories)
         return cluster_id
-
-    @cached_property
-    def _moves(self) -> Moves:
-        return Moves(self)
-
-    @cached_property
-    def _cuts(self) -> Cuts:
-        return Cuts(self)
 
     @property
     def metadata_directory_id(self) -> bytes:
-        return self.metadata_directory.id
+        return self._metadata_directory.id
 
     async def load(self, *, is_stray: StrayCheck | None = None) -> None:
         """Load every log, scanning what may be torn."""
-        started = self.clock.monotonic()
+        started = self._clock.monotonic()
         founds = await self._survey_all()
-        configs = configs_of(founds, self.log_config)
+        configs = configs_of(founds, self._log_config)
         runs = []
         for found in founds:
             loading = Loading(
-                self.disk,
-                self.clock,
-                self.random,
+                self._disk,
+                self._clock,
+                self._random,
                 found,
                 configs,
-                self.config.producer_id_expiration_ms,
-                self.open_files,
+                self._config.producer_id_expiration_ms,
+                self._open_files,
                 count=len(found.to_load),
             )
             if loading.count and not found.is_clean:
@@ -139,18 +228,20 @@ class LogDirectories(Duties):
                     found.path,
                 )
             # A clean load is short work that one thread does best; scans wait for the disk.
-            threads = 1 if found.is_clean else self.config.recovery_threads
-            runs += [outlast(self.disk, loading.run) for _ in range(threads)]
+            threads = 1 if found.is_clean else self._config.recovery_threads
+            runs += [outlast(self._disk, loading.run) for _ in range(threads)]
         await asyncio.gather(*runs)
         for found in founds:
             self._take(found, is_stray)
         await self._moves.align()
         for found in founds:
             if not found.is_contiguous or found.has_unknown:
-                await self.write_checkpoint(self.by_path(found.path), checkpoints.RECOVERY_POINTS)
+                await self._checkpoint_writer.write(
+                    self.hosted.by_path(found.path), checkpoints.RECOVERY_POINTS
+                )
         if not any(directory.online for directory in self.directories):
             raise DirectoryError(f"No log directory is left: {self.directories[-1].failure}.")
-        elapsed_ms = (self.clock.monotonic() - started) * 1000
+        elapsed_ms = (self._clock.monotonic() - started) * 1000
         logger.info("Loaded %d logs in %d ms", len(self.logs) + len(self.futures), elapsed_ms)
 
     async def _survey_all(self) -> list[Found]:
@@ -166,12 +257,12 @@ class LogDirectories(Duties):
         found = Found(directory.path)
         for attempt in range(1, _SURVEYS_MAX + 1):
             try:
-                await outlast(self.disk, survey, self.disk, found)
-                await outlast(self.disk, self.cleaner.load_checkpoint, directory.path)
+                await outlast(self._disk, survey, self._disk, found)
+                await outlast(self._disk, self.cleaner.load_checkpoint, directory.path)
                 return found
             except OSError as error:
                 if error.errno not in OUT_OF_RESOURCES:
-                    self.take_offline(directory, error)
+                    self._errors.take_offline(directory, error)
                     return None
                 logger.error("Could not look into %s, attempt %d: %s", directory.path, attempt, error)
                 failure = error
@@ -183,22 +274,24 @@ class LogDirectories(Duties):
 
     def _take(self, found: Found, is_stray: StrayCheck | None) -> None:
         """Serve what was loaded from one directory."""
-        directory = self.by_path(found.path)
+        directory = self.hosted.by_path(found.path)
         if found.failure is not None:
             lost = [(log.topic, log.partition) for kind, log in found.logs if kind is Kind.CURRENT]
             lost += [partition for partition, kind, _ in found.to_load if kind is Kind.CURRENT]
             for partition in lost:
-                self.offline_partitions[partition] = f"its log directory {found.path} is offline"
+                self.hosted.offline_partitions[partition] = f"its log directory {found.path} is offline"
             for _, log in found.logs:
                 log.close(clean=False)
-            self.take_offline(directory, found.failure)
+            self._errors.take_offline(directory, found.failure)
             return
         for partition, kind, name, why in found.damaged:
             if kind is Kind.CURRENT:
-                self.offline_partitions[partition] = why
-                self.damaged[partition] = Damaged(f"{found.path}/{name}", found.offsets_of(partition))
-        due_ms = self.clock.now_ms() + self.config.delete_delay_ms
-        self.doomed += [Doomed(due_ms, path, None) for path in found.to_delete]
+                self.hosted.offline_partitions[partition] = why
+                self.hosted.damaged[partition] = DamagedLog(
+                    f"{found.path}/{name}", found.offsets_of(partition)
+                )
+        for path in found.to_delete:
+            self._deletions.add(path)
         directory.is_loaded = True
         # Of a damaged log nobody knows whether it has gaps.
         directory.is_contiguous = found.is_contiguous or not found.damaged
@@ -209,7 +302,7 @@ class LogDirectories(Duties):
                 self._register(kind, log)
             else:
                 logger.warning("%s: %s", log.directory, reason)
-                self.doom(log, Kind.STRAY)
+                self._removal.mark(log, Kind.STRAY)
 
     def _register(self, kind: Kind, log: Log) -> None:
         partition = (log.topic, log.partition)
@@ -224,7 +317,7 @@ class LogDirectories(Duties):
                 "%s and %s hold the same partition; the first stays", winner.directory, loser.directory
             )
             table[partition] = winner
-            self.doom(loser, Kind.STRAY)
+            self._removal.mark(loser, Kind.STRAY)
         elif kind is Kind.FUTURE:
             self.cleaner.pause(partition)
 
@@ -232,15 +325,7 @@ class LogDirectories(Duties):
 
     def get(self, topic: str, partition: int) -> Log | None:
         """The log of a partition, None if it is not here; KafkaStorageError if it cannot be served."""
-        log = self.logs.get((topic, partition))
-        if log is None:
-            self._refuse_offline((topic, partition))
-        return log
-
-    def _refuse_offline(self, partition: Partition) -> None:
-        reason = self.offline_partitions.get(partition)
-        if reason is not None:
-            raise KafkaStorageError(f"{name_of(partition)} cannot be served: {reason}")
+        return self.hosted.get((topic, partition))
 
     def create(
         self,
@@ -258,7 +343,7 @@ class LogDirectories(Duties):
         key = (topic, partition)
         log = self.logs.get(key)
         if log is None:
-            self._refuse_offline(key)
+            self.hosted.refuse_offline(key)
             offline = ", ".join(directory.path for directory in self.directories if not directory.online)
             if offline and not is_new:
                 raise KafkaStorageError(
@@ -266,7 +351,7 @@ class LogDirectories(Duties):
                 )
             log = self._adopt_copy(key, topic_id) or self._create_somewhere(key, topic_id, directory_id)
         if log.topic_id in (None, uuid.ZERO):
-            self._write_topic_id(log, topic_id)
+            self._factory.write_topic_id(log, topic_id)
         elif topic_id not in (uuid.ZERO, log.topic_id):
             raise InconsistentTopicId(
                 f"The log of {name_of(key)} in {log.directory} belongs to another topic of the same name."
@@ -279,10 +364,10 @@ class LogDirectories(Duties):
         if future is None or future.topic_id not in (None, uuid.ZERO, topic_id):
             return None
         try:
-            self.rename(future, f"{directory_of(future)}/{name_of(key)}")
+            self.hosted.rename(future, f"{directory_of(future)}/{name_of(key)}")
         except OSError as error:
-            raise self.storage_error(future, error) from error
-        self.unsynced.add(future.directory)
+            raise self._errors.storage_error(future, error) from error
+        self.hosted.unsynced.add(future.directory)
         self._moves.cancel(key)
         self.logs[key] = future
         logger.error(
@@ -298,11 +383,11 @@ class LogDirectories(Duties):
         for directory in self._candidates(key, directory_id):
             tried.append(directory.path)
             try:
-                log = self.create_in(directory, name_of(key), key, topic_id)
+                log = self._factory.create(directory, name_of(key), key, topic_id)
             except OSError as error:
-                self.note_failure(directory, error)
+                self._errors.note_failure(directory, error)
                 continue
-            self.preferred.pop(key, None)
+            self.hosted.preferred.pop(key, None)
             self.logs[key] = log
             logger.info("Created log for partition %s in %s", name_of(key), log.directory)
             return log
@@ -313,7 +398,7 @@ class LogDirectories(Duties):
     def _candidates(self, key: Partition, directory_id: bytes | None) -> list[LogDirectory]:
         """The directories that a new log may go to, the best first."""
         online = [directory for directory in self.directories if directory.online]
-        preferred = self.preferred.get(key)
+        preferred = self.hosted.preferred.get(key)
         for directory in online:
             if directory.path == preferred:
                 return [directory]
@@ -334,66 +419,24 @@ class LogDirectories(Duties):
 
         return sorted(usable, key=load)
 
-    def create_in(self, directory: LogDirectory, name: str, key: Partition, topic_id: bytes) -> Log:
-        """A new, empty log; nothing is left of it if that fails. May raise OSError."""
-        path = f"{directory.path}/{name}"
-        try:
-            log = Log.open(
-                self.disk,
-                self.clock,
-                path,
-                self.log_config(key[0]),
-                topic=key[0],
-                partition=key[1],
-                topic_id=uuid.ZERO,
-                clean=True,
-                random=self.random,
-                open_files=self.open_files,
-                producer_id_expiration_ms=self.config.producer_id_expiration_ms,
-            )
-            self._write_topic_id(log, topic_id)
-        except OSError:
-            self.disk.remove_tree(path)
-            raise
-        return log
-
-    def _write_topic_id(self, log: Log, topic_id: bytes) -> None:
-        if topic_id != uuid.ZERO:
-            content = format_partition_metadata(topic_id).encode()
-            self.disk.replace(f"{log.directory}/{PARTITION_METADATA}", content, sync=False)
-            log.topic_id = topic_id
-            self.unsynced.add(log.directory)
-
     async def delete(self, partitions: Iterable[Partition], *, stray: bool = False) -> None:
         """Take logs out: renamed to -delete and removed after the delay, or if stray, renamed to -stray."""
-        await self.settle(self.detach(partitions, stray=stray))
+        await self.forget_removed(self.detach(partitions, stray=stray))
 
     def detach(self, partitions: Iterable[Partition], *, stray: bool = False) -> set[str]:
-        """As `delete`, up to what must be waited for: `settle` what it returns."""
+        """As `delete`, up to what must be waited for: hand the paths that it returns to `forget_removed`."""
         touched: set[str] = set()
         for partition in partitions:
-            self.preferred.pop(partition, None)
-            self.offline_partitions.pop(partition, None)
-            damaged = self.damaged.pop(partition, None)
+            self.hosted.preferred.pop(partition, None)
+            self.hosted.offline_partitions.pop(partition, None)
+            damaged = self.hosted.damaged.pop(partition, None)
             if damaged is not None:
-                touched.add(self._delete_damaged(partition, damaged))
+                touched.add(self._removal.mark_damaged(partition, damaged))
             for log in (self.logs.pop(partition, None), self._moves.cancel(partition)):
                 if log is not None:
                     touched.add(directory_of(log))
-                    self.doom(log, Kind.STRAY if stray else Kind.DELETED)
+                    self._removal.mark(log, Kind.STRAY if stray else Kind.DELETED)
         return touched
-
-    def _delete_damaged(self, partition: Partition, damaged: Damaged) -> str:
-        """Take out a log that was never opened; the log directory it was in."""
-        parent = damaged.directory.rpartition("/")[0]
-        path = f"{parent}/{self.marked_name(partition, Kind.DELETED)}"
-        try:
-            self.disk.rename(damaged.directory, path)
-        except OSError as error:
-            self.note_failure(self.by_path(parent), error)
-        else:
-            self.doomed.append(Doomed(self.clock.now_ms() + self.config.delete_delay_ms, path, None))
-        return parent
 
     async def remove_strays(self, is_stray: StrayCheck) -> list[Partition]:
         """Set aside the logs that do not belong here; which they are."""
@@ -405,7 +448,7 @@ class LogDirectories(Duties):
 
     def reconfigure(self, topic: str) -> None:
         """The settings of a topic changed."""
-        config = self.log_config(topic)
+        config = self._log_config(topic)
         for log in self.everything():
             if log.topic == topic:
                 was_compacted = log.config.is_compacted
@@ -414,20 +457,12 @@ class LogDirectories(Duties):
                     self.cleaner.abort((log.topic, log.partition))
 
     async def truncate_to(self, log: Log, offset: int) -> bool:
-        """Cut a log, and all that speaks of its end, before anything is appended again."""
-        return await self._cuts.cut(log, lambda one: one.truncate_to(offset))
-
-    async def cut_copy(self, partition: Partition, log: Log, cut: Cut) -> None:
-        """Shorten the copy of a log that is being moved. If that fails, the log goes on."""
-        await self._cuts.cut_copy(partition, log, cut)
+        """Truncate a log, and all that speaks of its end, before anything is appended again."""
+        return await self._truncations.truncate(log, lambda one: one.truncate_to(offset))
 
     async def start_over(self, log: Log, offset: int) -> None:
         """Drop all of a log: its next record gets `offset`."""
-        await self._cuts.cut(log, lambda one: one.truncate_fully_and_start_at(offset))
-
-    async def flush_due(self) -> None:
-        await self._cuts.finish_due()
-        await super().flush_due()
+        await self._truncations.truncate(log, lambda one: one.truncate_fully_and_start_at(offset))
 
     def move(self, topic: str, partition: int, path: str) -> None:
         """Begin to move a replica to another directory; to where it is already: call a move off."""
@@ -441,6 +476,73 @@ class LogDirectories(Duties):
         """One round of all moves; whether there is more to do at once."""
         return await self._moves.advance()
 
+    # ---- disk errors
+
+    def storage_error(self, log: Log, error: OSError) -> KafkaError:
+        """What to answer when `log` met `error`, after doing what must be done about it."""
+        return self._errors.storage_error(log, error)
+
+    def take_offline(self, directory: LogDirectory, error: OSError) -> None:
+        self._errors.take_offline(directory, error)
+
+    # ---- duties
+
+    async def flush(self, log: Log, offset: int | None = None) -> None:
+        """Bring everything below `offset` (the end) to stable storage; KafkaStorageError if that fails."""
+        await self._flusher.flush(log, offset)
+
+    async def secure(self, log: Log, offset: int) -> None:
+        """Flush up to `offset`, and have a checkpoint that says so; KafkaStorageError if that fails."""
+        await self._flusher.secure(log, offset)
+
+    async def flush_due(self) -> None:
+        """Flush what is due, truncations that failed before included. See whether full disks have room."""
+        await self._truncations.finish_due()
+        await self._flusher.flush_due()
+
+    async def checkpoint_recovery_points(self) -> None:
+        await self._flusher.sync_new_logs()
+        await self._checkpoint_writer.write_everywhere(checkpoints.RECOVERY_POINTS)
+
+    async def checkpoint_log_starts(self) -> None:
+        await self._checkpoint_writer.write_everywhere(checkpoints.LOG_STARTS)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        await self._checkpoint_writer.write_everywhere(checkpoints.HIGH_WATERMARKS)
+
+    async def forget_removed(self, paths: Iterable[str]) -> None:
+        """After logs left directories: no checkpoint may speak of them when a namesake comes."""
+        await self._checkpoint_writer.forget_removed(paths)
+
+    async def retain(self) -> int:
+        """Delete old segments of logs that are not compacted; how many."""
+        return await self._retention.delete_old_segments()
+
+    async def delete_due(self) -> float:
+        """Remove files whose delay is over; seconds until there is more to do."""
+        return await self._removal.delete_due()
+
+    def expire_producers(self) -> None:
+        self._retention.expire_producers()
+
+    # ---- look-ups
+
+    def everything(self) -> Iterator[Log]:
+        """All logs, those on their way too."""
+        return self.hosted.everything()
+
+    def directory_of(self, log: Log) -> LogDirectory:
+        return self.hosted.directory_of(log)
+
+    def directory_id_of(self, log: Log) -> bytes:
+        return self.hosted.directory_of(log).id
+
+    def cordon(self, paths: Collection[str]) -> None:
+        """Let the directories of `paths`, and no others, refuse new replicas."""
+        cordoned = {path.rstrip("/") for path in paths}
+        for directory in self.directories:
+            directory.cordoned = directory.path in cordoned
+
     # ---- description
 
     def describe(self) -> list[DirectoryReport]:
@@ -451,12 +553,12 @@ class LogDirectories(Duties):
         total = usable = -1
         if directory.online:
             try:
-                total, usable = self.disk.space(directory.path)
+                total, usable = self._disk.space(directory.path)
             except OSError as error:
-                self.note_failure(directory, error)
+                self._errors.note_failure(directory, error)
         code = ErrorCode.NONE if directory.online else ErrorCode.KAFKA_STORAGE_ERROR
         replicas = []
-        for log in self.logs_in(directory):
+        for log in self.hosted.logs_in(directory):
             current = self.logs.get((log.topic, log.partition))
             is_future = current is not log
             # A copy lags behind its log's end; a log may lag behind a watermark that it has from a leader.
@@ -471,50 +573,48 @@ class LogDirectories(Duties):
 
     async def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Flush and close everything; directories where all went well get the clean-shutdown marker."""
-        await self._cuts.close()
+        await self._truncations.close()
         await self.cleaner.close()
-        self.open_files.close()
+        self._open_files.close()
         try:
             online = [directory for directory in self.directories if directory.online]
             await asyncio.gather(*(self._close(directory, broker_epoch) for directory in online))
-            for doomed in self.doomed:
-                if doomed.log is not None:
-                    doomed.log.close(clean=False)
+            self._deletions.close()
         finally:
             self.logs.clear()
             self.futures.clear()
             self._release()
 
     async def _close(self, directory: LogDirectory, broker_epoch: int) -> None:
-        logs = self.logs_in(directory)
+        logs = self.hosted.logs_in(directory)
         for log in logs:
             log.is_closed = True  # what came behind the last flush would be lost
         failures: list[Exception]
-        new = self.unsynced.intersection(log.directory for log in logs)
+        new = self.hosted.unsynced.intersection(log.directory for log in logs)
         try:
-            await outlast(self.disk, sync_created, self.disk, new)
-            threads = self.config.recovery_threads
+            await outlast(self._disk, sync_created, self._disk, new)
+            threads = self._config.recovery_threads
             shares = [logs[number::threads] for number in range(threads)]
-            closings = [outlast(self.disk, _close_logs, share) for share in shares]
+            closings = [outlast(self._disk, _close_logs, share) for share in shares]
             failures = [failure for failure in await asyncio.gather(*closings) if failure is not None]
         except OSError as error:
             failures = [error]
         if failures:
             logger.error("%s is not left clean: %s", directory.path, failures[0])
             return
-        are_written = [await self.write_checkpoint(directory, name) for name in _CHECKPOINTS]
+        are_written = [await self._checkpoint_writer.write(directory, name) for name in _CHECKPOINTS]
         if not all(are_written):
             return
         if not directory.online or directory.full or not directory.is_loaded or directory.has_damage:
             return
         try:
             marker = f"{directory.path}/{CLEAN_SHUTDOWN}"
-            await outlast(self.disk, self.disk.replace, marker, format_clean_shutdown(broker_epoch))
+            await outlast(self._disk, self._disk.replace, marker, format_clean_shutdown(broker_epoch))
         except OSError as error:
             logger.error("%s is not left clean: %s", directory.path, error)
 
     def _release(self) -> None:
-        for directory in (*self.directories, self.metadata_directory):
+        for directory in (*self.directories, self._metadata_directory):
             if directory.release is not None:
                 directory.release()
                 directory.release = None

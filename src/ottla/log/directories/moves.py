@@ -11,15 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from ottla.log.compaction.cleaner import directory_of
+from ottla.log.compaction.cleaner import Cleaner, directory_of
 from ottla.log.directories import checkpoints
+from ottla.log.directories.checkpoint_writer import CheckpointWriter
 from ottla.log.directories.checkpoints import Partition
+from ottla.log.directories.disk_errors import DiskErrors
+from ottla.log.directories.hosted_logs import HostedLogs
+from ottla.log.directories.log_directory import LogDirectory
+from ottla.log.directories.log_factory import LogFactory
+from ottla.log.directories.log_flusher import LogFlusher
+from ottla.log.directories.log_removal import LogRemoval
 from ottla.log.directories.names import Kind, name_of
+from ottla.log.directories.truncations import Truncations
 from ottla.log.log import Log
 from ottla.log.offload import outlast
 from ottla.log.segment import LogDamaged
+from ottla.ports import Clock, Disk
 from ottla.records.batch import read_header
 from ottla.wire import uuid
 from ottla.wire.errors import (
@@ -28,10 +37,6 @@ from ottla.wire.errors import (
     LogDirNotFound,
     ReplicaNotAvailable,
 )
-
-if TYPE_CHECKING:
-    from ottla.log.directories.log_directories import LogDirectories
-    from ottla.log.directories.log_directory import LogDirectory
 
 logger = logging.getLogger("ottla.log.directories.moves")
 
@@ -52,55 +57,80 @@ class _SourceError(Exception):
 
 
 class Moves:
-    """The moves of a node. They share its tables of logs and futures."""
+    """The moves of a node. `on_moved` gets the `Log` that takes a partition over, and puts it in the place of
+    the old one at once."""
 
-    def __init__(self, owner: LogDirectories) -> None:
-        self._owner = owner
-        self._limit = owner.config.copy_bytes_per_second
-        self._free_at = owner.clock.monotonic()  # when the copying rate allows the next slice
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        hosted: HostedLogs,
+        *,
+        cleaner: Cleaner,
+        factory: LogFactory,
+        flusher: LogFlusher,
+        checkpoint_writer: CheckpointWriter,
+        truncations: Truncations,
+        removal: LogRemoval,
+        errors: DiskErrors,
+        bytes_per_second: float,
+        on_moved: Callable[[Partition, Log], None] | None,
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._hosted = hosted
+        self._cleaner = cleaner
+        self._factory = factory
+        self._flusher = flusher
+        self._checkpoint_writer = checkpoint_writer
+        self._truncations = truncations
+        self._removal = removal
+        self._errors = errors
+        self._on_moved = on_moved
+        self._limit = bytes_per_second
+        self._free_at = clock.monotonic()  # when the copying rate allows the next slice
         self._is_idle = True  # nothing was copied just now: there is nothing to make up for
 
     def set_limit(self, bytes_per_second: float) -> None:
         """`replica.alter.log.dirs.io.max.bytes.per.second` from now on, also for moves under way."""
         if bytes_per_second != self._limit:
             self._limit = bytes_per_second
-            self._free_at = self._owner.clock.monotonic()
+            self._free_at = self._clock.monotonic()
 
     def begin(self, partition: Partition, path: str) -> None:
         """Start a move, change where it goes, or call it off if the replica is where it is wanted."""
-        owner = self._owner
         directory = self._destination(path)
-        log = owner.get(*partition)
-        future = owner.futures.get(partition)
-        if log is not None and future is not None and owner.directory_of(future) is not directory:
-            owner.doom(future)
+        log = self._hosted.get(partition)
+        future = self._hosted.futures.get(partition)
+        if log is not None and future is not None and self._hosted.directory_of(future) is not directory:
+            self._removal.mark(future)
             self.cancel(partition)
             future = None
         if log is None:
-            owner.preferred[partition] = path
+            self._hosted.preferred[partition] = path
             raise ReplicaNotAvailable(
                 f"{name_of(partition)} is not on this node; if it comes, it is put into {path}."
             )
-        if future is not None or owner.directory_of(log) is directory:
+        if future is not None or self._hosted.directory_of(log) is directory:
             return
-        offline = [other.path for other in owner.directories if not other.online]
+        offline = [other.path for other in self._hosted.directories if not other.online]
         if offline:
             raise KafkaStorageError(
                 f"{name_of(partition)} is not moved while {', '.join(offline)} is offline."
             )
-        name = owner.marked_name(partition, Kind.FUTURE)
+        name = self._hosted.marked_name(partition, Kind.FUTURE)
         try:
-            future = owner.create_in(directory, name, partition, log.topic_id or uuid.ZERO)
+            future = self._factory.create(directory, name, partition, log.topic_id or uuid.ZERO)
         except OSError as error:
-            owner.note_failure(directory, error)
+            self._errors.note_failure(directory, error)
             raise KafkaStorageError(f"Could not create {path}/{name}: {error}.") from error
-        self._is_idle = self._is_idle or not owner.futures
-        owner.futures[partition] = future
-        owner.cleaner.pause(partition)
+        self._is_idle = self._is_idle or not self._hosted.futures
+        self._hosted.futures[partition] = future
+        self._cleaner.pause(partition)
         logger.info("Moving %s from %s to %s", log.name, log.directory, future.directory)
 
     def _destination(self, path: str) -> LogDirectory:
-        for directory in self._owner.directories:
+        for directory in self._hosted.directories:
             if directory.path == path:
                 if not directory.online:
                     raise KafkaStorageError(f"Log directory {path} is offline")
@@ -113,47 +143,47 @@ class Moves:
 
     def cancel(self, partition: Partition) -> Log | None:
         """Forget a move; the copy, which is the caller's to remove."""
-        future: Log | None = self._owner.futures.pop(partition, None)
+        future: Log | None = self._hosted.futures.pop(partition, None)
         if future is not None:
-            self._owner.cleaner.resume(partition)
+            self._cleaner.resume(partition)
         return future
 
     async def align(self) -> None:
         """After a crash a copy may have more than its log: no more than the log has is true."""
-        for partition in list(self._owner.futures):
-            log = self._owner.logs.get(partition)
+        for partition in list(self._hosted.futures):
+            log = self._hosted.logs.get(partition)
             if log is not None:
                 await self._fit(partition, log)
 
     async def _fit(self, partition: Partition, log: Log) -> None:
         """Have the copy end no later than the log, and no earlier than the log starts."""
-        future = self._owner.futures.get(partition)
+        future = self._hosted.futures.get(partition)
         if future is None:
             return  # its directory failed when another copy in it was truncated
         end_offset, start_offset = log.log_end_offset, log.log_start_offset
         if future.log_start_offset > start_offset:
             # A crash took the first segment of the copy, and left another.
-            await self._owner.cut_copy(
+            await self._truncations.truncate_copy(
                 partition, log, lambda copy: copy.truncate_fully_and_start_at(start_offset)
             )
         elif future.log_end_offset > end_offset:
-            await self._owner.cut_copy(partition, log, lambda copy: copy.truncate_to(end_offset))
+            await self._truncations.truncate_copy(partition, log, lambda copy: copy.truncate_to(end_offset))
         elif future.log_end_offset < start_offset:
-            await self._owner.cut_copy(
+            await self._truncations.truncate_copy(
                 partition, log, lambda copy: copy.truncate_fully_and_start_at(start_offset)
             )
 
     async def advance(self) -> bool:
         """Copy a slice for every move, and complete those that caught up; whether to go on at once."""
-        wait_seconds = self._free_at - self._owner.clock.monotonic()
+        wait_seconds = self._free_at - self._clock.monotonic()
         if wait_seconds > 0 or self._limit <= 0:
             # In short steps: the limit may be another one soon.
             pause_seconds = max(min(wait_seconds, _PAUSE_SECONDS), _PAUSE_SECONDS_MIN)
             await asyncio.sleep(pause_seconds if self._limit > 0 else _PAUSE_SECONDS)
             return True
         is_busy = False
-        for partition in list(self._owner.futures):
-            log, future = self._owner.logs.get(partition), self._owner.futures.get(partition)
+        for partition in list(self._hosted.futures):
+            log, future = self._hosted.logs.get(partition), self._hosted.futures.get(partition)
             if log is None or future is None or log.failure is not None or future.failure is not None:
                 continue
             if log.cuts_pending or future.cuts_pending:
@@ -161,11 +191,11 @@ class Moves:
             try:
                 is_busy |= await self._advance(partition, log, future)
             except _SourceError as failed:
-                self._owner.storage_error(log, failed.error)
+                self._errors.storage_error(log, failed.error)
                 if isinstance(failed.error, LogDamaged):
                     self._call_off(partition, log, future, failed)
             except OSError as error:
-                self._owner.storage_error(future, error)
+                self._errors.storage_error(future, error)
             except KafkaStorageError as error:  # of a flush, and dealt with where it failed
                 logger.error("%s is not moved to %s for now: %s", log.name, future.directory, error)
             except Exception as error:  # noqa: BLE001 - it concerns this move alone
@@ -174,13 +204,12 @@ class Moves:
 
     def _call_off(self, partition: Partition, log: Log, future: Log, cause: Exception) -> None:
         """Delete the copy, unless it is the log by now or has been deleted since."""
-        owner = self._owner
-        if owner.futures.get(partition) is not future or owner.logs.get(partition) is future:
-            owner.failures.note("move", log.name, cause)
+        if self._hosted.futures.get(partition) is not future or self._hosted.logs.get(partition) is future:
+            self._errors.failures.note("move", log.name, cause)
             return
         logger.error("%s cannot be moved to %s: %s", log.name, future.directory, cause)
         self.cancel(partition)
-        owner.doom(future)
+        self._removal.mark(future)
 
     async def _advance(self, partition: Partition, log: Log, future: Log) -> bool:
         copied = await self._copy_slice(partition, log, future)
@@ -196,7 +225,7 @@ class Moves:
         if future.recovery_point < log.recovery_point:
             future.flush()
         self._complete(partition, log, future)
-        await self._owner.settle((directory_of(future), directory_of(log)))
+        await self._checkpoint_writer.forget_removed((directory_of(future), directory_of(log)))
         return False
 
     async def _prepare(self, partition: Partition, log: Log, future: Log) -> bool:
@@ -205,24 +234,23 @@ class Moves:
         Until the log gives up its place both have the partition's name. A start that finds them keeps the one
         that has more.
         """
-        owner = self._owner
         future.copy_epochs(log.epochs)
-        await owner.flush(future)
+        await self._flusher.flush(future)
         if future.is_flushing or not self._is_current(partition, log, future):
             return False  # the other flush would look for files under names that are gone
-        directory = owner.directory_of(future)
+        directory = self._hosted.directory_of(future)
         final = f"{directory.path}/{name_of(partition)}"
         future.set_high_watermark(log.high_watermark)
         self._move_start(log, future)
-        cleaned = owner.cleaner.cleaned_offset(partition, log)
-        await owner.cleaner.set_cleaned(directory.path, {partition: cleaned})
-        await owner.write_checkpoint(directory, checkpoints.RECOVERY_POINTS)
-        await owner.write_checkpoint(directory, checkpoints.LOG_STARTS)
+        cleaned = self._cleaner.cleaned_offset(partition, log)
+        await self._cleaner.set_cleaned(directory.path, {partition: cleaned})
+        await self._checkpoint_writer.write(directory, checkpoints.RECOVERY_POINTS)
+        await self._checkpoint_writer.write(directory, checkpoints.LOG_STARTS)
         if future.is_flushing or not self._is_current(partition, log, future):
             return False
         if future.directory != final:
-            owner.rename(future, final)
-        await outlast(owner.disk, owner.disk.sync_directory, directory.path)
+            self._hosted.rename(future, final)
+        await outlast(self._disk, self._disk.sync_directory, directory.path)
         return self._is_current(partition, log, future)
 
     def _move_start(self, log: Log, future: Log) -> None:
@@ -231,8 +259,7 @@ class Moves:
             future.increase_log_start_offset(offset, "as in the log it was copied from")
 
     def _is_current(self, partition: Partition, log: Log, future: Log) -> bool:
-        owner = self._owner
-        is_same = owner.logs.get(partition) is log and owner.futures.get(partition) is future
+        is_same = self._hosted.logs.get(partition) is log and self._hosted.futures.get(partition) is future
         return is_same and not log.cuts_pending and not future.cuts_pending
 
     async def _copy_slice(self, partition: Partition, log: Log, future: Log) -> int:
@@ -248,7 +275,7 @@ class Moves:
                 return 0
             found.file.hold()
             try:
-                data = await outlast(self._owner.disk, found.file.pread, found.length, found.position)
+                data = await outlast(self._disk, found.file.pread, found.length, found.position)
             finally:
                 found.file.release()
         except OSError as error:
@@ -277,7 +304,7 @@ class Moves:
 
     def _charge(self, count: int) -> None:
         """Bytes were copied: the next ones have to wait. A loop that came late may make up for it."""
-        earliest = self._owner.clock.monotonic() - (0.0 if self._is_idle else _LATE_SECONDS_MAX)
+        earliest = self._clock.monotonic() - (0.0 if self._is_idle else _LATE_SECONDS_MAX)
         self._is_idle = False
         self._free_at = max(self._free_at, earliest) + count / self._limit
 
@@ -287,20 +314,21 @@ class Moves:
         Whatever fails before the exchange calls the move off. Nothing that fails after it may: the copy is
         the log then. Its users learn of it in any case, and the old log refuses appends.
         """
-        owner = self._owner
         future.copy_epochs(log.epochs)
         future.set_high_watermark(log.high_watermark)
         self._move_start(log, future)
-        cleaned = owner.cleaner.cleaned_offset(partition, log)
-        owner.logs[partition] = future
+        cleaned = self._cleaner.cleaned_offset(partition, log)
+        self._hosted.logs[partition] = future
         log.is_closed = True
         try:
             self.cancel(partition)
             if cleaned is not None:
-                owner.cleaner.cleaned.setdefault(owner.directory_of(future).path, {})[partition] = cleaned
-                owner.cleaner.cleaned[owner.directory_of(log).path].pop(partition, None)
+                self._cleaner.cleaned.setdefault(self._hosted.directory_of(future).path, {})[partition] = (
+                    cleaned
+                )
+                self._cleaner.cleaned[self._hosted.directory_of(log).path].pop(partition, None)
             logger.info("%s is now in %s", log.name, future.directory)
-            owner.doom(log)
+            self._removal.mark(log)
         finally:
-            if owner.on_moved is not None:
-                owner.on_moved(partition, future)
+            if self._on_moved is not None:
+                self._on_moved(partition, future)

@@ -1,6 +1,6 @@
 """Truncations of a node's logs, down to stable storage.
 
-A power loss may bring back what was cut off, before or among what was written since, and a checkpoint above
+A power loss may bring back what was truncated, before or among what was written since, and a checkpoint above
 the end makes what is written next look like a loss. The rule: from its first change until files, names and
 checkpoints are on stable storage a truncation is pending on its log, which takes no records meanwhile and is
 not moved. No cancellation ends it. What failed is completed by the next truncation, or when a flush is due.
@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ottla.detached import looked_at
+from ottla.log.compaction.cleaner import Cleaner
 from ottla.log.directories import checkpoints
+from ottla.log.directories.checkpoint_writer import CheckpointWriter
 from ottla.log.directories.checkpoints import Partition
+from ottla.log.directories.disk_errors import DiskErrors
+from ottla.log.directories.hosted_logs import HostedLogs
 from ottla.log.flush import NotOpened, told_apart
 from ottla.log.log import Log
 from ottla.log.offload import outlast
+from ottla.ports import Disk
 from ottla.wire.errors import KafkaStorageError
-
-if TYPE_CHECKING:
-    from ottla.log.directories.log_directories import LogDirectories
 
 _NO_DESCRIPTORS_SECONDS = 0.5
 
-Cut = Callable[[Log], object]
-"""Shortens a log; False: there was nothing to cut."""
+Truncate = Callable[[Log], object]
+"""Shortens a log; False: there was nothing to drop."""
 
 
 class _Pending:
@@ -40,47 +41,60 @@ class _Pending:
         self.running = 0  # tasks that bring it to stable storage
 
 
-class Cuts:
-    """The truncations of a node. They share its tables of logs and copies."""
+class Truncations:
+    """The truncations of a node. `on_done` gets a log that takes records again."""
 
-    def __init__(self, owner: LogDirectories) -> None:
-        self._owner = owner
+    def __init__(
+        self,
+        disk: Disk,
+        hosted: HostedLogs,
+        cleaner: Cleaner,
+        checkpoint_writer: CheckpointWriter,
+        errors: DiskErrors,
+        on_done: Callable[[Partition, Log], None] | None,
+    ) -> None:
+        self._disk = disk
+        self._hosted = hosted
+        self._cleaner = cleaner
+        self._checkpoint_writer = checkpoint_writer
+        self._errors = errors
+        self._on_done = on_done
         self._pending: dict[Log, _Pending] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
-    async def cut(self, log: Log, cut: Cut) -> bool:
-        """Shorten a log, and the copy of it that is being moved; says whether there was anything to cut."""
-        self._owner.cleaner.abort((log.topic, log.partition))
-        is_cut = self._make(log, cut)
-        copying = self._cut_copy((log.topic, log.partition), log, cut)
+    async def truncate(self, log: Log, truncate: Truncate) -> bool:
+        """Shorten a log, and the copy of it that is being moved; says whether there was anything to drop."""
+        self._cleaner.abort((log.topic, log.partition))
+        is_truncated = self._apply(log, truncate)
+        copying = self._truncate_copy((log.topic, log.partition), log, truncate)
         finishing = self._begin(log) if log in self._pending else None
         if copying is not None:
             await asyncio.wait([copying])
         if finishing is not None:
             await asyncio.shield(finishing)
-        return is_cut
+        return is_truncated
 
-    async def cut_copy(self, partition: Partition, log: Log, cut: Cut) -> None:
+    async def truncate_copy(self, partition: Partition, log: Log, truncate: Truncate) -> None:
         """Shorten the copy of a log that is being moved. If that fails, the log goes on."""
-        copying = self._cut_copy(partition, log, cut)
+        copying = self._truncate_copy(partition, log, truncate)
         if copying is not None:
             await asyncio.wait([copying])
 
-    def _cut_copy(self, partition: Partition, log: Log, cut: Cut) -> asyncio.Task[None] | None:
-        copy = self._owner.futures.get(partition)
+    def _truncate_copy(self, partition: Partition, log: Log, truncate: Truncate) -> asyncio.Task[None] | None:
+        copy = self._hosted.futures.get(partition)
         if copy is None or copy is log:
             return None
         try:
-            self._make(copy, cut)
+            self._apply(copy, truncate)
         except Exception as error:  # noqa: BLE001 - it concerns the copy alone
-            self._owner.contain("truncation", copy, error)
+            self._errors.contain("truncation", copy, error)
             return None
         return self._begin(copy, is_asked_for=False) if copy in self._pending else None
 
     async def finish_due(self) -> None:
         """Try again what failed: there may be room, or a descriptor, now."""
-        served = list(self._owner.everything())
+        served = list(self._hosted.everything())
         for log in set(self._pending).difference(served):
             del self._pending[log]
         for log in served:
@@ -89,9 +103,9 @@ class Cuts:
                 is_running = pending is not None and bool(pending.running)
                 if not log.cuts_pending or log.failure is not None or is_running:
                     continue
-                self._make(log, lambda one: one.redo_cut())
+                self._apply(log, lambda one: one.redo_cut())
             except Exception as error:  # noqa: BLE001 - the other logs have their turn
-                self._owner.contain("truncation", log, error)
+                self._errors.contain("truncation", log, error)
                 continue
             self._pending[log].has_other_start = True  # nobody knows where it started before
             await asyncio.wait([self._begin(log, is_asked_for=False)])
@@ -105,25 +119,25 @@ class Cuts:
 
     # ---- one truncation
 
-    def _make(self, log: Log, cut: Cut) -> bool:
-        """Cut in one step of the loop. If that fails after its first change, it is pending from now on."""
+    def _apply(self, log: Log, truncate: Truncate) -> bool:
+        """Truncate in one step of the loop. If that fails after its first change, it is pending."""
         pending = self._pending.get(log)
         if pending is None:
             pending = self._pending[log] = _Pending()
             log.cuts_pending += 1
         start_offset, was_unmade = log.log_start_offset, log.is_cut_unmade
-        is_cut = False
+        is_truncated = False
         try:
-            is_cut = cut(log) is not False
+            is_truncated = truncate(log) is not False
         except OSError as error:
-            raise self._owner.storage_error(log, error) from error
+            raise self._errors.storage_error(log, error) from error
         finally:
-            if is_cut or was_unmade or log.is_cut_unmade:
+            if is_truncated or was_unmade or log.is_cut_unmade:
                 pending.changes += 1
                 pending.has_other_start |= log.log_start_offset != start_offset
             elif not pending.changes:
                 self._end(log, pending)
-        return is_cut
+        return is_truncated
 
     def _begin(self, log: Log, *, is_asked_for: bool = True) -> asyncio.Task[None]:
         """Have a task bring a truncation to stable storage. What goes wrong is for whoever asked for it."""
@@ -138,63 +152,60 @@ class Cuts:
     async def _finish(self, log: Log, pending: _Pending, is_asked_for: bool) -> None:
         changes = pending.changes
         try:
-            await self._settle(log, pending, is_patient=is_asked_for)
+            await self._sync_all(log, pending, is_patient=is_asked_for)
         except Exception as error:
             if is_asked_for:
                 raise
-            self._owner.contain("truncation", log, error)
+            self._errors.contain("truncation", log, error)
         else:
-            # If it was cut again meanwhile, that is another task's matter.
+            # If it was truncated again meanwhile, that is another task's matter.
             if pending.changes == changes:
                 self._end(log, pending)
         finally:
             pending.running -= 1
 
-    async def _settle(self, log: Log, pending: _Pending, *, is_patient: bool) -> None:
+    async def _sync_all(self, log: Log, pending: _Pending, *, is_patient: bool) -> None:
         """Bring it to stable storage: what was cleaned, the files and their names, the checkpoints."""
-        owner = self._owner
         partition = (log.topic, log.partition)
-        if owner.futures.get(partition) is not log:
+        if self._hosted.futures.get(partition) is not log:
             try:
-                await owner.cleaner.truncated(partition, log)
+                await self._cleaner.truncated(partition, log)
             except OSError as error:
-                raise owner.storage_error(log, error) from error
+                raise self._errors.storage_error(log, error) from error
         await self._sync(log, is_patient=is_patient)
-        directory = owner.directory_of(log)
+        directory = self._hosted.directory_of(log)
         names = [checkpoints.RECOVERY_POINTS]
         if pending.has_other_start:
             # Or a start after a crash would take what is appended now for deleted, and drop it.
             names.append(checkpoints.LOG_STARTS)
         for name in names:
-            if not await owner.write_checkpoint(directory, name):
+            if not await self._checkpoint_writer.write(directory, name):
                 raise KafkaStorageError(
                     f"{log.name} was truncated, but {directory.path}/{name} could not be written."
                 )
 
     async def _sync(self, log: Log, *, is_patient: bool) -> None:
-        owner = self._owner
         while True:
             try:
-                return await outlast(owner.disk, _sync, log)
+                return await outlast(self._disk, _sync, log)
             except NotOpened as error:
                 if not is_patient or self._is_closing:
-                    raise owner.storage_error(log, error) from error
-                owner.note_failure(owner.directory_of(log), error)
+                    raise self._errors.storage_error(log, error) from error
+                self._errors.note_failure(self._hosted.directory_of(log), error)
                 await asyncio.sleep(_NO_DESCRIPTORS_SECONDS)
             except OSError as error:
                 log.fail(error)
-                raise owner.storage_error(log, error) from error
+                raise self._errors.storage_error(log, error) from error
 
     def _end(self, log: Log, pending: _Pending) -> None:
-        """It is on stable storage, or there was nothing to cut."""
-        owner = self._owner
+        """It is on stable storage, or there was nothing to drop."""
         partition = (log.topic, log.partition)
         if self._pending.get(log) is not pending or log.is_cut_unmade:
             return
         del self._pending[log]
         log.cuts_pending -= 1
-        if owner.on_cut is not None and owner.logs.get(partition) is log:
-            owner.on_cut(partition, log)
+        if self._on_done is not None and self._hosted.logs.get(partition) is log:
+            self._on_done(partition, log)
 
 
 def _sync(log: Log) -> None:

@@ -383,7 +383,7 @@ class Replicas:
 
     async def _settle(self, touched: set[str]) -> None:
         try:
-            await self._broker.directories.settle(touched)
+            await self._broker.directories.forget_removed(touched)
         except Exception as error:  # noqa: BLE001 - see `ottla.failures`
             self._failures.note("removal of logs", "", error)
 

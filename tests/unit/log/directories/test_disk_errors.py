@@ -210,7 +210,7 @@ def test_a_directory_that_fails_while_it_is_loaded_is_offline(node: Node) -> Non
         second = await node.start()
         node.disk.heal()
         assert sorted(second.logs) == [("orders", 1), ("orders", 3)]
-        assert sorted(second.offline_partitions) == [("orders", 0), ("orders", 2)]
+        assert sorted(second.hosted.offline_partitions) == [("orders", 0), ("orders", 2)]
         with pytest.raises(KafkaStorageError, match="offline"):
             second.get("orders", 2)
         await node.stop(second)

@@ -338,7 +338,7 @@ def test_logs_that_are_deleted_while_new_ones_are_synced_cost_no_directory(
         directories = await node.start()
         for index in range(6):
             directories.create("orders", index, TOPIC_ID)
-        syncing = directories._sync_new
+        syncing = directories._flusher._sync_new
         asked: list[str] = []
 
         async def sync_slowly(path: str) -> None:
@@ -346,7 +346,7 @@ def test_logs_that_are_deleted_while_new_ones_are_synced_cost_no_directory(
             await directories.delete([("orders", index) for index in range(6)])
             await syncing(path)
 
-        monkeypatch.setattr(directories, "_sync_new", sync_slowly)
+        monkeypatch.setattr(directories._flusher, "_sync_new", sync_slowly)
         await directories.checkpoint_recovery_points()
         assert len(asked) == 1, "the others were deleted before their turn came"
         assert all(directory.online for directory in directories.directories)

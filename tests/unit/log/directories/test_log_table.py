@@ -36,7 +36,7 @@ def test_the_counts_are_those_of_the_logs_whatever_happens_to_them(tmp_path: Pat
         await node.stop(directories)
         assert counted(directories) == [0, 0]
         again = await node.start()
-        assert counted(again) == [len(again.logs_in(directory)) for directory in again.directories]
+        assert counted(again) == [len(again.hosted.logs_in(directory)) for directory in again.directories]
         await node.stop(again)
 
     run(test)

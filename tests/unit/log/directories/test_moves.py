@@ -292,7 +292,7 @@ def test_a_log_that_was_never_flushed_moves_and_both_directories_stay_online(nod
         await directories.checkpoint_recovery_points()
         assert node.offline == []
         assert directories.logs["orders", 0].directory == f"{node.paths[1]}/orders-0"
-        assert directories.unsynced == set()
+        assert directories.hosted.unsynced == set()
         await node.stop(directories)
 
     run(test)
@@ -312,14 +312,14 @@ def test_a_new_log_that_is_renamed_while_it_is_synced_costs_no_directory(
 
         def offload(work: Any, *arguments: Any) -> Any:
             if future.directory == old:
-                directories.rename(future, new)
+                directories.hosted.rename(future, new)
             return really_offload(work, *arguments)
 
         monkeypatch.setattr(node.disk, "offload", offload)
         future.recovery_point = future.log_end_offset  # nothing is left to flush but the name
         await directories.flush(future)
         assert node.offline == []
-        assert new not in directories.unsynced
+        assert new not in directories.hosted.unsynced
         await node.stop(directories)
 
     run(test)
@@ -416,7 +416,7 @@ def test_a_copy_whose_source_fails_at_the_end_of_a_move_does_not_pass_for_the_lo
         append(log, batch(15))
         directories.move("orders", 0, node.paths[1])
         await directories.copy_futures()
-        really_rename = directories.rename
+        really_rename = directories.hosted.rename
 
         def rename(future: Log, path: str) -> None:
             really_rename(future, path)
@@ -424,7 +424,7 @@ def test_a_copy_whose_source_fails_at_the_end_of_a_move_does_not_pass_for_the_lo
                 append(log, batch(1))
                 directories.take_offline(directories.directory_of(log), OSError(errno.EIO, "gone"))
 
-        monkeypatch.setattr(directories, "rename", rename)
+        monkeypatch.setattr(directories.hosted, "rename", rename)
         await move_all(directories)
         assert node.names(1) == node.names(1, "-future")
         with pytest.raises(KafkaStorageError):
@@ -480,7 +480,15 @@ def test_a_moved_log_knows_epochs_that_have_no_record_yet(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    "step", ["cleaner.resume", "doom", "on_moved", "settle", "write_checkpoint", "cleaner.set_cleaned"]
+    "step",
+    [
+        "cleaner.resume",
+        "cleaner.set_cleaned",
+        "_removal.mark",
+        "_moves._on_moved",
+        "_checkpoint_writer.write",
+        "_checkpoint_writer.forget_removed",
+    ],
 )
 def test_an_unforeseen_error_after_the_exchange_leaves_the_moved_log_in_its_place(
     node: Node, monkeypatch: pytest.MonkeyPatch, step: str
@@ -492,8 +500,8 @@ def test_an_unforeseen_error_after_the_exchange_leaves_the_moved_log_in_its_plac
         await directories.flush(log)
         directories.move("orders", 0, node.paths[1])
         future = directories.futures["orders", 0]
-        owner: object = directories.cleaner if step.startswith("cleaner.") else directories
-        name = step.rpartition(".")[2]
+        part, name = step.split(".")
+        owner = getattr(directories, part)
         original = getattr(owner, name)
 
         def fail_after_the_exchange(*arguments: Any, **options: Any) -> Any:
@@ -508,7 +516,7 @@ def test_an_unforeseen_error_after_the_exchange_leaves_the_moved_log_in_its_plac
         assert moved is future
         assert moved.directory == f"{node.paths[1]}/orders-0"
         assert directories.futures == {}
-        if step != "on_moved":
+        if step != "_moves._on_moved":
             assert node.moved == [(("orders", 0), future)]
         with pytest.raises(KafkaStorageError):
             append(log, batch(1))
@@ -534,14 +542,14 @@ def test_an_error_of_a_redirected_move_leaves_the_new_copy_alone(
         log = directories.create("orders", 0, TOPIC_ID)
         append(log, batch(5))
         directories.move("orders", 0, node.paths[1])
-        really_flush = directories.flush
+        really_flush = directories._flusher.flush
 
         async def flush(flushed: Log, offset: int | None = None) -> None:
             directories.move("orders", 0, node.paths[2])
-            monkeypatch.setattr(directories, "flush", really_flush)
+            monkeypatch.setattr(directories._flusher, "flush", really_flush)
             raise MemoryError
 
-        monkeypatch.setattr(directories, "flush", flush)
+        monkeypatch.setattr(directories._flusher, "flush", flush)
         await move_all(directories)
         await move_all(directories)
         assert directories.logs["orders", 0].directory == f"{node.paths[2]}/orders-0"
@@ -565,7 +573,7 @@ def test_a_disk_that_fails_while_two_copies_in_it_are_truncated_does_not_end_the
         directories = await node.start()
         logs = []
         for number in range(2):
-            directories.preferred["orders", number] = node.paths[0]
+            directories.hosted.preferred["orders", number] = node.paths[0]
             log = directories.create("orders", number, TOPIC_ID)
             for _ in range(4):
                 append(log, batch(5))

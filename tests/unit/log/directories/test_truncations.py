@@ -233,7 +233,7 @@ def test_a_truncation_is_pending_until_its_recovery_point_is_written(
         await node.kill(directories)
         os.truncate(path, size - 5)
         directories = await node.start()
-        assert not directories.offline_partitions
+        assert not directories.hosted.offline_partitions
         assert directories.logs["orders", 0].log_end_offset == 14
         await node.stop(directories)
 

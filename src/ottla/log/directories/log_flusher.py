@@ -1,0 +1,147 @@
+"""Flushes the logs of a node, when someone asks for it and when it is due.
+
+The rules: a failed fsync is never tried again, and a new log needs its directory's name flushed, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from ottla.log.directories import checkpoints
+from ottla.log.directories.checkpoint_writer import CheckpointWriter
+from ottla.log.directories.disk_errors import DiskErrors
+from ottla.log.directories.hosted_logs import HostedLogs
+from ottla.log.directories.log_directory import LogDirectory
+from ottla.log.directories.properties import PARTITION_METADATA
+from ottla.log.flush import NotOpened, sync_directory, sync_file
+from ottla.log.log import Log
+from ottla.log.offload import outlast
+from ottla.ports import Clock, Disk
+from ottla.wire.errors import KafkaStorageError
+
+logger = logging.getLogger("ottla.log.directories.log_directories")
+
+_ROOM_BYTES = 1024 * 1024
+"""A disk that was full and has this much free again is no longer called full."""
+
+
+class LogFlusher:
+    """See the module."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        hosted: HostedLogs,
+        checkpoint_writer: CheckpointWriter,
+        errors: DiskErrors,
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._hosted = hosted
+        self._checkpoint_writer = checkpoint_writer
+        self._errors = errors
+
+    async def flush(self, log: Log, offset: int | None = None) -> None:
+        """Bring everything below `offset` (the end) to stable storage; KafkaStorageError if that fails."""
+        try:
+            flush = log.prepare_flush(offset)
+        except OSError as error:
+            raise self._errors.storage_error(log, error) from error
+        try:
+            while log.directory in self._hosted.unsynced:
+                await self._sync_new(log.directory)
+            if flush is not None:
+                await outlast(self._disk, flush.run)
+        except NotOpened as error:
+            if flush is not None:
+                log.postpone_flush(flush)
+            raise self._errors.storage_error(log, error) from error
+        except OSError as error:
+            # What did not reach the disk now may be gone from memory too: a second try would prove nothing.
+            log.fail(error)
+            raise self._errors.storage_error(log, error) from error
+        if flush is not None:
+            log.complete_flush(flush)
+
+    async def secure(self, log: Log, offset: int) -> None:
+        """Have everything below `offset` on stable storage, and a checkpoint that says so.
+
+        A cleaning waits for this: what it drops must not be superseded by records that a power loss takes,
+        and the gaps that it leaves lie below the recovery point, so that one above it is known for a loss.
+        """
+        if log.scan_offset < offset:
+            await self.flush(log, offset)
+        directory = self._hosted.directory_of(log)
+        await self._checkpoint_writer.write(directory, checkpoints.RECOVERY_POINTS)
+        if not directory.online:
+            raise KafkaStorageError(f"{directory.path} is offline.")
+        # The write may have failed, or another flush is still under way and holds the recovery point back.
+        on_disk = directory.files[checkpoints.RECOVERY_POINTS].known.get((log.topic, log.partition), 0)
+        if on_disk < offset:
+            raise KafkaStorageError(
+                f"The recovery point of {log.name} on disk is {on_disk}, below offset {offset}."
+            )
+
+    async def _sync_new(self, path: str) -> None:
+        """Make sure that a new log is still there after a power loss."""
+        try:
+            await outlast(self._disk, sync_created, self._disk, [path])
+        except FileNotFoundError:
+            if path in self._hosted.unsynced:
+                raise
+            return  # it has another name by now
+        self._hosted.unsynced.discard(path)
+
+    async def flush_due(self) -> None:
+        """Flush what `flush.ms` asks for, and segments that were rolled. See whether full disks have room."""
+        now_ms = self._clock.now_ms()
+        for log in self._hosted.everything():
+            try:
+                if log.failure is not None:
+                    continue
+                if log.is_timed_flush_due(now_ms):
+                    await self.flush(log)
+                elif log.is_background_flush_due:
+                    await self.flush(log, log.active_segment.base_offset)
+            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+                self._errors.contain("flush", log, error)
+        for directory in self._hosted.directories:
+            if directory.full and directory.online:
+                self._look_for_room(directory)
+
+    def _look_for_room(self, directory: LogDirectory) -> None:
+        try:
+            _, usable = self._disk.space(directory.path)
+        except OSError as error:
+            self._errors.note_failure(directory, error)
+            return
+        if usable >= _ROOM_BYTES:
+            directory.full = False
+            logger.info("The disk of %s has room again: %d bytes", directory.path, usable)
+
+    async def sync_new_logs(self) -> None:
+        """Make sure that all new logs are still there after a power loss."""
+        for path in sorted(self._hosted.unsynced):
+            if path not in self._hosted.unsynced:
+                continue  # synced or deleted since
+            try:
+                await self._sync_new(path)
+            except NotOpened as error:
+                self._errors.note_failure(self._hosted.by_path(path.rpartition("/")[0]), error)
+            except OSError as error:
+                self._hosted.unsynced.discard(path)
+                if not any(log.directory == path for log in self._hosted.everything()):
+                    continue  # no log is there any more: that it is not found is no fault of the disk
+                self._errors.take_offline(self._hosted.by_path(path.rpartition("/")[0]), error)
+
+
+def sync_created(disk: Disk, paths: Iterable[str]) -> None:
+    """Block until new directories of logs, their topic ids in them, are on stable storage."""
+    chosen = sorted(paths)
+    for path in chosen:
+        sync_file(disk, f"{path}/{PARTITION_METADATA}")
+        sync_directory(disk, path)
+    for parent in sorted({path.rpartition("/")[0] for path in chosen}):
+        sync_directory(disk, parent)

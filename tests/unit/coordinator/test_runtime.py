@@ -752,7 +752,7 @@ def test_a_batch_that_decompresses_to_more_than_the_bound_is_skipped(
 
     run(main())
     [line] = [record.message for record in caplog.records if "skipped" in record.message]
-    assert "2 that cannot be read" in line
+    assert "2 unreadable records" in line
     assert "MessageTooLarge" in line
 
 

@@ -107,7 +107,7 @@ def test_a_frame_that_arrives_too_slowly_loses_its_connection_once_others_wait()
         blocked.received_bytes = waiting.received_bytes = None
         memory._check()
         assert slow.closed_for is not None
-        assert "wait for memory" in slow.closed_for
+        assert "waited for memory" in slow.closed_for
         assert [one.closed_for for one in (quick, blocked, waiting)] == [None] * 3
 
     _run(main)

@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 def outliving(work: Awaitable[_T]) -> asyncio.Future[_T]:
-    """Begin work that is not cancelled with whoever waits for it; how it ends then is nobody's business."""
+    """Begin work that is not cancelled with its waiter; its result is ignored once nobody waits for it."""
     return asyncio.shield(looked_at(asyncio.ensure_future(work)))
 
 
@@ -28,3 +28,17 @@ def looked_at(work: asyncio.Future[_T]) -> asyncio.Future[_T]:
 def _look(done: asyncio.Future[Any]) -> None:
     if not done.cancelled():
         done.exception()
+
+
+def cannot_await(kind: type[BaseException] | None) -> bool:
+    """Whether the exception that leaves an `async with` block is the end of a coroutine that no task runs.
+
+    A coroutine that is closed, because its loop has ended, must not wait for anything. An async generator
+    that is closed may: there a task waits for its end.
+    """
+    if kind is not GeneratorExit:
+        return False
+    try:
+        return asyncio.current_task() is None
+    except RuntimeError:  # no loop runs
+        return True

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 from tests.unit.reports import reported
 
-from ottla.detached import looked_at, outliving
+from ottla.detached import cannot_await, looked_at, outliving
 
 
 def test_what_nobody_asks_for_is_reported_where_it_was_not_begun_to_outlive() -> None:
@@ -56,3 +57,25 @@ def test_whoever_still_waits_gets_the_outcome() -> None:
             await looked_at(asyncio.ensure_future(work(0)))
 
     assert reported(story()) == []
+
+
+def test_only_a_coroutine_that_no_task_runs_cannot_await() -> None:
+    assert cannot_await(GeneratorExit)
+    assert not cannot_await(None)
+    assert not cannot_await(KeyboardInterrupt)
+    found: list[bool] = []
+
+    async def generate() -> AsyncIterator[int]:
+        try:
+            yield 1
+        except GeneratorExit:
+            found.append(cannot_await(GeneratorExit))
+            raise
+
+    async def take_one() -> None:
+        generator = generate()
+        assert await anext(generator) == 1
+        await generator.aclose()
+
+    asyncio.run(take_one())
+    assert found == [False]

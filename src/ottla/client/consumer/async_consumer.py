@@ -30,6 +30,7 @@ from ottla.client.consumer.base import (
 from ottla.client.core.membership import Call, Change
 from ottla.client.errors import ClientError, Closed, TimedOut
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from ottla.detached import cannot_await
 from ottla.ports import Clock, Network, Random
 from ottla.records.consumed import ConsumerRecord
 from ottla.wire.errors import KafkaError
@@ -476,7 +477,10 @@ class AsyncConsumer(ConsumerBase[K, V]):
     ) -> None:
         if kind is not None and not self._is_closed:
             self._settle(again=True)  # the record in hand was not done with
-        await self.close()
+        if cannot_await(kind):
+            self._is_closed = True
+        else:
+            await self.close()
 
 
 async def _in_time(work: Coroutine[Any, Any, T], seconds: float, what: str) -> T:

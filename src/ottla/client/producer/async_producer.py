@@ -27,6 +27,7 @@ from ottla.client.producer.base import (
     timeout_on_leaving,
 )
 from ottla.client.values import GroupMetadata, OffsetAndMetadata
+from ottla.detached import cannot_await
 from ottla.ports import Clock, Network, Random
 
 if TYPE_CHECKING:
@@ -237,7 +238,10 @@ class AsyncProducer(ProducerBase):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close(timeout_on_leaving(kind))
+        if cannot_await(kind):
+            self._engine.abandon()
+        else:
+            await self.close(timeout_on_leaving(kind))
 
 
 class AsyncTransaction:

@@ -688,7 +688,7 @@ PLANTS = (
         _source_of_a_move_goes_first,
         frozenset({"lost key", "lost write"}),
         seconds=15.0,
-        scenario=_deaths_in("died in a move"),
+        scenario=_deaths_in("died at the end of a move"),
     ),
     Plant(
         "recovery deletes what lies behind a gap of a copied log",

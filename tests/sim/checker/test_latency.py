@@ -103,3 +103,14 @@ def test_one_replica_keeps_what_its_leader_acknowledged() -> None:
     history.sends[0] = _send(began=1.0, acks=1)
     history.final[0] = replace(history.final[0], records=(), committed=(), has_one_replica=True)
     assert _kinds(history) == {"lost write"}
+
+
+def test_an_old_leader_of_a_partition_that_moves_may_lose_what_it_alone_acknowledged() -> None:
+    history = _history()
+    history.leads.append(Leads(node=1, partition=PLACE, epoch=1, at=1.0))
+    history.leads.append(Leads(node=2, partition=PLACE, epoch=2, at=5.0))
+    history.led.append(Leads(node=1, partition=PLACE, epoch=1, at=6.0))
+    history.final[0] = replace(history.final[0], records=(), committed=(), has_one_replica=True)
+    for began, kinds in ((4.0, {"lost write"}), (4.9, set()), (6.0, set()), (6.5, {"lost write"})):
+        history.sends[0] = _send(began=began, acks=1)
+        assert _kinds(history) == kinds, began

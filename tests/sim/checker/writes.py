@@ -15,6 +15,9 @@ from tests.sim.checker.history import (
     partition_text,
 )
 
+LOOK_S = 0.2
+"""How far apart the looks of an observer at the leaders are."""
+
 
 def lost_writes(history: History) -> Iterator[Anomaly]:
     """An acknowledged record (of a committed transaction, if of any) is in the final log, at its offset."""
@@ -46,12 +49,27 @@ def lost_writes(history: History) -> Iterator[Anomaly]:
 def is_kept(history: History, send: Send, log: FinalLog) -> bool:
     """Whether the acknowledgement promises that the record stays.
 
-    By all in-sync replicas: always. By the leader: if that node leads to the end, or has the only replica. By
-    nobody: if nothing was broken when it was sent.
+    By all in-sync replicas: always. By the leader: if that node leads to the end, or has the only replica and
+    no other node was about to lead. By nobody: if nothing was broken when it was sent.
     """
     if send.acks == 0:
         return any(quiet.began < send.began <= quiet.ended for quiet in history.quiet if quiet.step_s < inf)
-    return send.acks == -1 or log.has_one_replica or send.began > _leader_since(history, send.partition)
+    if send.acks == -1 or send.began > _leader_since(history, send.partition):
+        return True
+    return log.has_one_replica and not _is_between_leaders(history, send)
+
+
+def _is_between_leaders(history: History, send: Send) -> bool:
+    """Whether a reassignment moved the only replica then: until it hears of that, the old leader goes on."""
+    leads = [one for one in history.leads if one.partition == send.partition]
+    for new in leads:
+        if not any(one.epoch < new.epoch for one in leads):
+            continue  # the first leader
+        old = [led.at for led in history.led if led.partition == new.partition and led.epoch < new.epoch]
+        heard_at = max([new.at, *old])
+        if new.at - LOOK_S <= send.ended and send.began <= heard_at + LOOK_S:
+            return True
+    return False
 
 
 def _leader_since(history: History, partition: Partition) -> float:

@@ -132,6 +132,11 @@ def _is_move(node: SimulatedNode, operation: str, path: str) -> bool:
     return f"/{LONE}" in path and "-future" in path
 
 
+def _is_end_of_move(node: SimulatedNode, operation: str, path: str) -> bool:
+    """The copy gets the name of its log."""
+    return operation == "rename" and f"/{LONE}" in path and path.endswith("-future")
+
+
 def _is_compaction(node: SimulatedNode, operation: str, path: str) -> bool:
     return path.endswith(".cleaned")
 
@@ -144,12 +149,17 @@ def _is_exchange(node: SimulatedNode, operation: str, path: str) -> bool:
 STEPS: dict[str, Callable[[SimulatedNode, str, str], bool]] = {
     "died in a copy": _is_copy,
     "died in a move": _is_move,
+    "died at the end of a move": _is_end_of_move,
     "died in a compaction": _is_compaction,
     "died in an exchange of segments": _is_exchange,
 }
 
 
-async def die_at_a_step(story: Story, nemesis: Nemesis, deeds: Sequence[str] = tuple(STEPS)) -> None:
+DEEDS = tuple(deed for deed in STEPS if deed != "died at the end of a move")
+"""Those of a story; the end of a move is part of the move."""
+
+
+async def die_at_a_step(story: Story, nemesis: Nemesis, deeds: Sequence[str] = DEEDS) -> None:
     """The first node that copies, moves or compacts ends within a few changes of its disk."""
     chance, world = nemesis.chance, story.world
     deed = nemesis.least_done(deeds)

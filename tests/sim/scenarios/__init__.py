@@ -338,7 +338,7 @@ _ALL = (
         pause_s=(0.2, 1.5),
         lasts_s=(0.5, 3.0),
         complains=True,
-        deeds=(*disks.STEPS, "reassigned", "moved between disks", "log compacted"),
+        deeds=(*disks.DEEDS, "reassigned", "moved between disks", "log compacted"),
     ),
 )
 

@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import random
 import shutil
 import signal
 import socket
@@ -25,6 +24,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, Self
+
+from ottla.cluster.ports import free_ports
 
 KAFKA_VERSION = "4.3.1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -311,16 +312,11 @@ _taken_ports: set[int] = set()
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on, below the range that outgoing connections use."""
-    for _ in range(1000):
-        port = random.randrange(15000, 32000)
-        if port in _taken_ports:
-            continue
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            _taken_ports.add(port)
-            return port
-    raise PeerMissing("no free port found on 127.0.0.1")
+    """A port of 127.0.0.1 that no listener uses and that this process has not handed out before."""
+    while (port := free_ports(1)[0]) in _taken_ports:
+        pass
+    _taken_ports.add(port)
+    return port
 
 
 def patience() -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.unit.server.asking import Asking
 
+from ottla.cluster.ports import free_ports
 from ottla.config import Operation, ResourceType
 from ottla.config.schema import Definition, Scope, definitions
 from ottla.config.values import ConfigType, InvalidValue
@@ -148,7 +148,7 @@ def test_what_kafka_refuses_at_run_time_is_refused(broker: Broker, name: str, va
 
 def test_a_limit_of_no_connections_that_is_stored_already_is_left_out(tmp_path: Path) -> None:
     """A controller takes what its broker would refuse, as in Kafka: no node may be locked by that."""
-    ports = [_free_port(), _free_port()]
+    ports = free_ports(2)
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{ports[0]},CONTROLLER://127.0.0.1:{ports[1]}",
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports[1]}",
@@ -168,14 +168,8 @@ def test_a_limit_of_no_connections_that_is_stored_already_is_left_out(tmp_path: 
             running.restart()
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def test_limits_of_an_address_hold_at_once_and_can_be_undone_at_the_controller(tmp_path: Path) -> None:
-    ports = [_free_port(), _free_port()]
+    ports = free_ports(2)
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{ports[0]},CONTROLLER://127.0.0.1:{ports[1]}",
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports[1]}",

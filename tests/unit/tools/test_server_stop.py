@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.unit.server.nodes import wait_until
 
+from ottla.cluster.ports import free_ports
 from ottla.tools import server_stop, storage
 from ottla.tools.node_processes import NodeProcess, node_processes, words_of_node
 
@@ -84,11 +85,6 @@ def test_what_is_not_understood_stops_nothing(
     assert capsys.readouterr().err.startswith(told)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def is_served(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
         return True
@@ -118,7 +114,7 @@ def test_nodes_are_stopped_however_they_were_started_and_nothing_else(
     monkeypatch.setattr(server_stop, "node_processes", of_this_test)
     assert server_stop.main([]) == 1
     assert capsys.readouterr().out == "No kafka server to stop\n"
-    ports = [free_port() for _ in range(3)]
+    ports = free_ports(3)
     (tmp_path / "server.properties").write_text(
         "process.roles=broker,controller\nnode.id=7\n"
         f"listeners=PLAINTEXT://127.0.0.1:{ports[0]},CONTROLLER://127.0.0.1:{ports[1]}\n"

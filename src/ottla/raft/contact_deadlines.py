@@ -20,14 +20,14 @@ GRACE_MS = 50
 def deadline_of(role: Role) -> int | None:
     """When this role judges the silence of others; None: it does not."""
     if isinstance(role, Leader):
-        return role.check_ms
+        return role.check_quorum_ms
     return None if isinstance(role, Resigned) else role.deadline_ms
 
 
 def extend(role: Role, deadline_ms: int) -> None:
     """Give the others time until `deadline_ms`."""
     if isinstance(role, Leader):
-        role.check_ms = deadline_ms
+        role.check_quorum_ms = deadline_ms
     else:
         role.deadline_ms = deadline_ms
 

@@ -29,15 +29,33 @@ from ottla.raft.contact_deadlines import OwnWork, Patience
 from ottla.raft.disk_reserve import Reserve
 from ottla.raft.effect_queue import Outbox
 from ottla.raft.effects import (
-    Ask,
     Effect,
-    HighWatermarkMoved,
+    HighWatermarkAdvanced,
     LeaderChanged,
     LeadershipLost,
+    SendRequest,
+    SendResponse,
     StartEpoch,
 )
 from ottla.raft.election_state import EPOCH_MAX, NOBODY, ElectionState
-from ottla.raft.messages import Answer, Request
+from ottla.raft.events import (
+    HighWatermarkReceived,
+    KraftVersionAppended,
+    LeaderDiscovered,
+    LeaderResponded,
+    LogAppended,
+    LogFlushed,
+    LogReplaced,
+    LogTruncated,
+    ReplicaFetched,
+    RequestReceived,
+    ResignRequested,
+    ResponseReceived,
+    SnapshotFetched,
+    TimePassed,
+    VotersAppended,
+)
+from ottla.raft.messages import Request, Response
 from ottla.raft.metadata_log import (
     DIRECTORY_NAME,
     TOPIC,
@@ -164,7 +182,7 @@ class Driver(Generic[_T]):
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.failure.add_done_callback(self._step_down)  # its node may have failed for another reason
         self.on_progress: Callable[[], None] | None = None  # the log grew, or is led no more
-        self.on_ask: Callable[[Ask], None] | None = None  # a request to another replica
+        self.on_ask: Callable[[SendRequest], None] | None = None  # a request to another replica
         self.on_leader: Callable[[], None] | None = None  # another leader, epoch or role
         self._outbox = Outbox(self._persist, self._do, self.fail)
         self._timer: asyncio.TimerHandle | None = None
@@ -253,7 +271,7 @@ class Driver(Generic[_T]):
                 self.fail(error)
                 is_clean = False
         if self.replica.is_started:
-            self._act(self.replica.resign(self._monotonic_ms()))
+            self._act(self.replica.step(ResignRequested(self._monotonic_ms())))
             if self._timer is not None:
                 self._timer.cancel()
         self._reserve.close()
@@ -274,15 +292,15 @@ class Driver(Generic[_T]):
 
     def _take_quorum_facts(self, offset: int, kraft_version: int, voters: VoterSet | None) -> None:
         if kraft_version:
-            self.replica.kraft_version_written(offset, kraft_version)
+            self.replica.step(KraftVersionAppended(offset, kraft_version))
         if voters is not None:
-            self.replica.voters_written(offset, voters)
+            self.replica.step(VotersAppended(offset, voters))
 
     def _take_control(self, record: control_records.ControlRecord) -> None:
         if isinstance(record.message, KRaftVersionRecord):
-            self.replica.kraft_version_written(record.offset, record.message.k_raft_version)
+            self.replica.step(KraftVersionAppended(record.offset, record.message.k_raft_version))
         elif isinstance(record.message, VotersRecord):
-            self.replica.voters_written(record.offset, VoterSet.from_record(record.message))
+            self.replica.step(VotersAppended(record.offset, VoterSet.from_record(record.message)))
 
     # Effects
 
@@ -324,9 +342,9 @@ class Driver(Generic[_T]):
             self._tell_progress()
             if self.on_leader is not None:
                 self.on_leader()
-        elif isinstance(effect, HighWatermarkMoved):
+        elif isinstance(effect, HighWatermarkAdvanced):
             self._deliver(effect.offset)
-        elif isinstance(effect, Ask) and self.on_ask is not None:
+        elif isinstance(effect, SendRequest) and self.on_ask is not None:
             self.on_ask(effect)
 
     async def _persist(self, election: ElectionState) -> None:
@@ -381,7 +399,7 @@ class Driver(Generic[_T]):
         self._patience.extend(role, self._timer_ms, now_ms)
         if self.is_leader and rarely("a leader of the quorum resigns"):
             self.resign()
-        self._act(self.replica.tick(now_ms))
+        self._act(self.replica.step(TimePassed(now_ms)))
         self._set_timer()
 
     @contextmanager
@@ -401,7 +419,7 @@ class Driver(Generic[_T]):
         if self.journal.is_open:
             end = self.journal.end
             self._next_offset = end.end_offset
-            self.replica.truncated(end.end_offset, end.epoch)
+            self.replica.step(LogTruncated(end.end_offset, end.epoch))
         for _, commit in self._commits:
             if not commit.done():
                 commit.set_exception(NotLeader())
@@ -413,28 +431,29 @@ class Driver(Generic[_T]):
 
     # Other replicas
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request) -> Response:
         """The answer to another replica's request, once what it changed is on disk."""
-        effects, answer = self.replica.asked(request, self._monotonic_ms())
+        *effects, response = self.replica.step(RequestReceived(request, self._monotonic_ms()))
+        assert isinstance(response, SendResponse)
         self._act(effects)
         await self._settled()
-        return answer
+        return response.response
 
-    def take_answer(self, replica_id: int, request: Request, answer: Answer) -> None:
+    def take_answer(self, replica_id: int, request: Request, answer: Response) -> None:
         """Another replica's answer to a request of ours."""
         if self.journal.is_open and not self.failure.done():
-            self._act(self.replica.answered(replica_id, request, answer, self._monotonic_ms()))
+            self._act(self.replica.step(ResponseReceived(replica_id, request, answer, self._monotonic_ms())))
 
     def resign(self) -> None:
         """Lead no longer, and tell the other voters so."""
-        self._act(self.replica.resign(self._monotonic_ms()))
+        self._act(self.replica.step(ResignRequested(self._monotonic_ms())))
 
     def _start_epoch(self, effect: StartEpoch) -> None:
         self.log.assign_epoch_start_offset(effect.epoch, self.log.log_end_offset)
         self._append_control(control_records.start_of_epoch(effect), effect.epoch)
         if effect.voters is not None and effect.kraft_version is not None:
-            self.replica.kraft_version_written(self._next_offset - 2, effect.kraft_version)
-            self.replica.voters_written(self._next_offset - 1, effect.voters)
+            self.replica.step(KraftVersionAppended(self._next_offset - 2, effect.kraft_version))
+            self.replica.step(VotersAppended(self._next_offset - 1, effect.voters))
 
     # Appending
 
@@ -480,29 +499,29 @@ class Driver(Generic[_T]):
 
     def fetched_by(self, key: ReplicaKey, offset: int) -> None:
         """Another replica fetches from `offset` of the log that this one leads."""
-        effects = self.replica.fetched_by(key, offset, self._monotonic_ms())
+        effects = self.replica.step(ReplicaFetched(key, offset, self._monotonic_ms()))
         if effects:
             self._act(effects)
             self._tell_progress()
 
     def contacted_by(self, key: ReplicaKey) -> None:
         """Another replica loads a snapshot of this one."""
-        self.replica.contacted_by(key, self._monotonic_ms())
+        self.replica.step(SnapshotFetched(key, self._monotonic_ms()))
 
     def upgrade_kraft_version(self, level: int) -> None:
         """Raise kraft.version: from here on the log names the voters."""
         if level <= self.replica.kraft_version.last:
             return
-        voters = self.replica.upgrade(level)
+        voters = self.replica.with_kraft_version(level)
         self._append_control(control_records.voters_entries(level, voters), self.replica.epoch)
-        self.replica.kraft_version_written(self._next_offset - 2, level)
-        self.replica.voters_written(self._next_offset - 1, voters)
+        self.replica.step(KraftVersionAppended(self._next_offset - 2, level))
+        self.replica.step(VotersAppended(self._next_offset - 1, voters))
 
     def append_voters(self, voters: VoterSet) -> int:
         """Write other voters to the log, which hold from now on; the offset of the record."""
         self._append_control([control_records.voters_entry(voters)], self.replica.epoch)
         offset = self._next_offset - 1
-        self.replica.voters_written(offset, voters)
+        self.replica.step(VotersAppended(offset, voters))
         return offset
 
     async def committed(self, offset: int) -> None:
@@ -565,13 +584,13 @@ class Driver(Generic[_T]):
         )
         self._unwritten = []
         self._uncommitted.extend(w.batch for w in waiting)
-        self.replica.appended(self.log.log_end_offset, self.replica.epoch)
+        self.replica.step(LogAppended(self.log.log_end_offset, self.replica.epoch))
 
     async def _flush(self) -> None:
         """Flush the log, and let the replica count what is in it. Whoever calls has the turn of the disk."""
         end = self.journal.end
         await self._flush_log()
-        self._act(self.replica.flushed(end.end_offset, self._monotonic_ms(), end_epoch=end.epoch))
+        self._act(self.replica.step(LogFlushed(end.end_offset, end.epoch, self._monotonic_ms())))
 
     async def _flush_log(self) -> None:
         log = self.log
@@ -629,10 +648,10 @@ class Driver(Generic[_T]):
         if failure.cancelled() or not self.replica.is_started:
             return
         self._outbox.end(KafkaStorageError(str(failure.exception())))
-        for effect in self.replica.resign(self._monotonic_ms()):
+        for effect in self.replica.step(ResignRequested(self._monotonic_ms())):
             if isinstance(effect, LeadershipLost):
                 self._lose_leadership(effect.epoch)
-            elif isinstance(effect, Ask) and self.on_ask is not None:
+            elif isinstance(effect, SendRequest) and self.on_ask is not None:
                 self.on_ask(effect)
         self._tell_progress()
 
@@ -667,7 +686,7 @@ class Driver(Generic[_T]):
 
     async def follow(self, leader_id: int, epoch: int) -> None:
         """An answer names the leader of an epoch, or -1: take it over unless it is old news."""
-        self._act(self.replica.heard_of(leader_id, epoch, self._monotonic_ms()))
+        self._act(self.replica.step(LeaderDiscovered(leader_id, epoch, self._monotonic_ms())))
         await self._settled()
 
     def is_following(self, leader_id: int, epoch: int) -> bool:
@@ -677,7 +696,7 @@ class Driver(Generic[_T]):
 
     def heard_from_leader(self) -> None:
         """The leader has answered: it is there."""
-        self.replica.fetched_from_leader(self._monotonic_ms())
+        self.replica.step(LeaderResponded(self._monotonic_ms()))
 
     async def take_fetched(self, records: Buffer, high_watermark: int) -> None:
         """Append what the leader sent after the end of this log, and deliver what is committed by now.
@@ -695,10 +714,10 @@ class Driver(Generic[_T]):
                 self._take_control(record)
             self._uncommitted.extend(batches)
             position = self.journal.end
-            self.replica.appended(position.end_offset, position.epoch)
+            self.replica.step(LogAppended(position.end_offset, position.epoch))
         await self.flushed()
         if high_watermark >= 0:
-            self._act(self.replica.follow_high_watermark(high_watermark, self.log.log_end_offset))
+            self._act(self.replica.step(HighWatermarkReceived(high_watermark, self.log.log_end_offset)))
             await self._settled()
 
     async def flushed(self) -> None:
@@ -720,7 +739,7 @@ class Driver(Generic[_T]):
             self.log.truncate_to(offset)
             logger.info("Cut the metadata log off at %d, where the leader's goes another way.", offset)
             self._next_offset = offset
-            self.replica.truncated(offset, self.journal.end.epoch)
+            self.replica.step(LogTruncated(offset, self.journal.end.epoch))
             while self._uncommitted and self._uncommitted[-1].last_offset >= offset:
                 self._uncommitted.pop()
 
@@ -745,10 +764,10 @@ class Driver(Generic[_T]):
             offset = kept.id.offset
             self._next_offset = offset
             self._uncommitted.clear()
-            self.replica.replaced_by_snapshot(offset, kept.id.epoch)
+            self.replica.step(LogReplaced(offset, kept.id.epoch))
             self._take_quorum_facts(offset - 1, snapshot.kraft_version, snapshot.voters)
             self._listener.load(kept.id, snapshot.last_contained_ms or 0, values)
-            self._act(self.replica.follow_high_watermark(offset, offset))
+            self._act(self.replica.step(HighWatermarkReceived(offset, offset)))
 
     def begin_download(self, snapshot_id: SnapshotId) -> Download:
         return self._store.begin_download(snapshot_id)

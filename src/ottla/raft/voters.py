@@ -52,6 +52,9 @@ class Voter:
     endpoints: tuple[VoterEndpoint, ...] = ()
     kraft_versions: tuple[int, int] = KRAFT_VERSIONS
 
+    def supports(self, kraft_version: int) -> bool:
+        return self.kraft_versions[0] <= kraft_version <= self.kraft_versions[1]
+
 
 class VoterSet:
     """An immutable set of voters, one for each id."""

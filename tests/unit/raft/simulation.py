@@ -14,19 +14,37 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from ottla.raft.effects import (
-    Ask,
     Effect,
-    HighWatermarkMoved,
+    HighWatermarkAdvanced,
     LeaderChanged,
     LeadershipLost,
     PersistElection,
+    SendRequest,
+    SendResponse,
     StartEpoch,
 )
 from ottla.raft.election_state import NOBODY, ElectionState
+from ottla.raft.events import (
+    HighWatermarkReceived,
+    KraftVersionAppended,
+    LeaderDiscovered,
+    LeaderResponded,
+    LogAppended,
+    LogFlushed,
+    LogReplaced,
+    LogTruncated,
+    ReplicaFetched,
+    RequestReceived,
+    ResponseReceived,
+    SnapshotFetched,
+    TimePassed,
+    VotersAppended,
+)
 from ottla.raft.fetch_validation import Position, Verdict, judge_fetch
-from ottla.raft.messages import Answer, UpdateVoter, VoterChangeRefused
+from ottla.raft.messages import Response, UpdateVoter, VoterChangeRefused
 from ottla.raft.metadata_log import EpochEnd
-from ottla.raft.replica import BOOTSTRAP_OFFSET, Replica, Timeouts
+from ottla.raft.quorum_state import BOOTSTRAP_OFFSET
+from ottla.raft.replica import Replica, Timeouts
 from ottla.raft.roles import Follower, Leader, Unattached
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -159,8 +177,8 @@ class Node:
         static = self.bootstrap if self.is_static else VoterSet()
         self.replica = Replica(self.voter, static, timeouts=TIMEOUTS, draw=world.random.randrange)
         if not self.is_static and len(self.bootstrap):
-            self.replica.kraft_version_written(BOOTSTRAP_OFFSET, 1)
-            self.replica.voters_written(BOOTSTRAP_OFFSET, self.bootstrap)
+            self.replica.step(KraftVersionAppended(BOOTSTRAP_OFFSET, 1))
+            self.replica.step(VotersAppended(BOOTSTRAP_OFFSET, self.bootstrap))
         self._take_snapshot_facts()
         for offset in range(self.log.start_offset, self.log.end_offset):
             self._take_control(offset, self.log.at(offset))
@@ -209,10 +227,10 @@ class Node:
                 self.later(0, 8, lambda election=effect.election: self._persisted(election))  # type: ignore[misc]
             elif isinstance(effect, StartEpoch):
                 self._start_epoch(effect)
-            elif isinstance(effect, HighWatermarkMoved):
+            elif isinstance(effect, HighWatermarkAdvanced):
                 self.world.committed(self, effect.offset)
-            elif isinstance(effect, Ask):
-                self._ask(effect)
+            elif isinstance(effect, SendRequest):
+                self._send_request(effect)
             elif isinstance(effect, LeaderChanged):
                 self.world.note(f"{self.id} takes {effect.leader_id} for the leader of epoch {effect.epoch}")
             elif callable(effect):
@@ -244,7 +262,7 @@ class Node:
         offset = self.log.end_offset
         self.world.appended(offset, entry)
         self.log.entries.append(entry)
-        self.replica.appended(offset + 1, entry.epoch)
+        self.replica.step(LogAppended(offset + 1, entry.epoch))
         self._take_control(offset, entry)
         self.flush()
         return offset
@@ -264,7 +282,7 @@ class Node:
             return
         self.disk.start, self.disk.entries, self.disk.snapshot = start, entries, snapshot
         end_epoch = entries[-1].epoch if entries else log.end_epoch
-        self.act(self.replica.flushed(start + len(entries), self.now, end_epoch=end_epoch))
+        self.act(self.replica.step(LogFlushed(start + len(entries), end_epoch, self.now)))
         if len(log.entries) > len(entries):
             self.flush()
 
@@ -274,15 +292,15 @@ class Node:
 
     def _take_control(self, offset: int, entry: Entry) -> None:
         if entry.kraft_version is not None:
-            self.replica.kraft_version_written(offset, entry.kraft_version)
+            self.replica.step(KraftVersionAppended(offset, entry.kraft_version))
         if entry.voters is not None:
-            self.replica.voters_written(offset, entry.voters)
+            self.replica.step(VotersAppended(offset, entry.voters))
 
     def _take_snapshot_facts(self) -> None:
         snapshot = self.log.snapshot
         if snapshot is not None:
-            self.replica.kraft_version_written(snapshot.id.offset - 1, snapshot.kraft_version)
-            self.replica.voters_written(snapshot.id.offset - 1, snapshot.voters)
+            self.replica.step(KraftVersionAppended(snapshot.id.offset - 1, snapshot.kraft_version))
+            self.replica.step(VotersAppended(snapshot.id.offset - 1, snapshot.voters))
 
     def write_snapshot(self) -> None:
         """Replace what is committed, and delivered here, by a snapshot."""
@@ -331,30 +349,33 @@ class Node:
 
     # Talking
 
-    def _ask(self, ask: Ask) -> None:
-        receiver = self.world.nodes.get(ask.replica_id)
+    def _send_request(self, effect: SendRequest) -> None:
+        replica_id, request = effect.replica_id, effect.request
+        receiver = self.world.nodes.get(replica_id)
         if receiver is None or receiver is self:
             return
         incarnation = self.incarnation
 
         def at_receiver(node: Node) -> None:
-            if isinstance(ask.request, UpdateVoter):
-                node.update_voter(ask.request)
+            if isinstance(request, UpdateVoter):
+                node.update_voter(request)
                 return
-            effects, answer = node.replica.asked(ask.request, node.now)
+            *effects, sent = node.replica.step(RequestReceived(request, node.now))
+            assert isinstance(sent, SendResponse)
+            response = sent.response
             node.act(effects)
-            node.outbox.append(lambda: self.world.send(node, self, lambda me: back(me, answer)))
+            node.outbox.append(lambda: self.world.send(node, self, lambda me: back(me, response)))
             node._pump()
 
-        def back(me: Node, answer: Answer) -> None:
+        def back(me: Node, response: Response) -> None:
             if me.incarnation == incarnation:
-                me.act(me.replica.answered(ask.replica_id, ask.request, answer, me.now))
+                me.act(me.replica.step(ResponseReceived(replica_id, request, response, me.now)))
 
         self.world.send(self, receiver, at_receiver)
 
     def live(self) -> None:
         """One turn of the clock: what is due, and the next fetch."""
-        self.act(self.replica.tick(self.now))
+        self.act(self.replica.step(TimePassed(self.now)))
         if self.is_following or not isinstance(self.replica.role, (Follower, Unattached)):
             return
         if self.is_flushed:
@@ -398,18 +419,18 @@ class Node:
             return Fetched(verdict, *known)
         fetched = Fetched(ErrorCode.NONE, *known, verdict, high_watermark=replica.high_watermark)
         if isinstance(verdict, SnapshotId):
-            replica.contacted_by(key, self.now)
+            replica.step(SnapshotFetched(key, self.now))
             fetched.snapshot = self.log.snapshot
         elif not isinstance(verdict, EpochEnd):
             end = min(position.offset + FETCH_RECORDS, replica.end_offset)
             fetched.records = tuple(self.log.at(offset) for offset in range(position.offset, end))
-            self.act(replica.fetched_by(key, position.offset, self.now))
+            self.act(replica.step(ReplicaFetched(key, position.offset, self.now)))
             if isinstance(replica.role, Leader):
                 fetched.high_watermark = replica.high_watermark
         return fetched
 
     def take_fetched(self, position: Position, fetched: Fetched) -> None:
-        self.act(self.replica.heard_of(fetched.leader_id, fetched.epoch, self.now))
+        self.act(self.replica.step(LeaderDiscovered(fetched.leader_id, fetched.epoch, self.now)))
         role = self.replica.role
         if fetched.error is not ErrorCode.NONE or fetched.epoch != self.replica.epoch:
             return
@@ -417,13 +438,13 @@ class Node:
             return
         if self.log.end_offset != position.offset:
             raise Broken("the log changed under a fetch")
-        self.replica.fetched_from_leader(self.now)
+        self.replica.step(LeaderResponded(self.now))
         verdict = fetched.verdict
         if isinstance(verdict, EpochEnd):
             self.log.truncate_to(verdict)
             if self.log.end_offset < self.replica.high_watermark:
                 raise Broken(f"{self.id} cuts off what is committed")
-            self.replica.truncated(self.log.end_offset, self.log.end_epoch)
+            self.replica.step(LogTruncated(self.log.end_offset, self.log.end_epoch))
             self.flush()
             return
         if isinstance(verdict, SnapshotId):
@@ -436,10 +457,10 @@ class Node:
             self.log.entries.append(entry)
             self._take_control(offset, entry)
         if fetched.records:
-            self.replica.appended(self.log.end_offset, self.log.end_epoch)
+            self.replica.step(LogAppended(self.log.end_offset, self.log.end_epoch))
             self.flush()
         if fetched.high_watermark >= 0:
-            self.act(self.replica.follow_high_watermark(fetched.high_watermark, self.log.end_offset))
+            self.act(self.replica.step(HighWatermarkReceived(fetched.high_watermark, self.log.end_offset)))
 
     def _adopt(self, snapshot: Snapshot) -> None:
         offset = snapshot.id.offset
@@ -447,9 +468,9 @@ class Node:
             return
         self.log.start_offset, self.log.entries, self.log.snapshot = offset, [], snapshot
         self.disk.start, self.disk.entries, self.disk.snapshot = offset, [], snapshot
-        self.replica.replaced_by_snapshot(offset, snapshot.id.epoch)
+        self.replica.step(LogReplaced(offset, snapshot.id.epoch))
         self._take_snapshot_facts()
-        self.act(self.replica.follow_high_watermark(offset, offset))
+        self.act(self.replica.step(HighWatermarkReceived(offset, offset)))
 
 
 class World:

@@ -28,9 +28,9 @@ def test_a_timer_that_was_late_for_a_deadline_in_the_future_changes_nothing() ->
 
 
 def test_a_leader_gives_its_majority_more_time_and_one_that_resigned_judges_nobody() -> None:
-    leader = Leader(1, 1, 0, frozenset(), {}, check_ms=3000, begin_ms=1000)
+    leader = Leader(1, 1, 0, frozenset(), {}, check_quorum_ms=3000, begin_epoch_ms=1000)
     Patience(2000).extend(leader, due_ms=1000, now_ms=3500)
-    assert (leader.check_ms, leader.begin_ms) == (5500, 1000)
+    assert (leader.check_quorum_ms, leader.begin_epoch_ms) == (5500, 1000)
     resigned = Resigned(1, 2000, 1)
     Patience(2000).extend(resigned, due_ms=2000, now_ms=2300)
     assert resigned.deadline_ms == 2000

@@ -13,9 +13,10 @@ import pytest
 
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.raft.driver import DIRECTORY_NAME, CommittedBatch, Driver, DriverConfig
-from ottla.raft.effects import Ask
+from ottla.raft.effects import SendRequest
 from ottla.raft.election_state import FILE_NAME
-from ottla.raft.messages import Answer, BeginEpoch, Vote
+from ottla.raft.events import TimePassed
+from ottla.raft.messages import BeginEpoch, Response, Vote
 from ottla.raft.replica import NotLeader, Timeouts
 from ottla.raft.roles import Leader
 from ottla.raft.snapshots import SnapshotId
@@ -69,7 +70,7 @@ class OneOfTwo:
         self.directory = directory
         self.disk = GatedDisk()
         self.told = Told()
-        self.asked: list[Ask] = []
+        self.asked: list[SendRequest] = []
         config = DriverConfig(
             directory=str(directory),
             local=Voter(OWN, (VoterEndpoint("CONTROLLER", "localhost", 1),)),
@@ -100,13 +101,13 @@ class OneOfTwo:
     async def win(self) -> int:
         """Be elected; the epoch."""
         driver = self.driver
-        driver._act(driver.replica.tick(10**12))
+        driver._act(driver.replica.step(TimePassed(10**12)))
         for _ in ("pre-vote", "vote"):
             await self.until(lambda: self.asked)
             request = self.asked.pop().request
             assert isinstance(request, Vote)
             self.asked.clear()
-            driver.take_answer(2, request, Answer(ErrorCode.NONE, -1, request.epoch, is_granted=True))
+            driver.take_answer(2, request, Response(ErrorCode.NONE, -1, request.epoch, is_granted=True))
         assert isinstance(driver.replica.role, Leader)
         await self.until(lambda: driver.replica.end_offset > 0)
         return driver.replica.epoch

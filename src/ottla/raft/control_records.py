@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.raft.effects import StartEpoch
+from ottla.raft.events import KraftVersionAppended, VotersAppended
 from ottla.raft.voters import VoterSet
 from ottla.records.batch import BatchHeader
 from ottla.records.control import ControlType, control_batch, control_type
@@ -61,6 +62,15 @@ class ControlRecord(NamedTuple):
     offset: int
     kind: ControlType
     message: Message | None
+
+    @property
+    def event(self) -> KraftVersionAppended | VotersAppended | None:
+        """What the record says to the replica."""
+        if isinstance(self.message, KRaftVersionRecord):
+            return KraftVersionAppended(self.offset, self.message.k_raft_version)
+        if isinstance(self.message, VotersRecord):
+            return VotersAppended(self.offset, VoterSet.from_record(self.message))
+        return None
 
 
 _MESSAGES: dict[ControlType, type[Message]] = {

@@ -7,7 +7,6 @@ from typing import Protocol, TypeAlias
 
 from ottla.raft.metadata_log import EpochEnd
 from ottla.raft.replica import Replica
-from ottla.raft.roles import Leader
 from ottla.raft.snapshots import BOOTSTRAP_ID, SnapshotId
 from ottla.wire.errors import ErrorCode
 
@@ -51,7 +50,7 @@ def refusal(replica: Replica, leader_epoch: int) -> ErrorCode | None:
         return ErrorCode.FENCED_LEADER_EPOCH
     if leader_epoch > replica.epoch:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if not isinstance(replica.role, Leader):
+    if not replica.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return None
 

@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 from ottla.log.config import LogConfig
 from ottla.log.directories.properties import PARTITION_METADATA, format_partition_metadata
 from ottla.log.log import Log
-from ottla.ports import Buffer, Clock, Disk
+from ottla.ports import PASSING, Buffer, Clock, Disk
 from ottla.raft.control_records import ControlRecord, read_control
 from ottla.raft.snapshots import Snapshot, SnapshotDamaged, SnapshotId
 from ottla.raft.store import DamagedSnapshot, Store
@@ -59,6 +59,7 @@ class Journal:
         self._disk = disk
         self._clock = clock
         self._log_config = log_config
+        self.directory = directory
         self.store = Store(disk, f"{directory}/{DIRECTORY_NAME}")
         self._log: Log | None = None
         self._snapshot: Snapshot | None = (
@@ -108,7 +109,7 @@ class Journal:
         self._log = log
         if latest is not None and latest.offset > log.log_end_offset:
             logger.warning("The snapshot %s is ahead of the log, which starts anew there.", latest.file_name)
-            self.start_anew_at_snapshot()
+            self.restart_at_snapshot()
 
     def _mend(self, log: Log, base: int, damaged: Sequence[DamagedSnapshot], *, may_start_over: bool) -> None:
         """Go back to the last snapshot that is sound, if the log goes on from there: nothing is lost then."""
@@ -228,6 +229,10 @@ class Journal:
 
     # Changing
 
+    def can_retry(self, error: Exception) -> bool:
+        """Whether the log is as it was before the error of a write, and a retry may succeed."""
+        return isinstance(error, OSError) and error.errno in PASSING and self.log.failure is None
+
     def common_end(self, diverging: EpochEnd) -> int:
         """How far this log is the leader's, as far as its answer tells."""
         local = self.end_of_epoch(diverging.epoch)
@@ -236,7 +241,7 @@ class Journal:
             offset = min(offset, diverging.end_offset)
         return offset
 
-    def start_anew_at_snapshot(self) -> None:
+    def restart_at_snapshot(self) -> None:
         """Drop the log, which ends before the newest snapshot: it goes on from there."""
         latest = self.store.latest
         assert latest is not None, "there is a snapshot to start from"

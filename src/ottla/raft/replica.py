@@ -90,6 +90,15 @@ class Replica:
         return self._quorum.is_started
 
     @property
+    def is_leader(self) -> bool:
+        return self._quorum.leader_role is not None
+
+    def is_following(self, leader_id: int, epoch: int) -> bool:
+        """Whether what this leader sent in this epoch may still change the log."""
+        role = self._quorum.role
+        return isinstance(role, Follower) and (role.leader_id, role.epoch) == (leader_id, epoch)
+
+    @property
     def epoch(self) -> int:
         return self._quorum.role.epoch
 

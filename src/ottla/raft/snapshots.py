@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.raft.control_records import batch_of, read_control, voters_entries
+from ottla.raft.events import KraftVersionAppended, VotersAppended
 from ottla.raft.voters import VoterSet
 from ottla.records.batch import BatchHeader, iterate_headers
 from ottla.records.control import ControlType
@@ -104,6 +105,13 @@ class Snapshot:
     kraft_version: int = 0
     voters: VoterSet | None = None
     values: list[bytes] = field(default_factory=list)
+
+    def voter_events(self, offset: int) -> Iterator[KraftVersionAppended | VotersAppended]:
+        """What the control records of the snapshot say to the replica, as records at this offset."""
+        if self.kraft_version:
+            yield KraftVersionAppended(offset, self.kraft_version)
+        if self.voters is not None:
+            yield VotersAppended(offset, self.voters)
 
 
 def read(content: Buffer, path: str) -> Snapshot:

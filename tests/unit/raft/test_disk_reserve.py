@@ -83,7 +83,7 @@ def reserved(directory: Path) -> int:
 def test_a_full_disk_takes_changes_from_the_reserve_then_refuses_them_and_then_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
 
     async def test() -> None:
         disk, told = FullDisk(), Told()
@@ -93,10 +93,10 @@ def test_a_full_disk_takes_changes_from_the_reserve_then_refuses_them_and_then_g
         assert not driver.is_disk_full
         disk.is_full = True
         written = 0
-        while not driver._lacks_room:
+        while not driver._room.is_lacking:
             driver.append([b"%d" % written], [b"%d" % written])
             written += 1
-            while len(told.records) < written and not driver._lacks_room:
+            while len(told.records) < written and not driver._room.is_lacking:
                 await asyncio.sleep(0)
         assert reserved(tmp_path) == 0
         assert written > 1
@@ -109,7 +109,7 @@ def test_a_full_disk_takes_changes_from_the_reserve_then_refuses_them_and_then_g
         while len(told.records) < written:
             await asyncio.sleep(0)
         assert told.records == [b"%d" % number for number in range(written)]
-        while driver._lacks_room:
+        while driver._room.is_lacking:
             await asyncio.sleep(0)
         await driver.clean()
         assert not driver.is_disk_full

@@ -220,7 +220,7 @@ class TestSnapshots:
                 offset = await node.append(b"a")
                 await node.driver.write_snapshot(SnapshotId(offset + 1, 1), [b"state"], 5)
                 await node.append(b"b")
-                with pytest.raises(ValueError, match="ahead of what is committed"):
+                with pytest.raises(ValueError, match="ahead of the high watermark"):
                     await node.driver.write_snapshot(SnapshotId(99, 1), [], 5)
             async with Node(tmp_path) as node:
                 assert node.told.snapshot == (SnapshotId(offset + 1, 1), [b"state"])

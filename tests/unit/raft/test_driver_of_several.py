@@ -27,6 +27,13 @@ OWN = ReplicaKey(1, b"1" * 16)
 OTHER = ReplicaKey(2, b"2" * 16)
 
 
+class LeapingClock(HostClock):
+    passed_seconds = 0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed_seconds
+
+
 class GatedDisk(HostDisk):
     """Writes of the election wait until the gate is open."""
 
@@ -69,6 +76,7 @@ class OneOfTwo:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.disk = GatedDisk()
+        self.clock = LeapingClock()
         self.told = Told()
         self.asked: list[SendRequest] = []
         config = DriverConfig(
@@ -77,7 +85,7 @@ class OneOfTwo:
             static_voters=VoterSet.static({1: ("localhost", 1), 2: ("localhost", 2)}, "CONTROLLER"),
             timeouts=Timeouts(10**9, 10**9, 0),
         )
-        self.driver: Driver[bytes] = Driver(self.disk, HostClock(), HostRandom(), config, self.told, bytes)
+        self.driver: Driver[bytes] = Driver(self.disk, self.clock, HostRandom(), config, self.told, bytes)
         self.driver.on_ask = self.asked.append
 
     async def __aenter__(self) -> OneOfTwo:
@@ -147,7 +155,7 @@ def test_a_vote_that_cannot_be_written_is_not_given(tmp_path: Path) -> None:
 
 
 def test_a_vote_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
 
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
@@ -169,28 +177,25 @@ def test_a_vote_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytes
 def test_a_voter_that_waits_for_room_starts_no_further_elections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
 
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
-            driver, now_ms = voter.driver, 10**12
-            monkeypatch.setattr(driver, "_monotonic_ms", lambda: now_ms)
+            driver, timer = voter.driver, voter.driver._timer
 
             def let_time_pass() -> None:
-                nonlocal now_ms
-                now_ms += 3 * 10**9
-                assert driver._timer is not None
-                driver._timer.cancel()
-                driver._timer_ms = now_ms
-                driver._on_time()
+                voter.clock.passed_seconds += 3 * 10**6
+                timer.cancel()
+                timer._due_ms = driver._now_ms()
+                timer._fire()
 
             voter.disk.error = errno.ENOSPC
             answer = asyncio.ensure_future(driver.answer(Vote(5, OTHER, 0, 0, is_pre_vote=False)))
             await voter.until(lambda: driver.is_disk_full)
-            waiting = len(driver._outbox._queue)
+            waiting = len(driver._effects)
             for _ in range(20):
                 let_time_pass()
-            assert len(driver._outbox._queue) == waiting
+            assert len(driver._effects) == waiting
             assert voter.asked == []
             voter.disk.error = 0
             assert (await answer).is_granted
@@ -201,7 +206,7 @@ def test_a_voter_that_waits_for_room_starts_no_further_elections(
 
 
 def test_a_voter_that_waits_for_room_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
 
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:

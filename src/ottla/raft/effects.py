@@ -1,4 +1,4 @@
-"""What a replica wants done. Effects are carried out in their order, each one before the next begins.
+"""The effects that a replica decides on. They are carried out in their order, each before the next begins.
 
 Raft is safe because of that order: an election is on disk before anyone acts on it or hears of it. The one
 exception is `LeadershipLost`, which changes memory alone and is carried out before anything else happens.
@@ -16,7 +16,7 @@ from ottla.raft.voters import VoterSet
 
 @dataclass(frozen=True, slots=True)
 class PersistElection:
-    """Write the quorum-state file; go on only when it is on stable storage."""
+    """Write the quorum-state file; the next effect waits until it is on stable storage."""
 
     election: ElectionState
 

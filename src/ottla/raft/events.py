@@ -1,7 +1,7 @@
-"""What happens to a replica: the events that `Replica.step` takes. Events bring the time where it matters.
+"""The events that `Replica.step` takes. Those whose handling depends on the time contain it.
 
-Requests and responses come from other replicas, log progress from whoever writes the log, fetches and leaders
-from the requests of Fetch and FetchSnapshot in either direction, and `TimePassed` from a timer.
+Requests and responses come from other replicas, log progress from the parts that write the log, fetches and
+leaders from Fetch and FetchSnapshot requests of either side, and `TimePassed` from a timer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A follower: it discovers who leads which epoch, and keeps that leader informed about this voter.
 
-What is older than this replica's epoch changes nothing.
+Messages of an older epoch than this replica's change nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def discover_leader(quorum: QuorumState, leader_id: int, epoch: int, now_ms: int
     if epoch < role.epoch or quorum.is_only_voter_leading:
         return
     if leader_id == quorum.local_id:
-        leader_id = NOBODY  # this replica led that epoch before its restart, and does so no longer
+        leader_id = NOBODY  # this replica led that epoch before its restart
     if leader_id == NOBODY:
         if epoch > role.epoch:
             quorum.become(Unattached(epoch, quorum.unattached_deadline(now_ms)))

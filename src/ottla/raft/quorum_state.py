@@ -59,7 +59,7 @@ class LogEnd(NamedTuple):
 
 
 class QuorumState:
-    """The state that the handlers of events read and change. `effects` collects what they want done."""
+    """The state that the handlers of events read and change. They add the effects to `effects`."""
 
     def __init__(
         self, local: Voter, static_voters: VoterSet, timeouts: Timeouts, draw: Callable[[int], int]
@@ -108,7 +108,7 @@ class QuorumState:
 
     @property
     def is_only_voter_leading(self) -> bool:
-        """Such a leader follows nobody: another leader was elected by voters of another quorum."""
+        """Such a leader never follows: another leader was elected by the voters of another quorum."""
         return isinstance(self.role, Leader) and self.is_only_voter
 
     def is_receiver(self, key: ReplicaKey | None) -> bool:

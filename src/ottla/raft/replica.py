@@ -57,7 +57,7 @@ class Replica:
         self.kraft_version = quorum.kraft_version
 
     def start(self, election: ElectionState, end_offset: int, end_epoch: int, now_ms: int) -> list[Effect]:
-        """Take up what is on disk: the election, the end of the log, and the epoch of its last record."""
+        """Start from the disk: the last election, the end of the log, and the epoch of its last record."""
         quorum = self._quorum
         quorum.effects = []
         quorum.end = quorum.flushed_end = LogEnd(end_epoch, end_offset)
@@ -73,7 +73,7 @@ class Replica:
         return quorum.effects
 
     def step(self, event: Event) -> list[Effect]:
-        """Take an event; what is to be done about it, in this order."""
+        """Take an event, and return its effects in the order in which they must be carried out."""
         quorum = self._quorum
         quorum.effects = []
         _HANDLERS[type(event)](quorum, event)

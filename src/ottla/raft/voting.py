@@ -1,7 +1,7 @@
 """Elections: who gets this replica's vote, and how this replica asks for votes itself.
 
 A prospective candidate first asks in its own epoch whether a majority would vote for it (pre-vote). Only then
-does it become a candidate in a new epoch, so that a replica that was cut off disturbs nobody.
+does it become a candidate in a new epoch, so that a replica that was partitioned disturbs no leader.
 """
 
 from __future__ import annotations

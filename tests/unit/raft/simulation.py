@@ -1,7 +1,7 @@
-"""Several replicas in one simulated world: a seed decides what messages, disks, clocks and people do.
+"""A simulated quorum: a seed decides what messages, disks, clocks and operators do.
 
-`World(seed).run()` plays a life of faults and then heals everything. What must hold is checked as it happens
-(`Broken` names the seed), and progress is checked at the end. The replicas are the real ones; logs are lists.
+`World(seed).run()` injects faults and then heals them all. Invariants are checked at every step (`Broken`
+names the seed), and progress is checked at the end. The replicas are the production code; logs are lists.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ TURN_MS = 15
 
 
 class Broken(AssertionError):
-    """Something happened that must never happen."""
+    """An invariant is violated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record; `voters` for one that changes them, with the level of the quorum at first."""
+    """A record; `voters` if it changes them, and `kraft_version` if it raises that."""
 
     epoch: int
     value: str
@@ -74,14 +74,14 @@ class Entry:
 @dataclass
 class Snapshot:
     id: SnapshotId
-    entries: tuple[Entry, ...]  # what it stands for
+    entries: tuple[Entry, ...]  # that it covers
     voters: VoterSet
     kraft_version: int
 
 
 @dataclass
 class Disk:
-    """What outlives a crash."""
+    """What survives a crash."""
 
     election: ElectionState = field(default_factory=ElectionState)
     start: int = 0
@@ -90,7 +90,7 @@ class Disk:
 
 
 class Log:
-    """A log in memory, as `judge_fetch` wants to see it."""
+    """A log in memory, an `Extent` for `judge_fetch`."""
 
     def __init__(self, disk: Disk) -> None:
         self.start_offset = disk.start
@@ -120,7 +120,7 @@ class Log:
         return self.entries[offset - self.start_offset]
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        for index in range(len(self.entries) - 1, -1, -1):  # most ask for the last epoch
+        for index in range(len(self.entries) - 1, -1, -1):  # the last epoch is the most frequent
             if (found := self.entries[index].epoch) <= epoch:
                 return EpochEnd(found, self.start_offset + index + 1)
         if self.snapshot is not None:
@@ -147,7 +147,7 @@ class Fetched:
 
 
 class Node:
-    """One replica with its disk, a clock that drifts, and the loop that follows a leader."""
+    """One replica with its disk, a clock that drifts, and a loop that fetches from the leader."""
 
     def __init__(self, world: World, node_id: int, bootstrap: VoterSet, *, is_static: bool) -> None:
         self.world = world
@@ -163,7 +163,7 @@ class Node:
         self.applied = 0
         self.is_following = False
 
-    # Life
+    # Starting and crashing
 
     def start(self) -> None:
         world = self.world
@@ -186,7 +186,7 @@ class Node:
         self.act(self.replica.start(self.disk.election, *end, self.now))
 
     def crash(self) -> None:
-        """What was not flushed may be there or not; what was is."""
+        """A random part of what was not flushed is lost."""
         self.alive = False
         self.incarnation += 1
         disk, log = self.disk, self.log
@@ -201,11 +201,11 @@ class Node:
     def later(self, low_ms: float, high_ms: float, work: Callable[[], None]) -> None:
         incarnation = self.incarnation
 
-        def if_still_alive() -> None:
+        def if_same_incarnation() -> None:
             if self.alive and self.incarnation == incarnation:
                 work()
 
-        self.world.after(self.world.random.uniform(low_ms, high_ms), if_still_alive)
+        self.world.after(self.world.random.uniform(low_ms, high_ms), if_same_incarnation)
 
     # Effects, in their order
 
@@ -214,7 +214,7 @@ class Node:
             return
         for effect in effects:
             if isinstance(effect, LeadershipLost):
-                self.world.note(f"{self.id} leads epoch {effect.epoch} no more")
+                self.world.note(f"{self.id} no longer leads epoch {effect.epoch}")
             else:
                 self.outbox.append(effect)
         self._pump()
@@ -232,7 +232,7 @@ class Node:
             elif isinstance(effect, SendRequest):
                 self._send_request(effect)
             elif isinstance(effect, LeaderChanged):
-                self.world.note(f"{self.id} takes {effect.leader_id} for the leader of epoch {effect.epoch}")
+                self.world.note(f"{self.id} learns that {effect.leader_id} leads epoch {effect.epoch}")
             elif callable(effect):
                 effect()
 
@@ -244,10 +244,10 @@ class Node:
     def _start_epoch(self, effect: StartEpoch) -> None:
         role = self.replica.role
         if not isinstance(role, Leader) or role.epoch != effect.epoch:
-            return  # it was over before it began
+            return  # it has already lost the leadership
         self.world.elected(self, effect.epoch)
         if self.log.end_offset != role.start_offset:
-            raise Broken("an epoch does not start where the log ends")
+            raise Broken("an epoch does not start at the end of the log")
         self.append(Entry(effect.epoch, f"leader {self.id}"))
         if effect.voters is not None:
             self.append(Entry(effect.epoch, "voters", effect.voters, effect.kraft_version))
@@ -278,7 +278,7 @@ class Node:
         self.is_flushing = False
         log = self.log
         if (log.start_offset, log.entries[: len(entries)]) != (start, entries):
-            self.flush()  # cut off meanwhile: what was flushed is not what is here
+            self.flush()  # truncated since
             return
         self.disk.start, self.disk.entries, self.disk.snapshot = start, entries, snapshot
         end_epoch = entries[-1].epoch if entries else log.end_epoch
@@ -303,7 +303,7 @@ class Node:
             self.replica.step(VotersAppended(snapshot.id.offset - 1, snapshot.voters))
 
     def write_snapshot(self) -> None:
-        """Replace what is committed, and delivered here, by a snapshot."""
+        """Replace committed and delivered records by a snapshot."""
         offset = min(self.applied, len(self.disk.entries) + self.disk.start)
         if offset <= self.log.start_offset or self.is_flushing:
             return
@@ -337,17 +337,17 @@ class Node:
                 self.append(Entry(self.replica.epoch, "voters", voters))
 
     def move(self) -> None:
-        """Be reached elsewhere from the next start on."""
+        """Change the address at the next start."""
         (endpoint,) = self.voter.endpoints
         self.voter = replace(self.voter, endpoints=(replace(endpoint, port=endpoint.port + 1),))
 
     def replace_disk(self) -> None:
-        """Begin with nothing: another replica under the same id."""
+        """Lose everything: the node is another replica under the same id."""
         key = ReplicaKey(self.id, self.world.random.randbytes(16))
         self.key, self.voter = key, replace(self.voter, key=key)
         self.disk, self.bootstrap = Disk(), VoterSet()
 
-    # Talking
+    # Requests and fetches
 
     def _send_request(self, effect: SendRequest) -> None:
         replica_id, request = effect.replica_id, effect.request
@@ -373,8 +373,8 @@ class Node:
 
         self.world.send(self, receiver, at_receiver)
 
-    def live(self) -> None:
-        """One turn of the clock: what is due, and the next fetch."""
+    def poll(self) -> None:
+        """Do what is due now, and fetch."""
         self.act(self.replica.step(TimePassed(self.now)))
         if self.is_following or not isinstance(self.replica.role, (Follower, Unattached)):
             return
@@ -404,12 +404,12 @@ class Node:
 
             return back
 
-        def give_up() -> None:
+        def time_out() -> None:
             if self.turn == turn:
                 self.is_following = False
 
         world.send(self, asked, at_leader)
-        self.later(FETCH_TIMEOUT_MS, FETCH_TIMEOUT_MS, give_up)
+        self.later(FETCH_TIMEOUT_MS, FETCH_TIMEOUT_MS, time_out)
 
     def serve_fetch(self, key: ReplicaKey, position: Position) -> Fetched:
         replica = self.replica
@@ -443,7 +443,7 @@ class Node:
         if isinstance(verdict, EpochEnd):
             self.log.truncate_to(verdict)
             if self.log.end_offset < self.replica.high_watermark:
-                raise Broken(f"{self.id} cuts off what is committed")
+                raise Broken(f"{self.id} truncates committed records")
             self.replica.step(LogTruncated(self.log.end_offset, self.log.end_epoch))
             self.flush()
             return
@@ -474,7 +474,7 @@ class Node:
 
 
 class World:
-    """The nodes, the network between them, and what is known to be committed."""
+    """The nodes, the network between them, and the records that are known to be committed."""
 
     def __init__(self, seed: int, *, is_static: bool = False, voters: int = 3, spares: int = 2) -> None:
         self.seed = seed
@@ -491,7 +491,7 @@ class World:
         self._values = itertools.count()
         self.drop_rate = self.duplicate_rate = 0.0
         self.slow_ms = 5.0
-        self.cut: set[tuple[int, int]] = set()
+        self.disconnected: set[tuple[int, int]] = set()
         self.is_static = is_static
         ids = range(1, voters + 1)
         if is_static:
@@ -540,14 +540,14 @@ class World:
         random = self.random
         copies = 2 if random.random() < self.duplicate_rate else 1
         for _ in range(copies):
-            if (sender.id, receiver.id) in self.cut or random.random() < self.drop_rate:
+            if (sender.id, receiver.id) in self.disconnected or random.random() < self.drop_rate:
                 continue
             delay_ms = random.uniform(0.5, self.slow_ms)
             if random.random() < 0.02 and self.drop_rate:
-                delay_ms *= 100  # late enough to meet another epoch
+                delay_ms *= 100  # late enough to arrive in another epoch
             self.after(delay_ms, lambda: work(receiver) if receiver.alive else None)
 
-    # What must hold
+    # Invariants
 
     def elected(self, node: Node, epoch: int) -> None:
         if epoch in self.leaders:
@@ -576,7 +576,7 @@ class World:
                 self.acknowledged[self.ledger[offset].value] = offset
             self._acknowledged_end = max(self._acknowledged_end, high_watermark)
 
-    # Lives
+    # A run
 
     def run(self, *, faults_ms: int = 30_000) -> None:
         for node in self.nodes.values():
@@ -594,7 +594,7 @@ class World:
     def _turn(self) -> None:
         for node in self.nodes.values():
             if node.alive:
-                node.live()
+                node.poll()
         self.after(TURN_MS, self._turn)
 
     def _propose(self) -> None:
@@ -621,7 +621,7 @@ class World:
                 self._crash_one,
                 self._crash_leader,
                 self._partition,
-                self._cut_one_way,
+                self._partition_one_way,
                 self._change,
                 self._change,
             )
@@ -647,7 +647,7 @@ class World:
         node.start()
 
     def _may_vote(self, node: Node) -> bool:
-        """Whether anyone knows a set of voters with this node: without its disk a majority may be lost."""
+        """Whether any node knows this one as a voter, so that the loss of its disk may cost a majority."""
         return any(one.replica.voters.last.get(node.id) is not None for one in self.nodes.values())
 
     def _crash_one(self) -> None:
@@ -664,16 +664,16 @@ class World:
         self.random.shuffle(ids)
         at = self.random.randrange(1, len(ids))
         pairs = set(itertools.product(ids[:at], ids[at:]))
-        self._cut_for_a_while(pairs | {(b, a) for a, b in pairs}, f"{ids[:at]} cut from {ids[at:]}")
+        self._disconnect(pairs | {(b, a) for a, b in pairs}, f"{ids[:at]} partitioned from {ids[at:]}")
 
-    def _cut_one_way(self) -> None:
+    def _partition_one_way(self) -> None:
         pair = self.random.sample(list(self.nodes), 2)
-        self._cut_for_a_while({(pair[0], pair[1])}, f"{pair[0]} does not reach {pair[1]}")
+        self._disconnect({(pair[0], pair[1])}, f"{pair[0]} does not reach {pair[1]}")
 
-    def _cut_for_a_while(self, pairs: set[tuple[int, int]], text: str) -> None:
+    def _disconnect(self, pairs: set[tuple[int, int]], text: str) -> None:
         self.note(text)
-        self.cut |= pairs
-        self.after(self.random.uniform(500, 8_000), lambda: self.cut.difference_update(pairs))
+        self.disconnected |= pairs
+        self.after(self.random.uniform(500, 8_000), lambda: self.disconnected.difference_update(pairs))
 
     def _change(self) -> None:
         if self.is_static:
@@ -693,11 +693,11 @@ class World:
             node.change_voters(lambda replica: replica.without_voter(old))
 
     def _heal(self) -> None:
-        self.note("all is well again")
+        self.note("all faults are healed")
         self.has_faults = False
         self.drop_rate = self.duplicate_rate = 0.0
         self.slow_ms = 5.0
-        self.cut.clear()
+        self.disconnected.clear()
         for node in self.nodes.values():
             if not node.alive:
                 self._restart(node)
@@ -705,16 +705,18 @@ class World:
     def _check_progress(self, before: int) -> None:
         try:
             if len(self.ledger) < before + 20:
-                raise Broken(f"only {len(self.ledger) - before} records were committed after the healing")
+                raise Broken(
+                    f"only {len(self.ledger) - before} records were committed after the faults were healed"
+                )
             for value, offset in self.acknowledged.items():
                 if self.ledger[offset].value != value:
-                    raise Broken(f"{value} was acknowledged and is lost")
+                    raise Broken(f"{value} was acknowledged and then lost")
             leaders = [node for node in self.nodes.values() if node.leads]
             if len(leaders) != 1:
-                raise Broken(f"{[node.id for node in leaders]} lead after the healing")
+                raise Broken(f"{[node.id for node in leaders]} lead after the faults were healed")
             for node in self.nodes.values():
                 if node.applied < before:
-                    raise Broken(f"{node.id} has only heard of {node.applied} of {before} records")
+                    raise Broken(f"{node.id} knows only {node.applied} of {before} committed records")
                 if leaders[0].id != node.replica.leader_id != NOBODY:
                     raise Broken(f"{node.id} follows {node.replica.leader_id}, and {leaders[0].id} leads")
         except Broken as error:

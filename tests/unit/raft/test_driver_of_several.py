@@ -1,4 +1,4 @@
-"""The shell of one of two voters: what is on disk before others hear of it, what a lost leadership takes."""
+"""The driver of one of two voters: votes are on disk before responses, and a former leader drops records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LeapingClock(HostClock):
 
 
 class GatedDisk(HostDisk):
-    """Writes of the election wait until the gate is open."""
+    """A disk whose writes of the election wait until the gate is open, or fail with `error`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,11 +47,11 @@ class GatedDisk(HostDisk):
         if work.__name__ == "write_election":
             await self.gate.wait()
             if self.error:
-                raise OSError(self.error, "as asked for")
+                raise OSError(self.error, "injected")
         return await super().offload_urgent(work, *arguments)
 
 
-class Told:
+class RecordingListener:
     def __init__(self) -> None:
         self.records: list[bytes] = []
         self.led: list[int] = []
@@ -71,22 +71,22 @@ class Told:
 
 
 class OneOfTwo:
-    """A voter whose only other voter is played by the test. Elections never come by themselves."""
+    """A voter of two; the test plays the other one. Its timeouts are too long to start an election."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.disk = GatedDisk()
         self.clock = LeapingClock()
-        self.told = Told()
-        self.asked: list[SendRequest] = []
+        self.listener = RecordingListener()
+        self.sent: list[SendRequest] = []
         config = DriverConfig(
             directory=str(directory),
             local=Voter(OWN, (VoterEndpoint("CONTROLLER", "localhost", 1),)),
             static_voters=VoterSet.static({1: ("localhost", 1), 2: ("localhost", 2)}, "CONTROLLER"),
             timeouts=Timeouts(10**9, 10**9, 0),
         )
-        self.driver: Driver[bytes] = Driver(self.disk, self.clock, HostRandom(), config, self.told, bytes)
-        self.driver.on_ask = self.asked.append
+        self.driver: Driver[bytes] = Driver(self.disk, self.clock, HostRandom(), config, self.listener, bytes)
+        self.driver.on_ask = self.sent.append
 
     async def __aenter__(self) -> OneOfTwo:
         await self.driver.start()
@@ -107,14 +107,14 @@ class OneOfTwo:
             await asyncio.sleep(0)
 
     async def win(self) -> int:
-        """Be elected; the epoch."""
+        """Win an election; its epoch."""
         driver = self.driver
         driver._act(driver.replica.step(TimePassed(10**12)))
         for _ in ("pre-vote", "vote"):
-            await self.until(lambda: self.asked)
-            request = self.asked.pop().request
+            await self.until(lambda: self.sent)
+            request = self.sent.pop().request
             assert isinstance(request, Vote)
-            self.asked.clear()
+            self.sent.clear()
             driver.take_answer(2, request, Response(ErrorCode.NONE, -1, request.epoch, is_granted=True))
         assert isinstance(driver.replica.role, Leader)
         await self.until(lambda: driver.replica.end_offset > 0)
@@ -125,7 +125,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(test(), 30))
 
 
-def test_a_vote_leaves_when_it_is_on_disk(tmp_path: Path) -> None:
+def test_a_vote_is_on_disk_before_the_response(tmp_path: Path) -> None:
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
             voter.disk.gate.clear()
@@ -141,7 +141,7 @@ def test_a_vote_leaves_when_it_is_on_disk(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_vote_that_cannot_be_written_is_not_given(tmp_path: Path) -> None:
+def test_a_vote_that_cannot_be_written_is_not_granted(tmp_path: Path) -> None:
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
             voter.disk.error = errno.EIO
@@ -154,7 +154,7 @@ def test_a_vote_that_cannot_be_written_is_not_given(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_vote_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vote_waits_for_space_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
 
     async def test() -> None:
@@ -174,7 +174,7 @@ def test_a_vote_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytes
     run(test)
 
 
-def test_a_voter_that_waits_for_room_starts_no_further_elections(
+def test_a_voter_that_waits_for_space_starts_no_election(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
@@ -196,16 +196,16 @@ def test_a_voter_that_waits_for_room_starts_no_further_elections(
             for _ in range(20):
                 let_time_pass()
             assert len(driver._effects) == waiting
-            assert voter.asked == []
+            assert voter.sent == []
             voter.disk.error = 0
             assert (await answer).is_granted
             let_time_pass()
-            await voter.until(lambda: voter.asked)
+            await voter.until(lambda: voter.sent)
 
     run(test)
 
 
-def test_a_voter_that_waits_for_room_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_voter_that_waits_for_space_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
 
     async def test() -> None:
@@ -219,23 +219,23 @@ def test_a_voter_that_waits_for_room_can_be_stopped(tmp_path: Path, monkeypatch:
     run(test)
 
 
-def test_it_is_told_to_lead_once_the_other_has_the_first_record(tmp_path: Path) -> None:
+def test_the_listener_leads_once_the_first_record_of_the_epoch_is_committed(tmp_path: Path) -> None:
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
             epoch = await voter.win()
-            assert voter.told.led == []
+            assert voter.listener.led == []
             voter.driver.fetched_by(OTHER, 1)
-            assert voter.told.led == [epoch]
+            assert voter.listener.led == [epoch]
             voter.driver.append([b"a"], [b"a"])
             await voter.until(lambda: voter.driver.replica.end_offset == 2)
-            assert voter.told.records == []
+            assert voter.listener.records == []
             voter.driver.fetched_by(OTHER, 2)
-            assert voter.told.records == [b"a"]
+            assert voter.listener.records == [b"a"]
 
     run(test)
 
 
-def test_who_leads_no_more_writes_nothing_more(tmp_path: Path) -> None:
+def test_a_former_leader_drops_what_it_has_not_written(tmp_path: Path) -> None:
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
             driver = voter.driver
@@ -245,7 +245,7 @@ def test_who_leads_no_more_writes_nothing_more(tmp_path: Path) -> None:
             committing = asyncio.ensure_future(driver.committed(1))
             answer = asyncio.ensure_future(driver.answer(BeginEpoch(2, epoch + 1)))
             assert (await answer).error is ErrorCode.NONE
-            assert voter.told.resigned == [epoch]
+            assert voter.listener.resigned == [epoch]
             with pytest.raises(NotLeader):
                 await committing
             with pytest.raises(NotLeader):

@@ -1,11 +1,11 @@
-"""The shell of the quorum: it owns the log `__cluster_metadata-0` and does what the replica decides.
+"""The shell of the quorum: it owns the log `__cluster_metadata-0` and carries out what the replica decides.
 
 `driver.py` starts, stops and fails it, and passes on what other replicas say. It owns one part for each job:
 
 - `effect_queue.py` carries out the replica's effects in their order; `election_writer.py` writes its votes.
 - `leader_log.py` appends as the leader, with group commit.
 - `follower_log.py` appends and truncates what the leader sent.
-- `delivery.py` gives committed records to the listener.
+- `delivery.py` delivers committed records to the listener.
 - `snapshot_lifecycle.py` writes, adopts and cleans up snapshots.
 - `log_storage.py` writes and flushes the log, `disk_room.py` waits for room on a full disk, and
   `replica_timer.py` wakes the replica.

@@ -1,4 +1,4 @@
-"""The driver of a replica: it starts and stops it, passes on what other replicas say, and owns the parts.
+"""The driver of a replica: it starts and stops it, passes messages on, and owns the parts.
 
 The rules: effects are carried out in their order, and a response to another replica leaves after the effects
 of its request; a record counts for this replica only after it is on stable storage; records of a leader are
@@ -219,7 +219,7 @@ class Driver(Generic[_T]):
     def _open(self) -> None:
         """Open the log and the snapshots, and report the voters that they name. Blocks."""
         self._reserve.open()
-        self.journal.open(may_start_over=self._config.is_observer)
+        self.journal.open(can_refetch=self._config.is_observer)
         latest, snapshot = self.journal.latest_snapshot, self.journal.newest_snapshot()
         if latest is not None and snapshot is not None:
             for event in snapshot.voter_events(latest.offset - 1):
@@ -391,7 +391,7 @@ class Driver(Generic[_T]):
 
     async def adopt_snapshot(self, download: Download, leader_id: int, epoch: int) -> None:
         """Replace the log by a newer snapshot of the leader, if that leader is still followed."""
-        with self._timer.own_work():
+        with self._timer.follower_work():
             await self._snapshots.adopt(download, leader_id, epoch)
         await self._completed()
 

@@ -1,7 +1,7 @@
 """Carries out the effects of a replica in their order, each election on disk before what comes after it.
 
 An effect that needs no disk is carried out at once if nothing is ahead of it. After a failure nothing more is
-carried out: nobody may see what was decided on an election that is not on disk.
+carried out: no replica may see a decision that rests on an election that is not on disk.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EffectQueue:
         """Carry out effects now, or once those before them are complete. Raises what a handler raises."""
         for effect in effects:
             if isinstance(effect, LeadershipLost):
-                self._pump()  # the leader has committed what is in front of it
+                self._pump()  # first the effects before it, such as its last commits
                 self._handlers[LeadershipLost](effect)
             else:
                 self._queue.append(effect)
@@ -54,7 +54,7 @@ class EffectQueue:
             elif isinstance(effect, PersistElection):
                 election = effect.election
                 while queue and isinstance(queue[0], PersistElection):
-                    election = queue[0].election  # nobody has seen the one before, so the last is enough
+                    election = queue[0].election  # no effect came between them, so the last is enough
                     queue.popleft()
                 self._persisting = asyncio.ensure_future(self._continue_after(election))
             else:

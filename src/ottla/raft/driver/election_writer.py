@@ -19,7 +19,7 @@ class ElectionWriter:
         self.is_retrying = False  # the disk is full: what the replica decided on this election waits
 
     def stop(self) -> None:
-        """Retry no more."""
+        """Let a write that fails now fail for good."""
         self._is_stopping = True
 
     async def write(self, election: ElectionState) -> None:
@@ -33,5 +33,5 @@ class ElectionWriter:
                 if error.errno not in PASSING or self._is_stopping:
                     raise
                 self.is_retrying = True
-                if error.errno not in DISK_FULL or not room.reserve.give():
+                if error.errno not in DISK_FULL or not room.reserve.release_block():
                     await room.wait(error)

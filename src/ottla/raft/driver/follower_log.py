@@ -82,7 +82,7 @@ class FollowerLog(Generic[_T]):
         storage = self._storage
         if self._is_observer or self._replica.end_offset >= storage.log.log_end_offset:
             return
-        with self._timer.own_work():
+        with self._timer.follower_work():
             async with storage.turn:
                 if storage.journal.is_open:
                     await storage.flush_and_report()

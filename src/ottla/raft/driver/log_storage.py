@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class LogStorage:
-    """Whoever flushes, truncates or replaces the log holds its `turn`."""
+    """`turn` is the lock under which the log is flushed, truncated or replaced."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class LogStorage:
 
     def write(self, write: Callable[[], _T]) -> _T:
         """Call `write`, and again with a block of the reserve as long as the disk is full."""
-        return self.room.reserve.provide(write)
+        return self.room.reserve.attempt(write)
 
     async def flush_and_report(self) -> None:
-        """Flush the log and let the replica count what is in it. The caller holds the turn."""
+        """Flush the log, and let the replica count its records. The caller holds the turn."""
         end = self.journal.end
         await self.flush()
         self._act(self._replica.step(LogFlushed(end.end_offset, end.epoch, monotonic_ms(self._clock))))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ottla.ports import Clock
-from ottla.raft.contact_deadlines import OwnWork, Patience
+from ottla.raft.contact_deadlines import DeadlineExtensions, FollowerWork
 from ottla.raft.replica import Replica
 from ottla.raft.roles import Follower
 
@@ -41,8 +41,8 @@ class ReplicaTimer:
         self._can_run = can_run
         self._is_paused = is_paused
         self._on_time = on_time
-        self._patience = Patience(extension_ms_max)
-        self._own_work_count = 0
+        self._extensions = DeadlineExtensions(extension_ms_max)
+        self._work_count = 0
         self._handle: asyncio.TimerHandle | None = None
         self._due_ms = 0
 
@@ -80,21 +80,21 @@ class ReplicaTimer:
                 "blocked. The other replicas get more time.",
                 late_ms,
             )
-        is_working = self._own_work_count > 0 and isinstance(role, Follower)
+        is_working = self._work_count > 0 and isinstance(role, Follower)
         if (self._is_paused() or is_working) and self._can_run():
             self._fire_at(now_ms + RECHECK_MS, now_ms)
             return
-        self._patience.extend(role, self._due_ms, now_ms)
+        self._extensions.extend(role, self._due_ms, now_ms)
         self._on_time(now_ms)
         self.set()
 
     @contextmanager
-    def own_work(self) -> Iterator[None]:
+    def follower_work(self) -> Iterator[None]:
         """The time in which a follower works on records of its leader is no silence of the leader."""
-        work = OwnWork(self._replica.role, monotonic_ms(self._clock))
-        self._own_work_count += 1
+        work = FollowerWork(self._replica.role, monotonic_ms(self._clock))
+        self._work_count += 1
         try:
             yield
         finally:
-            self._own_work_count -= 1
+            self._work_count -= 1
             work.end(self._replica.role, monotonic_ms(self._clock))

@@ -224,16 +224,16 @@ def test_a_newer_snapshot_replaces_the_log(tmp_path: Path) -> None:
     run(test)
 
 
-def fill_disk(monkeypatch: pytest.MonkeyPatch, has_space: Callable[[], bool]) -> None:
-    """No segment can be created until the disk has space."""
+def fill_disk(monkeypatch: pytest.MonkeyPatch, has_room: Callable[[], bool]) -> None:
+    """No segment can be created until there is room."""
     create = Log._create_segment
 
-    def create_if_space(log: Log, base_offset: int) -> Segment:
-        if not has_space():
+    def create_if_room(log: Log, base_offset: int) -> Segment:
+        if not has_room():
             raise OSError(errno.ENOSPC, "No space left on device")
         return create(log, base_offset)
 
-    monkeypatch.setattr(Log, "_create_segment", create_if_space)
+    monkeypatch.setattr(Log, "_create_segment", create_if_room)
 
 
 def test_a_snapshot_that_failed_on_a_full_disk_is_adopted_once_there_is_space(
@@ -247,12 +247,12 @@ def test_a_snapshot_that_failed_on_a_full_disk_is_adopted_once_there_is_space(
             driver = observer.driver
             await driver.follow(1, 5)
             await driver.take_fetched(batch(0, 2, b"old"), 1)
-            has_space = False
-            fill_disk(monkeypatch, lambda: has_space)
-            for has_space in (False, True):
+            has_room = False
+            fill_disk(monkeypatch, lambda: has_room)
+            for has_room in (False, True):
                 download = driver.begin_download(snapshot_id)
                 download.append(content)
-                if has_space:
+                if has_room:
                     await driver.adopt_snapshot(download, 1, 5)
                 else:
                     with pytest.raises(OSError, match="No space left"):

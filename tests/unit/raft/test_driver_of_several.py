@@ -192,10 +192,10 @@ def test_a_voter_that_waits_for_space_starts_no_election(
             voter.disk.error = errno.ENOSPC
             answer = asyncio.ensure_future(driver.answer(Vote(5, OTHER, 0, 0, is_pre_vote=False)))
             await voter.until(lambda: driver.is_disk_full)
-            waiting = len(driver._effects)
+            waiting = len(driver._effects._queue)
             for _ in range(20):
                 let_time_pass()
-            assert len(driver._effects) == waiting
+            assert len(driver._effects._queue) == waiting
             assert voter.sent == []
             voter.disk.error = 0
             assert (await answer).is_granted

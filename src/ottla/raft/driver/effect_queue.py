@@ -31,9 +31,6 @@ class EffectQueue:
         self._queue: deque[Effect | asyncio.Future[None]] = deque()
         self._persisting: asyncio.Task[None] | None = None
 
-    def __len__(self) -> int:
-        return len(self._queue)
-
     def carry_out(self, effects: Iterable[Effect]) -> None:
         """Carry out effects now, or once those before them are complete. Raises what a handler raises."""
         for effect in effects:

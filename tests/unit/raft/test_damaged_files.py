@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.damage import damaged, within_memory
-from tests.unit.raft.test_driver import LOCAL, RecordingListener
+from tests.unit.raft.listener import RecordingListener
+from tests.unit.raft.test_driver import LOCAL
 
 from ottla.host import HostClock, HostRandom
 from ottla.log.segment import LogDamaged

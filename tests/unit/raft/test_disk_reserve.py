@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.raft.test_driver import LOCAL, RecordingListener
+from tests.unit.raft.listener import RecordingListener
+from tests.unit.raft.test_driver import LOCAL
 
 from ottla.host import HostClock, HostDisk, HostFile, HostRandom
 from ottla.ports import Buffer

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.raft.listener import RecordingListener
 
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.ports import File
 from ottla.raft import election_state
 from ottla.raft.driver import (
     DIRECTORY_NAME,
-    CommittedBatch,
     Driver,
     DriverConfig,
     MissingSnapshot,
@@ -52,31 +52,6 @@ class FailingDisk(HostDisk):
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> Any:
         return FailingFile(super().open(path, create=create, exclusive=exclusive), self)
-
-
-class RecordingListener:
-    """A listener that records what it is given."""
-
-    def __init__(self) -> None:
-        self.snapshot: tuple[SnapshotId, list[bytes]] | None = None
-        self.batches: list[CommittedBatch[bytes]] = []
-        self.epochs: list[int] = []
-
-    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[bytes]) -> None:
-        self.snapshot = snapshot_id, list(records)
-
-    def commit(self, batches: Sequence[CommittedBatch[bytes]]) -> None:
-        self.batches += batches
-
-    def lead(self, epoch: int) -> None:
-        self.epochs.append(epoch)
-
-    def resign(self, epoch: int) -> None:
-        assert epoch == self.epochs[-1]
-
-    @property
-    def records(self) -> list[bytes]:
-        return [record for batch in self.batches for record in batch.records]
 
 
 class Node:
@@ -119,10 +94,10 @@ def test_committed_records_survive_a_restart_which_starts_a_new_epoch(tmp_path: 
             assert await node.append(b"a", b"b") == 2  # at offset 0 is the LeaderChange record
             await node.append(b"c")
             assert node.listener.records == [b"a", b"b", b"c"]
-            assert (node.listener.epochs, node.driver.log.high_watermark) == ([1], 4)
+            assert (node.listener.led, node.driver.log.high_watermark) == ([1], 4)
         async with Node(tmp_path) as node:
             assert node.listener.records == [b"a", b"b", b"c"]
-            assert node.listener.epochs == [2]
+            assert node.listener.led == [2]
             assert node.driver.next_offset == 5
 
     run(test)
@@ -316,7 +291,7 @@ class TestSnapshots:
             (tmp_path / DIRECTORY_NAME / ahead.file_name).write_bytes(content)
             async with Node(tmp_path) as node:
                 assert node.listener.snapshot == (ahead, [b"new"])
-                assert (node.listener.records, node.listener.epochs) == ([], [4])
+                assert (node.listener.records, node.listener.led) == ([], [4])
                 assert node.driver.log.log_start_offset == 50
 
         run(test)

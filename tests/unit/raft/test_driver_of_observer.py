@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.raft.listener import RecordingListener
 
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.log.log import Log
 from ottla.log.segment import Segment
 from ottla.raft.disk_reserve import BLOCK_BYTES
 from ottla.raft.driver import (
-    CommittedBatch,
     DivergedBelowCommit,
     Driver,
     DriverConfig,
@@ -28,25 +28,6 @@ from ottla.records.record import Record, build_batch
 
 OBSERVER = Voter(ReplicaKey(7, b"7" * 16))
 LEADER = Voter(ReplicaKey(1, b"1" * 16), (VoterEndpoint("CONTROLLER", "localhost", 9093),))
-
-
-class RecordingListener:
-    def __init__(self) -> None:
-        self.snapshot: tuple[SnapshotId, list[bytes]] | None = None
-        self.records: list[bytes] = []
-
-    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[bytes]) -> None:
-        self.snapshot = snapshot_id, list(records)
-        self.records = []
-
-    def commit(self, batches: Sequence[CommittedBatch[bytes]]) -> None:
-        self.records += [record for batch in batches for record in batch.records]
-
-    def lead(self, epoch: int) -> None:
-        raise AssertionError("an observer never leads")
-
-    def resign(self, epoch: int) -> None:
-        raise AssertionError("an observer never leads")
 
 
 class Observer:
@@ -78,6 +59,7 @@ class Observer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        assert self.listener.led == [], "an observer never leads"
         await self.driver.stop()
         self.disk.close()
 

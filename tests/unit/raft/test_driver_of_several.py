@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.raft.listener import RecordingListener
 
 from ottla.host import HostClock, HostDisk, HostRandom
-from ottla.raft.driver import DIRECTORY_NAME, CommittedBatch, Driver, DriverConfig
+from ottla.raft.driver import DIRECTORY_NAME, Driver, DriverConfig
 from ottla.raft.effects import SendRequest
 from ottla.raft.election_state import FILE_NAME
 from ottla.raft.events import TimePassed
 from ottla.raft.messages import BeginEpoch, Response, Vote
 from ottla.raft.replica import NotLeader, Timeouts
 from ottla.raft.roles import Leader
-from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 
@@ -49,25 +49,6 @@ class GatedDisk(HostDisk):
             if self.error:
                 raise OSError(self.error, "injected")
         return await super().offload_urgent(work, *arguments)
-
-
-class RecordingListener:
-    def __init__(self) -> None:
-        self.records: list[bytes] = []
-        self.led: list[int] = []
-        self.resigned: list[int] = []
-
-    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[bytes]) -> None:
-        self.records = list(records)
-
-    def commit(self, batches: Sequence[CommittedBatch[bytes]]) -> None:
-        self.records += [record for batch in batches for record in batch.records]
-
-    def lead(self, epoch: int) -> None:
-        self.led.append(epoch)
-
-    def resign(self, epoch: int) -> None:
-        self.resigned.append(epoch)
 
 
 class OneOfTwo:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.raft.effects import StartEpoch
-from ottla.raft.events import KraftVersionAppended, VotersAppended
+from ottla.raft.events import KraftVersionAppended, VoterEvent, VotersAppended
 from ottla.raft.voters import VoterSet
 from ottla.records.batch import BatchHeader
 from ottla.records.control import ControlType, control_batch, control_type
@@ -64,7 +64,7 @@ class ControlRecord(NamedTuple):
     message: Message | None
 
     @property
-    def event(self) -> KraftVersionAppended | VotersAppended | None:
+    def event(self) -> VoterEvent | None:
         """The event for the replica, if the record changes the voters."""
         if isinstance(self.message, KRaftVersionRecord):
             return KraftVersionAppended(self.offset, self.message.k_raft_version)

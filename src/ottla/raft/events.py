@@ -140,6 +140,7 @@ class HighWatermarkReceived:
     end_offset: int
 
 
+VoterEvent: TypeAlias = VotersAppended | KraftVersionAppended
 Event: TypeAlias = (
     TimePassed
     | RequestReceived
@@ -149,8 +150,7 @@ Event: TypeAlias = (
     | LogFlushed
     | LogTruncated
     | LogReplaced
-    | VotersAppended
-    | KraftVersionAppended
+    | VoterEvent
     | ReplicaFetched
     | SnapshotFetched
     | LeaderDiscovered

@@ -7,14 +7,15 @@ snapshot and log together always contain all records. Methods that block say so.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from ottla.log.config import LogConfig
 from ottla.log.directories.properties import PARTITION_METADATA, format_partition_metadata
 from ottla.log.log import Log
 from ottla.ports import PASSING, Buffer, Clock, Disk
-from ottla.raft.control_records import ControlRecord, read_control
+from ottla.raft.control_records import read_control
+from ottla.raft.events import VoterEvent
 from ottla.raft.snapshots import Snapshot, SnapshotDamaged, SnapshotId
 from ottla.raft.store import DamagedSnapshot, Store
 from ottla.records.batch import iterate_headers
@@ -218,12 +219,14 @@ class Journal:
             batches += batches_of(buffer, decode)
         return snapshot, batches
 
-    def control_records(self) -> Iterator[ControlRecord]:
-        """The control records of the log after the newest snapshot. Blocks."""
-        latest = self.store.latest
+    def voter_events(self) -> Iterator[VoterEvent]:
+        """What the newest snapshot, and the log after it, say about the voters. Blocks."""
+        latest, snapshot = self.store.latest, self.newest_snapshot()
+        if latest is not None and snapshot is not None:
+            yield from snapshot.voter_events(latest.offset - 1)
         offset = self.log.log_start_offset if latest is None else latest.offset
         for buffer in self.chunks(offset, self.log.log_end_offset):
-            yield from control_records_of(buffer)
+            yield from voter_events_of(buffer)
 
     # Changing
 
@@ -267,8 +270,10 @@ def batches_of(buffer: Buffer, decode: Callable[[bytes], _T]) -> list[CommittedB
     return batches
 
 
-def control_records_of(buffer: Buffer) -> Iterable[ControlRecord]:
-    """The control records among the batches in a buffer."""
+def voter_events_of(buffer: Buffer) -> Iterator[VoterEvent]:
+    """What the control records in a buffer say about the voters."""
     for position, header in iterate_headers(buffer):
         if header.is_control:
-            yield from read_control(buffer, position, header)
+            for record in read_control(buffer, position, header):
+                if record.event is not None:
+                    yield record.event

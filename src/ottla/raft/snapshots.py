@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.raft.control_records import batch_of, read_control, voters_entries
-from ottla.raft.events import KraftVersionAppended, VotersAppended
+from ottla.raft.events import KraftVersionAppended, VoterEvent, VotersAppended
 from ottla.raft.voters import VoterSet
 from ottla.records.batch import BatchHeader, iterate_headers
 from ottla.records.control import ControlType
@@ -106,7 +106,7 @@ class Snapshot:
     voters: VoterSet | None = None
     values: list[bytes] = field(default_factory=list)
 
-    def voter_events(self, offset: int) -> Iterator[KraftVersionAppended | VotersAppended]:
+    def voter_events(self, offset: int) -> Iterator[VoterEvent]:
         """The events for the replica, as if the log named the voters at this offset."""
         if self.kraft_version:
             yield KraftVersionAppended(offset, self.kraft_version)

@@ -88,7 +88,7 @@ class TestElectionFile:
         )
 
     @given(st.integers(0, 2**31 - 1), st.integers(-1, 99), st.none() | st.integers(0, 99))
-    def test_what_is_written_is_read(self, epoch: int, leader_id: int, voted_id: int | None) -> None:
+    def test_a_state_reads_back_as_it_was_written(self, epoch: int, leader_id: int, voted_id: int | None) -> None:
         voted = None if voted_id is None else ReplicaKey(voted_id, DIRECTORY)
         state = ElectionState(epoch, leader_id, voted)
         assert election_state.from_json(election_state.to_json(state, 1, []), "f") == state
@@ -135,7 +135,7 @@ class TestSnapshots:
             assert snapshots.parse_name(other) is None
 
     @given(st.lists(st.binary(max_size=40), max_size=30), st.booleans())
-    def test_what_is_written_is_read(self, values: list[bytes], is_dynamic: bool) -> None:
+    def test_a_snapshot_reads_back_as_it_was_written(self, values: list[bytes], is_dynamic: bool) -> None:
         voters = VoterSet([Voter(ReplicaKey(1, DIRECTORY))]) if is_dynamic else None
         content = b"".join(
             snapshots.build(

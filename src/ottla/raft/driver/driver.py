@@ -220,13 +220,8 @@ class Driver(Generic[_T]):
         """Open the log and the snapshots, and report the voters that they name. Blocks."""
         self._reserve.open()
         self.journal.open(can_refetch=self._config.is_observer)
-        latest, snapshot = self.journal.latest_snapshot, self.journal.newest_snapshot()
-        if latest is not None and snapshot is not None:
-            for event in snapshot.voter_events(latest.offset - 1):
-                self.replica.step(event)
-        for record in self.journal.control_records():
-            if record.event is not None:
-                self.replica.step(record.event)
+        for event in self.journal.voter_events():
+            self.replica.step(event)
 
     # Events and effects
 

@@ -16,7 +16,7 @@ from ottla.raft.driver.log_storage import LogStorage
 from ottla.raft.driver.replica_timer import ReplicaTimer
 from ottla.raft.effects import Effect
 from ottla.raft.events import HighWatermarkReceived, LogAppended, LogTruncated
-from ottla.raft.metadata_log import EpochEnd, batches_of, control_records_of
+from ottla.raft.metadata_log import EpochEnd, batches_of, voter_events_of
 from ottla.raft.replica import Replica
 from ottla.records.batch import whole_batches_end
 
@@ -67,9 +67,8 @@ class FollowerLog(Generic[_T]):
             run = memoryview(records)[:end]
             batches = batches_of(run, self._decode)
             storage.write(lambda: storage.log.append_as_follower(run))
-            for record in control_records_of(run):
-                if record.event is not None:
-                    replica.step(record.event)
+            for event in voter_events_of(run):
+                replica.step(event)
             self._delivery.add(batches)
             position = storage.journal.end
             replica.step(LogAppended(position.end_offset, position.epoch))

@@ -129,7 +129,7 @@ def voter(election: ElectionState | None = None, *, is_dynamic: bool = False) ->
     return Scenario(*VOTER_IDS, election=election, end=(10, 4))
 
 
-def candidate_elect() -> Scenario:
+def elected_leader() -> Scenario:
     """Voter 1 has been elected in epoch 5 at 1,000 ms, with the vote of voter 2."""
     scenario = voter()
     scenario.wait_until(1000)

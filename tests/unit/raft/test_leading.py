@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.raft.scenario import KEYS, VOTER_IDS, VOTERS, Scenario, candidate_elect, leader, vote, voter
+from tests.unit.raft.scenario import KEYS, VOTER_IDS, VOTERS, Scenario, elected_leader, leader, vote, voter
 
 from ottla.raft.effects import HighWatermarkAdvanced, LeadershipLost, StartEpoch
 from ottla.raft.election_state import ElectionState
@@ -17,7 +17,7 @@ from ottla.wire.errors import ErrorCode
 
 class TestHighWatermark:
     def test_advances_with_a_majority_once_that_has_a_record_of_the_leaders_epoch(self) -> None:
-        elected = candidate_elect()
+        elected = elected_leader()
         assert elected.epoch_start == StartEpoch(5, 1, VOTER_IDS, (1, 2))
         elected.step(LogFlushed(10, 4, 1001))
         elected.fetch(2, 10)
@@ -46,7 +46,7 @@ class TestHighWatermark:
 
 class TestLeadership:
     def test_begin_epoch_goes_to_all_voters_and_then_to_those_that_do_not_fetch(self) -> None:
-        elected = candidate_elect()
+        elected = elected_leader()
         assert elected.sent == [(i, BeginEpoch(1, 5, ReplicaKey(i))) for i in (2, 3)]
         one = leader()
         assert one.replica.deadline_ms == 2000

@@ -88,7 +88,9 @@ class TestElectionFile:
         )
 
     @given(st.integers(0, 2**31 - 1), st.integers(-1, 99), st.none() | st.integers(0, 99))
-    def test_a_state_reads_back_as_it_was_written(self, epoch: int, leader_id: int, voted_id: int | None) -> None:
+    def test_a_state_reads_back_as_it_was_written(
+        self, epoch: int, leader_id: int, voted_id: int | None
+    ) -> None:
         voted = None if voted_id is None else ReplicaKey(voted_id, DIRECTORY)
         state = ElectionState(epoch, leader_id, voted)
         assert election_state.from_json(election_state.to_json(state, 1, []), "f") == state

@@ -36,7 +36,7 @@ from ottla.log.files import LogFiles
 from ottla.log.log import Log
 from ottla.log.producer_state import ProducerStates
 from ottla.raft import follower_progress
-from ottla.raft.contact_deadlines import Patience
+from ottla.raft.contact_deadlines import DeadlineExtensions
 from ottla.records import compaction
 from ottla.records.batch import iterate_headers, write_crc
 from ottla.records.control import end_txn_marker
@@ -424,7 +424,7 @@ def _quorum_of_one() -> list[Patch]:
 
 
 def _late_timers_judge() -> list[Patch]:
-    return [(Patience, "extend", lambda patience, role, due_ms, now_ms: None)]
+    return [(DeadlineExtensions, "extend", lambda extensions, role, due_ms, now_ms: None)]
 
 
 def _lost_tails_ignored() -> list[Patch]:

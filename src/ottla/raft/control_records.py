@@ -1,4 +1,4 @@
-"""The control records by which the quorum speaks of itself in its own log."""
+"""The control records in the metadata log: leaders, voters and kraft.version."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.raft.effects import StartEpoch
+from ottla.raft.events import KraftVersionAppended, VoterEvent, VotersAppended
 from ottla.raft.voters import VoterSet
 from ottla.records.batch import BatchHeader
 from ottla.records.control import ControlType, control_batch, control_type
@@ -23,7 +24,7 @@ Entries = list[tuple[ControlType, Buffer]]
 
 
 def start_of_epoch(effect: StartEpoch) -> Entries:
-    """What a new leader writes first: that it leads and who elected it, and the voters if need be."""
+    """The first records of a new leader: itself and who elected it, and the voters if the log lacks them."""
     message = LeaderChangeMessage(
         version=0,
         leader_id=effect.leader_id,
@@ -37,7 +38,7 @@ def start_of_epoch(effect: StartEpoch) -> Entries:
 
 
 def voters_entries(kraft_version: int, voters: VoterSet) -> Entries:
-    """The level of the quorum and its voters."""
+    """The kraft.version of the quorum, and its voters."""
     return [
         (
             ControlType.KRAFT_VERSION,
@@ -56,11 +57,20 @@ def batch_of(entries: Entries, *, base_offset: int, epoch: int, now_ms: int) -> 
 
 
 class ControlRecord(NamedTuple):
-    """One control record; `message` is None for a type that says nothing here."""
+    """One control record; `message` is None if the type has no meaning here."""
 
     offset: int
     kind: ControlType
     message: Message | None
+
+    @property
+    def event(self) -> VoterEvent | None:
+        """The event for the replica, if the record changes the voters."""
+        if isinstance(self.message, KRaftVersionRecord):
+            return KraftVersionAppended(self.offset, self.message.k_raft_version)
+        if isinstance(self.message, VotersRecord):
+            return VotersAppended(self.offset, VoterSet.from_record(self.message))
+        return None
 
 
 _MESSAGES: dict[ControlType, type[Message]] = {
@@ -72,7 +82,7 @@ _MESSAGES: dict[ControlType, type[Message]] = {
 
 
 def read_control(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[ControlRecord]:
-    """The control records of a batch, after its CRC was checked."""
+    """The control records of a batch whose CRC was checked."""
     for record in read_batch(buffer, position, header):
         kind = control_type(record.key)
         cls = _MESSAGES.get(kind)

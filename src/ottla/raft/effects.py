@@ -1,7 +1,7 @@
-"""What a replica wants done. Effects are carried out in their order, each one before the next begins.
+"""The effects that a replica decides on. They are carried out in their order, each before the next begins.
 
-That order is the safety of Raft: an election is on disk before anyone acts on it or hears of it. The one
-exception is `LeadershipLost`, which concerns memory alone and is done before anything else happens.
+Raft is safe because of that order: an election is on disk before anyone acts on it or hears of it. The one
+exception is `LeadershipLost`, which changes memory alone and is carried out before anything else happens.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ottla.raft.election_state import ElectionState
-from ottla.raft.messages import Request
+from ottla.raft.messages import Request, Response
 from ottla.raft.voters import VoterSet
 
 
 @dataclass(frozen=True, slots=True)
 class PersistElection:
-    """Write the quorum-state file; go on only when it is on stable storage."""
+    """Write the quorum-state file; the next effect waits until it is on stable storage."""
 
     election: ElectionState
 
 
 @dataclass(frozen=True, slots=True)
 class StartEpoch:
-    """This replica leads: the log's epoch `epoch` starts at its end, with these control records.
+    """This replica leads: the leader epoch `epoch` starts at the end of the log, with these control records.
 
-    `voters` and `kraft_version` are set when the log must be told of them.
+    `voters` and `kraft_version` are set if the log must contain them.
     """
 
     epoch: int
@@ -38,14 +38,14 @@ class StartEpoch:
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged:
-    """Whom this replica takes for the leader now; -1 for nobody."""
+    """The leader that this replica knows; -1 if it knows none."""
 
     leader_id: int
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class HighWatermarkMoved:
+class HighWatermarkAdvanced:
     """Everything below `offset` is committed."""
 
     offset: int
@@ -53,17 +53,34 @@ class HighWatermarkMoved:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipLost:
-    """This replica led `epoch` and does so no more: what it has not put into its log stays out."""
+    """This replica no longer leads `epoch`: records that are not in its log yet must not enter it."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Send a request to a replica and bring its answer back. It may be lost: it is sent again if need be."""
+class SendRequest:
+    """Send a request and return its response (`events.ResponseReceived`). The replica retries lost ones."""
 
     replica_id: int
     request: Request
 
 
-Effect: TypeAlias = PersistElection | StartEpoch | LeaderChanged | HighWatermarkMoved | LeadershipLost | Ask
+@dataclass(frozen=True, slots=True)
+class SendResponse:
+    """Respond to the request of `events.RequestReceived`. It is the last effect of that event."""
+
+    response: Response
+
+
+Effect: TypeAlias = (
+    PersistElection
+    | StartEpoch
+    | LeaderChanged
+    | HighWatermarkAdvanced
+    | LeadershipLost
+    | SendRequest
+    | SendResponse
+)
+
+Ask = SendRequest  # the name that server/metadata uses

@@ -1,7 +1,7 @@
-"""The `quorum-state` file: which epoch this replica is in, whom it follows or voted for.
+"""The `quorum-state` file: the epoch of this replica, and whom it follows or voted for.
 
-Raft's promise of one leader an epoch rests on it: it is on disk before anyone hears of a vote. The file is
-one line of JSON, in version 0 for a static quorum (kraft.version 0) and 1 for a dynamic one.
+It guarantees that an epoch has one leader: a vote is on disk before anyone learns of it. The file is one line
+of JSON, in version 0 for a static quorum (kraft.version 0) and 1 for a dynamic one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ottla.wire import uuid
 FILE_NAME = "quorum-state"
 NOBODY = -1
 EPOCH_MAX = 2**31 - 1
-"""Epochs are 32-bit numbers on the wire and on disk; after this one there can be no election."""
+"""Epochs are 32-bit numbers on the wire and on disk. After the last one no election is possible."""
 EPOCH_JUMP_MAX = 1 << 20
-"""How far beyond its own epoch a replica follows a request. A voter that was cut off for a week comes with
-less. Whoever is further behind asks others itself, and takes their answers."""
+"""A replica rejects requests whose epoch is ahead of its own by more. A voter that was partitioned for a week
+is ahead by less. A replica that is further behind takes the epoch from responses to its own requests."""
 
 
 class ElectionFileDamaged(ValueError):
-    """The quorum-state file cannot be read. It is not taken for missing: a vote could be given twice."""
+    """The quorum-state file is damaged. To treat it as missing could grant a second vote in an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ElectionState:
 def to_json(election: ElectionState, kraft_version: int, voter_ids: Sequence[int]) -> bytes:
     """The content of the file."""
     if not 0 <= election.epoch <= EPOCH_MAX:
-        raise ValueError(f"Epoch {election.epoch} is not one that a replica could be in.")
+        raise ValueError(f"Epoch {election.epoch} is not in the range of epochs.")
     voted_id = NOBODY if election.voted is None else election.voted.id
     if kraft_version == 0:
         fields: dict[str, object] = {
@@ -70,7 +70,7 @@ def _number(fields: dict[str, object], name: str, lowest: int) -> int:
 
 
 def from_json(content: bytes, path: str) -> ElectionState:
-    """The state that a file holds."""
+    """Parse the content of the file."""
     try:
         fields = json.loads(content)
         if not isinstance(fields, dict):

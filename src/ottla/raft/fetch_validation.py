@@ -1,4 +1,4 @@
-"""What a replica answers to those who fetch from it, decided on its role and its log alone."""
+"""How a replica answers a fetch: it depends on its role and its log alone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Protocol, TypeAlias
 
 from ottla.raft.metadata_log import EpochEnd
 from ottla.raft.replica import Replica
-from ottla.raft.roles import Leader
 from ottla.raft.snapshots import BOOTSTRAP_ID, SnapshotId
 from ottla.wire.errors import ErrorCode
 
 
 class Extent(Protocol):
-    """What must be known of a log to judge where another one stands."""
+    """What must be known of a log to compare another one with it."""
 
     @property
     def start_offset(self) -> int: ...
@@ -26,7 +25,7 @@ class Extent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a replica wants to go on: its end, the epoch of its last record, the epoch it believes in."""
+    """The position of a fetch: the end of a log, the epoch of its last record, and the leader epoch."""
 
     offset: int
     last_epoch: int
@@ -34,7 +33,7 @@ class Position:
 
 
 class Readable:
-    """The position is in the leader's log: read from there."""
+    """The position is in the leader's log, which is read from there."""
 
     __slots__ = ()
 
@@ -42,28 +41,28 @@ class Readable:
 READABLE = Readable()
 
 Verdict: TypeAlias = Readable | EpochEnd | SnapshotId | ErrorCode
-"""Read on; truncate to an epoch's end; load a snapshot first; or an error."""
+"""Read from the position, truncate to the end of an epoch, load a snapshot, or an error."""
 
 
 def refusal(replica: Replica, leader_epoch: int) -> ErrorCode | None:
-    """Why this replica cannot serve what only the leader of `leader_epoch` can; None if it can."""
+    """The error if this replica is not the leader of `leader_epoch`; None if it is."""
     if leader_epoch < replica.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if leader_epoch > replica.epoch:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if not isinstance(replica.role, Leader):
+    if not replica.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return None
 
 
 def judge_fetch(replica: Replica, extent: Extent, position: Position) -> Verdict:
-    """How a fetch from `position` goes on."""
+    """Compare the position with the log of this replica."""
     refused = refusal(replica, position.leader_epoch)
     if refused is not None:
         return refused
     latest = extent.latest_snapshot
     if position.offset == 0 and latest is not None and latest != BOOTSTRAP_ID:
-        return latest  # shorter than the log
+        return latest  # it takes less time than the log
     return _judge_position(extent, position)
 
 

@@ -1,6 +1,7 @@
-"""Values that control records set, by the offset of the record: what held at an offset can be asked later.
+"""Values of control records by offset, such as the voters.
 
-A snapshot must hold the voters of its own offset, not today's; and a truncated record takes its value along.
+A snapshot contains the voters at its own offset, which may have changed since. A truncated record takes its
+value with it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class History(Generic[_T]):
-    """Values in the order of their offsets, and one that holds before the first."""
+    """Values in the order of their offsets, after an initial value."""
 
     def __init__(self, initial: _T) -> None:
         self._initial = initial
@@ -25,11 +26,11 @@ class History(Generic[_T]):
 
     @property
     def last_offset(self) -> int | None:
-        """Where the last value was set; None if the log never did."""
+        """The offset of the last value; None if only the initial one is known."""
         return self._offsets[-1] if self._offsets else None
 
     def at(self, offset: int) -> _T:
-        """The value that the records up to and with `offset` leave."""
+        """The value after the record at `offset`."""
         index = bisect_right(self._offsets, offset)
         return self._values[index - 1] if index else self._initial
 
@@ -47,12 +48,12 @@ class History(Generic[_T]):
         self._values.clear()
 
     def truncate_to(self, end_offset: int) -> None:
-        """Forget what was set at or after `end_offset`."""
+        """Remove the values at `end_offset` and after it."""
         index = bisect_left(self._offsets, end_offset)
         del self._offsets[index:], self._values[index:]
 
     def forget_before(self, start_offset: int) -> None:
-        """Keep what is needed to answer for `start_offset` and later."""
+        """Remove the values that `start_offset` and later offsets do not need."""
         index = bisect_right(self._offsets, start_offset) - 1
         if index > 0:
             del self._offsets[:index], self._values[:index]

@@ -1,7 +1,7 @@
-"""What replicas of the metadata log say to each other about elections, as plain values.
+"""The requests and responses by which replicas of the metadata log elect a leader, as plain values.
 
-The shell turns them into requests of Kafka's protocol and back. A request goes back to the replica together
-with its answer, so that an answer that comes late is known for what it is.
+The shell translates them to Kafka's protocol and back. A response comes back together with its request, so
+that a late response is recognized.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.wire.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """Elect me; or, as a pre-vote, would you?"""
+    """A candidate asks for a vote, or a prospective candidate for a pre-vote."""
 
     epoch: int
     candidate: ReplicaKey
@@ -27,7 +27,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class BeginEpoch:
-    """I was elected."""
+    """An elected leader announces its epoch."""
 
     leader_id: int
     epoch: int
@@ -36,7 +36,7 @@ class BeginEpoch:
 
 @dataclass(frozen=True, slots=True)
 class EndEpoch:
-    """I lead no more; `successors` are those who should try first, in their order."""
+    """A leader has resigned. `successors` should start elections in their order."""
 
     leader_id: int
     epoch: int
@@ -45,7 +45,7 @@ class EndEpoch:
 
 @dataclass(frozen=True, slots=True)
 class UpdateVoter:
-    """This is where I am reached now, and what I support."""
+    """A voter reports its endpoints and its supported levels of kraft.version."""
 
     epoch: int
     voter: Voter
@@ -55,8 +55,8 @@ Request: TypeAlias = Vote | BeginEpoch | EndEpoch | UpdateVoter
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to each of them: an error, and whom the receiver takes for the leader of which epoch."""
+class Response:
+    """The response to any of them: an error, and the leader and epoch that the receiver knows."""
 
     error: ErrorCode
     leader_id: int
@@ -64,8 +64,11 @@ class Answer:
     is_granted: bool = False
 
 
+Answer = Response  # the name that server/ uses
+
+
 class VoterChangeRefused(Exception):
-    """A change of the voters that cannot be made now, or at all; `code` tells which."""
+    """The voters cannot change in this way, or not now; `code` says why."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

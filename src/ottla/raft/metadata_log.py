@@ -1,20 +1,21 @@
 """The metadata log of one node on disk: `__cluster_metadata-0` with its snapshots and the quorum-state file.
 
-Voters and observers keep the same files. Rule: the log never begins after the end of its newest snapshot, so
-that snapshot and log together always hold everything from the beginning. Methods that say so block.
+Voters and observers have the same files. The log never starts after the end of its newest snapshot, so
+snapshot and log together always contain all records. Methods that block say so.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from ottla.log.config import LogConfig
 from ottla.log.directories.properties import PARTITION_METADATA, format_partition_metadata
 from ottla.log.log import Log
-from ottla.ports import Buffer, Clock, Disk
-from ottla.raft.control_records import ControlRecord, read_control
+from ottla.ports import PASSING, Buffer, Clock, Disk
+from ottla.raft.control_records import read_control
+from ottla.raft.events import VoterEvent
 from ottla.raft.snapshots import Snapshot, SnapshotDamaged, SnapshotId
 from ottla.raft.store import DamagedSnapshot, Store
 from ottla.records.batch import iterate_headers
@@ -31,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class MissingSnapshot(RuntimeError):
-    """The metadata log begins where a snapshot should be, and there is none, or has a hole."""
+    """Neither the log nor a snapshot has the records at some offset."""
 
 
 class EpochEnd(NamedTuple):
@@ -42,7 +43,7 @@ class EpochEnd(NamedTuple):
 
 
 class CommittedBatch(NamedTuple, Generic[_T]):
-    """Records that are committed; a batch of control records has none."""
+    """A committed batch; `records` is empty for control records."""
 
     base_offset: int
     last_offset: int
@@ -59,30 +60,29 @@ class Journal:
         self._disk = disk
         self._clock = clock
         self._log_config = log_config
+        self.directory = directory
         self.store = Store(disk, f"{directory}/{DIRECTORY_NAME}")
         self._log: Log | None = None
-        self._snapshot: Snapshot | None = (
-            None  # the newest as it was read at the start, until it is asked for
-        )
+        self._snapshot: Snapshot | None = None  # the newest, from `open` until `read_all` returns it
 
     # Life
 
-    def open(self, *, may_start_over: bool = False) -> None:
-        """Blocking: load log and snapshots, and bring them in line with each other.
+    def open(self, *, can_refetch: bool = False) -> None:
+        """Open the log and the snapshots, and make them consistent. Blocks.
 
-        `may_start_over`: what cannot be mended here is fetched from the quorum again, as only those may do
-        that have promised nothing to it.
+        `can_refetch`: what cannot be repaired is fetched from the quorum again. Only a replica that never
+        acknowledges records may do so.
         """
         store = self.store
         self._disk.make_directory(store.directory, private=True)  # credentials are in it
-        # Also where it was there: whoever made it may have died before this. Votes and records are as safe as
-        # the name of the directory that they lie in.
+        # Even if it existed: a process that created it may have died before this. Without the directory's
+        # entry, votes and records in it are lost.
         self._disk.sync_directory(store.directory.rpartition("/")[0])
         store.load()
-        self._snapshot, damaged = store.newest_sound()
+        self._snapshot, damaged = store.newest_valid()
         base = store.kept[-1 - len(damaged)].id.offset if self._snapshot is not None else 0
-        # What a snapshot stood for was committed, also where the snapshot itself cannot be read any more.
-        committed = base if may_start_over or not damaged else damaged[-1].id.offset
+        # What a snapshot covers is committed, even if the snapshot itself is damaged.
+        committed = base if can_refetch or not damaged else damaged[-1].id.offset
         log = Log.open(
             self._disk,
             self._clock,
@@ -94,45 +94,45 @@ class Journal:
             recovery_point=committed,
         )
         if damaged:
-            self._mend(log, base, damaged, may_start_over=may_start_over)
+            self._repair(log, base, damaged, can_refetch=can_refetch)
         path = f"{store.directory}/{PARTITION_METADATA}"
         if not self._disk.exists(path):
             self._disk.replace(path, format_partition_metadata(uuid.METADATA_TOPIC_ID).encode(), sync=True)
-        store.drop_before(log.log_start_offset)
+        store.remove_before(log.log_start_offset)
         latest = store.latest
         if log.log_start_offset > 0 and latest is None:
             raise MissingSnapshot(
                 f"The metadata log in {store.directory} starts at offset {log.log_start_offset}, and the "
-                "snapshot with what was before is missing. Restore the .checkpoint file from a backup."
+                "snapshot of the records before it is missing. Restore the .checkpoint file from a backup."
             )
         self._log = log
         if latest is not None and latest.offset > log.log_end_offset:
-            logger.warning("The snapshot %s is ahead of the log, which starts anew there.", latest.file_name)
-            self.start_anew_at_snapshot()
+            logger.warning("The snapshot %s is ahead of the log, which restarts there.", latest.file_name)
+            self.restart_at_snapshot()
 
-    def _mend(self, log: Log, base: int, damaged: Sequence[DamagedSnapshot], *, may_start_over: bool) -> None:
-        """Go back to the last snapshot that is sound, if the log goes on from there: nothing is lost then."""
+    def _repair(self, log: Log, base: int, damaged: Sequence[DamagedSnapshot], *, can_refetch: bool) -> None:
+        """Go back to the last valid snapshot, if the log has all records after it."""
         store = self.store
-        is_first = damaged[0].id.offset == 0  # what the cluster began with is nowhere else
+        is_first = damaged[0].id.offset == 0  # only it has the records of the format
         has_gap = log.log_start_offset > base or log.log_end_offset < damaged[-1].id.offset
         if is_first or has_gap:
-            if not may_start_over:
+            if not can_refetch:
                 raise SnapshotDamaged(
-                    f"{damaged[-1].error} The log does not have all that it had: restore the file from a "
+                    f"{damaged[-1].error} The log does not have all of its records: restore the file from a "
                     "backup, or let this node join the quorum anew with an empty directory."
                 )
-            logger.error("%s All metadata is fetched from the quorum again.", damaged[-1].error)
+            logger.error("%s Fetching all metadata from the quorum again.", damaged[-1].error)
             log.truncate_fully_and_start_at(0)
             self._snapshot = None
-            store.set_aside(damaged)
-            store.drop_before(max(one.id.offset for one in damaged))
+            store.rename_damaged(damaged)
+            store.remove_before(max(one.id.offset for one in damaged))
             return
         for one in damaged:
-            logger.error("%s It is set aside; the log from offset %d on has what it had.", one.error, base)
-        store.set_aside(damaged)
+            logger.error("%s It is renamed; the log has its records from offset %d on.", one.error, base)
+        store.rename_damaged(damaged)
 
     def detach(self) -> Log | None:
-        """Give the log away to be closed; nothing is read or written here afterwards."""
+        """Hand over the log to be closed; afterwards nothing is read or written here."""
         log, self._log = self._log, None
         return log
 
@@ -170,46 +170,46 @@ class Journal:
         return self.store.latest
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """The largest epoch up to `epoch` that is in the log or that it starts after, and where it ends."""
+        """The end of `epoch` or, if the log lacks it, of the greatest epoch before it."""
         found, end_offset = self.log.end_offset_for_epoch(epoch)
         if found < 0:
             return self.end
         earliest = self.earliest_snapshot
         if earliest is not None and found == epoch and end_offset == earliest.offset:
-            return EpochEnd(earliest.epoch, earliest.offset)  # which may be of an earlier epoch
+            return EpochEnd(earliest.epoch, earliest.offset)  # whose epoch may be earlier
         return EpochEnd(found, end_offset)
 
     # Reading
 
     def chunks(self, offset: int, end_offset: int) -> Iterator[bytes]:
-        """The log's batches from the one with `offset` on, in pieces. Blocks."""
+        """The batches of the log from the one with `offset` on, in pieces. Blocks."""
         while offset < end_offset:
             read = self.log.read(offset, _READ_BYTES, limit_offset=end_offset)
             expected = offset
             for _, header in iterate_headers(read.records):
                 if header.base_offset > expected:
-                    raise self._lacks(expected)
+                    raise self._missing(expected)
                 expected = header.next_offset
             if expected == offset:
-                raise self._lacks(offset)
+                raise self._missing(offset)
             yield read.records
             offset = expected
 
-    def _lacks(self, offset: int) -> MissingSnapshot:
+    def _missing(self, offset: int) -> MissingSnapshot:
         return MissingSnapshot(
-            f"The metadata log in {self.store.directory} lacks what was at offset {offset}: restore its "
+            f"The metadata log in {self.store.directory} lacks the records at offset {offset}: restore its "
             "files from a backup, or let this node join the quorum anew with an empty directory."
         )
 
     def newest_snapshot(self) -> Snapshot | None:
-        """Blocking: what the newest snapshot holds."""
+        """The content of the newest snapshot. Blocks."""
         latest = self.store.latest
         if latest is None or self._snapshot is not None:
             return self._snapshot
         return self.store.read_snapshot(latest)
 
     def read_all(self, decode: Callable[[bytes], _T]) -> tuple[Snapshot | None, list[CommittedBatch[_T]]]:
-        """Blocking: the newest snapshot, and every batch of the log after it."""
+        """The newest snapshot, and the batches of the log after it. Blocks."""
         latest = self.store.latest
         snapshot = self.newest_snapshot()
         self._snapshot = None  # it may be large
@@ -219,33 +219,39 @@ class Journal:
             batches += batches_of(buffer, decode)
         return snapshot, batches
 
-    def control_records(self) -> Iterator[ControlRecord]:
-        """Blocking: the control records of the log after the newest snapshot."""
-        latest = self.store.latest
+    def voter_events(self) -> Iterator[VoterEvent]:
+        """What the newest snapshot, and the log after it, say about the voters. Blocks."""
+        latest, snapshot = self.store.latest, self.newest_snapshot()
+        if latest is not None and snapshot is not None:
+            yield from snapshot.voter_events(latest.offset - 1)
         offset = self.log.log_start_offset if latest is None else latest.offset
         for buffer in self.chunks(offset, self.log.log_end_offset):
-            yield from control_records_of(buffer)
+            yield from voter_events_of(buffer)
 
     # Changing
 
+    def can_retry(self, error: Exception) -> bool:
+        """Whether the log is as it was before the error of a write, and a retry may succeed."""
+        return isinstance(error, OSError) and error.errno in PASSING and self.log.failure is None
+
     def common_end(self, diverging: EpochEnd) -> int:
-        """How far this log is the leader's, as far as its answer tells."""
+        """The offset where the logs diverge at the latest, by the end of an epoch in the leader's log."""
         local = self.end_of_epoch(diverging.epoch)
         offset = local.end_offset
         if local.epoch == diverging.epoch:
             offset = min(offset, diverging.end_offset)
         return offset
 
-    def start_anew_at_snapshot(self) -> None:
-        """Drop the log, which ends before the newest snapshot: it goes on from there."""
+    def restart_at_snapshot(self) -> None:
+        """Delete the log, which ends before the newest snapshot, and continue after that snapshot."""
         latest = self.store.latest
-        assert latest is not None, "there is a snapshot to start from"
+        assert latest is not None, "there is a snapshot to restart at"
         self.log.truncate_fully_and_start_at(latest.offset)
-        self.store.drop_before(latest.offset)
+        self.store.remove_before(latest.offset)
 
 
 def batches_of(buffer: Buffer, decode: Callable[[bytes], _T]) -> list[CommittedBatch[_T]]:
-    """The batches of a run, decoded."""
+    """Decode the batches in a buffer."""
     batches: list[CommittedBatch[_T]] = []
     for position, header in iterate_headers(buffer):
         records: list[_T] = []
@@ -264,8 +270,10 @@ def batches_of(buffer: Buffer, decode: Callable[[bytes], _T]) -> list[CommittedB
     return batches
 
 
-def control_records_of(buffer: Buffer) -> Iterable[ControlRecord]:
-    """The control records of a run of batches."""
+def voter_events_of(buffer: Buffer) -> Iterator[VoterEvent]:
+    """What the control records in a buffer say about the voters."""
     for position, header in iterate_headers(buffer):
         if header.is_control:
-            yield from read_control(buffer, position, header)
+            for record in read_control(buffer, position, header):
+                if record.event is not None:
+                    yield record.event

@@ -1,7 +1,7 @@
-"""Which old snapshots, and the log before them, may go: by total size and by age.
+"""Which old snapshots may be deleted with the log before them: by total size and by age.
 
-The newest snapshot always stays, so both limits are soft. What goes, goes from the old end: the log may only
-start at a snapshot.
+The newest snapshot is always kept, so both limits can be exceeded. The oldest are deleted first, and the log
+then starts at a snapshot.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from typing import NamedTuple
 from ottla.raft.snapshots import SnapshotId
 
 
-class Kept(NamedTuple):
-    """A snapshot that is there."""
-
+class StoredSnapshot(NamedTuple):
     id: SnapshotId
     size_bytes: int
     last_contained_ms: int
 
 
 def new_start(
-    snapshots: Sequence[Kept], log_bytes: int, now_ms: int, *, retention_bytes: int, retention_ms: int
+    snapshots: Sequence[StoredSnapshot],
+    log_bytes: int,
+    now_ms: int,
+    *,
+    retention_bytes: int,
+    retention_ms: int,
 ) -> SnapshotId | None:
-    """The snapshot at which the log should start now; None if everything may stay. Negative limits: none.
+    """The snapshot at which the log should start now; None if nothing is deleted. A negative limit is none.
 
     `snapshots` are in the order of the log.
     """

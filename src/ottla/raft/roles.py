@@ -1,35 +1,34 @@
-"""The roles of a replica of the metadata log, and every way from one to another.
+"""The roles of a replica of the metadata log, and every transition from one to another.
 
     Unattached   knows no leader of its epoch
-      -> Unattached    a higher epoch was heard of, or a vote was given
-      -> Prospective   the election timeout passed
-      -> Follower      the leader of this or of a higher epoch was heard of
-    Prospective  asks, without a new epoch, whether it would be elected (pre-vote)
+      -> Unattached    learns of a higher epoch, or grants a vote
+      -> Prospective   its election timeout expires
+      -> Follower      discovers the leader of its epoch or of a higher one
+    Prospective  asks in its own epoch whether it would be elected (pre-vote)
       -> Candidate     a majority would vote for it
-      -> Unattached    a higher epoch was heard of, or it was refused and knew no leader
-      -> Follower      a leader was heard of, or it was refused and knew one
-    Candidate    asks for votes in an epoch of its own
-      -> Leader        a majority voted for it
-      -> Prospective   the election timeout passed
-      -> Unattached    a higher epoch was heard of
-      -> Follower      another leader of this or of a higher epoch was heard of
-    Leader       appends; a majority that has it on disk commits
-      -> Unattached    a higher epoch was heard of
-      -> Follower      the leader of a higher epoch was heard of
-      -> Resigned      it shuts down, lost touch with the majority, or is a voter no more
+      -> Unattached    learns of a higher epoch, or loses the pre-vote and knows no leader
+      -> Follower      discovers a leader, or loses the pre-vote and knows a leader
+    Candidate    asks for votes in a new epoch
+      -> Leader        a majority has voted for it
+      -> Prospective   its election timeout expires
+      -> Unattached    learns of a higher epoch, or is no longer a voter
+      -> Follower      discovers another leader of its epoch or of a higher one
+    Leader       appends; a record is committed once a majority has it on disk
+      -> Unattached    learns of a higher epoch
+      -> Follower      discovers the leader of a higher epoch
+      -> Resigned      shuts down, loses contact with the majority, or is no longer a voter
     Follower     fetches from its leader
-      -> Unattached    a higher epoch was heard of
-      -> Prospective   nothing was heard of the leader for the fetch timeout
-      -> Follower      the leader of a higher epoch was heard of
-    Resigned     was leader of its epoch and takes no more part in it
-      -> Unattached    a higher epoch was heard of, or the election timeout passed
-      -> Prospective   it is the only voter: there is nobody to wait for
-      -> Follower      the leader of a higher epoch was heard of
+      -> Unattached    learns of a higher epoch
+      -> Prospective   its fetch timeout expires
+      -> Follower      discovers the leader of a higher epoch
+    Resigned     led its epoch and takes no further part in it
+      -> Unattached    learns of a higher epoch, or its election timeout expires
+      -> Prospective   it is the only voter, and waits for nobody
+      -> Follower      discovers the leader of a higher epoch
 
-A replica that is no voter is only ever Unattached or Follower (a leader that was removed resigns first; an
-election that its voter was removed from ends as Unattached). `TRANSITIONS` is this text as a table, and
-`Replica` goes through it for every change. Times are deadlines in milliseconds of a clock that never goes
-back.
+A replica that is no voter is only Unattached or Follower. A leader that was removed from the voters resigns
+first, and the election of a voter that was removed ends as Unattached. `TRANSITIONS` is this text as a table;
+`QuorumState.become` checks every change against it. Times are deadlines in milliseconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from ottla.raft.voters import ReplicaKey, Voter, VoterSet
 
 @dataclass(slots=True)
 class Votes:
-    """The answers of the voters in one election, or pre-election."""
+    """The responses of the voters in one election or pre-vote."""
 
     voters: VoterSet
     granted: set[int] = field(default_factory=set)
@@ -59,8 +58,16 @@ class Votes:
 
     @property
     def unrecorded(self) -> list[Voter]:
-        """Who has not answered yet."""
+        """The voters that have not responded yet."""
         return [v for v in self.voters if v.key.id not in self.granted and v.key.id not in self.rejected]
+
+    def record(self, voter_id: int, *, is_granted: bool) -> None:
+        """A granted vote is final; a rejection is not."""
+        if is_granted:
+            self.granted.add(voter_id)
+            self.rejected.discard(voter_id)
+        elif voter_id not in self.granted:
+            self.rejected.add(voter_id)
 
 
 @dataclass(slots=True)
@@ -105,12 +112,12 @@ class Candidate:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a replica has come, as its leader knows it."""
+    """How far a replica has fetched, as its leader knows it."""
 
     end_offset: int = -1
     last_fetch_ms: int = -1
     last_caught_up_ms: int = -1
-    leader_end_offset: int = -1  # what the leader had when the replica fetched last
+    leader_end_offset: int = -1  # the end of the leader's log at the last fetch
 
 
 @dataclass(slots=True)
@@ -120,12 +127,12 @@ class Leader:
     start_offset: int  # of its epoch
     granting: frozenset[int]
     progress: dict[int, Progress]  # of the voters
-    check_ms: int  # by then a majority must have fetched
-    begin_ms: int  # when those who do not fetch are told who leads
+    check_quorum_ms: int  # by then a majority must have fetched
+    begin_epoch_ms: int  # when to send BeginEpoch to voters that do not fetch
     high_watermark: int = -1
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
-    fetched: set[int] = field(default_factory=set)  # voters, since `check_ms` was set
-    known_voters: VoterSet | None = None  # of a static quorum: what its voters say of themselves
+    fetched_voters: set[int] = field(default_factory=set)  # since `check_quorum_ms` was set
+    reported_voters: VoterSet | None = None  # of a static quorum, as its voters describe themselves
 
     @property
     def election(self) -> ElectionState:
@@ -138,7 +145,7 @@ class Follower:
     deadline_ms: int
     leader_id: int
     voted: ReplicaKey | None = None
-    update_ms: int = 0  # when to look whether the leader knows this voter as it is
+    update_voter_ms: int = 0  # when to send UpdateVoter, if the leader does not know this voter as it is
     has_fetched: bool = False
     has_updated_leader: bool = False
 
@@ -153,7 +160,7 @@ class Resigned:
     deadline_ms: int
     leader_id: int
     successors: tuple[ReplicaKey, ...] = ()
-    untold: set[int] = field(default_factory=set)  # voters that have not acknowledged the end of the epoch
+    unacknowledged: set[int] = field(default_factory=set)  # voters that have not responded to EndEpoch
     resend_ms: int = 0
 
     @property

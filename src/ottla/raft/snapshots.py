@@ -1,8 +1,8 @@
-"""Snapshots of the metadata log: `<end offset>-<epoch>.checkpoint`, as Kafka writes them.
+"""The format of snapshots of the metadata log: `<end offset>-<epoch>.checkpoint`, as Kafka writes them.
 
-The file is a run of batches with offsets of its own, from 0: a control batch with the header (and, in a
-dynamic quorum, its level and voters), batches of records, and a control batch with the footer. A file
-without its footer, or with a batch whose CRC is wrong, is damaged: it is never read as a smaller state.
+The file is a sequence of batches with its own offsets, from 0: a control batch with the header (and, in a
+dynamic quorum, kraft.version and the voters), batches of records, and a control batch with the footer. A file
+without its footer, or with a batch whose CRC is wrong, is damaged, and no part of it is used.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.raft.control_records import batch_of, read_control, voters_entries
+from ottla.raft.events import KraftVersionAppended, VoterEvent, VotersAppended
 from ottla.raft.voters import VoterSet
 from ottla.records.batch import BatchHeader, iterate_headers
 from ottla.records.control import ControlType
@@ -35,11 +36,11 @@ BATCH_RECORDS = 10_000
 
 
 class SnapshotDamaged(ValueError):
-    """A snapshot whose bytes cannot be right. The message names file, position and cause."""
+    """The bytes of a snapshot are invalid. The message names file, position and cause."""
 
 
 class SnapshotId(NamedTuple):
-    """Which part of the log a snapshot stands for: all before `offset`, whose last record is of `epoch`."""
+    """The part of the log that a snapshot covers: all before `offset`, whose last record is of `epoch`."""
 
     offset: int
     epoch: int
@@ -53,7 +54,7 @@ BOOTSTRAP_ID = SnapshotId(0, 0)
 
 
 def parse_name(name: str) -> tuple[SnapshotId, str] | None:
-    """The snapshot that a file is of, and its suffix; None for a file of another kind."""
+    """The snapshot that a file contains, and its suffix; None if it is another file."""
     for suffix in (PARTIAL_SUFFIX, DELETED_SUFFIX, SUFFIX):
         stem = name.removesuffix(suffix)
         if stem != name:
@@ -73,7 +74,7 @@ def build(
     kraft_version: int = 0,
     voters: VoterSet | None = None,
 ) -> Iterator[bytearray]:
-    """The batches of a snapshot file, in order. `values` are the records, encoded."""
+    """The batches of a snapshot file, in order. `values` are the encoded records."""
     header = codec.encode(SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_ms), 0)
     entries: list[tuple[ControlType, Buffer]] = [(ControlType.SNAPSHOT_HEADER, header)]
     if kraft_version > 0 and voters is not None:
@@ -98,23 +99,30 @@ def build(
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a snapshot file holds."""
+    """The content of a snapshot file."""
 
     last_contained_ms: int | None = None
     kraft_version: int = 0
     voters: VoterSet | None = None
     values: list[bytes] = field(default_factory=list)
 
+    def voter_events(self, offset: int) -> Iterator[VoterEvent]:
+        """The events for the replica, as if the log named the voters at this offset."""
+        if self.kraft_version:
+            yield KraftVersionAppended(offset, self.kraft_version)
+        if self.voters is not None:
+            yield VotersAppended(offset, self.voters)
+
 
 def read(content: Buffer, path: str) -> Snapshot:
-    """Everything in a snapshot file; SnapshotDamaged unless it is whole and every CRC holds."""
+    """Parse a snapshot file; SnapshotDamaged unless it is complete and every CRC is correct."""
     snapshot = Snapshot()
     position = end = 0
     has_footer = False
     try:
         for position, header in iterate_headers(content):
             if has_footer:
-                raise SnapshotDamaged(f"{path} goes on after its footer, at byte {position}.")
+                raise SnapshotDamaged(f"{path} continues after its footer, at byte {position}.")
             end = position + header.length_bytes
             if header.is_control:
                 has_footer = _read_control(content, position, header, snapshot)
@@ -132,7 +140,7 @@ def read(content: Buffer, path: str) -> Snapshot:
 
 
 def _read_control(content: Buffer, position: int, header: BatchHeader, snapshot: Snapshot) -> bool:
-    """Take in what a control batch says; whether the footer was in it."""
+    """Read a control batch into the snapshot. Returns whether it contains the footer."""
     for _, kind, message in read_control(content, position, header):
         if isinstance(message, SnapshotHeaderRecord):
             snapshot.last_contained_ms = message.last_contained_log_timestamp

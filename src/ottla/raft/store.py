@@ -1,7 +1,7 @@
-"""The files beside the log in `__cluster_metadata-0`: the quorum-state file and the snapshots.
+"""The files next to the log in `__cluster_metadata-0`: the quorum-state file and the snapshots.
 
-Everything here blocks: the driver calls it off its loop. A snapshot is written under another name, made
-durable, and only then renamed: a name that ends in .checkpoint is always whole.
+Everything here blocks, so the driver calls it on threads. A snapshot is written under another name, flushed,
+and only then renamed: a file whose name ends in .checkpoint is complete.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ottla.ports import Buffer, Disk, File
 from ottla.raft import election_state, snapshots
 from ottla.raft.election_state import ElectionState
-from ottla.raft.retention import Kept
+from ottla.raft.retention import StoredSnapshot
 from ottla.raft.snapshots import (
     DAMAGED_SUFFIX,
     DELETED_SUFFIX,
@@ -29,7 +29,7 @@ logger = logging.getLogger("ottla.raft.store")
 
 
 class Download:
-    """A snapshot that comes from the leader piece by piece."""
+    """A snapshot of the leader, fetched piece by piece."""
 
     def __init__(self, snapshot_id: SnapshotId, file: File) -> None:
         self.snapshot_id = snapshot_id
@@ -40,7 +40,7 @@ class Download:
         self.size_bytes += self.file.pwrite([piece], self.size_bytes)
 
     def give_up(self) -> None:
-        """What came so far stays under its partial name, which the next download or start removes."""
+        """Close the partial file, which the next download or start removes."""
         self.file.close()
 
 
@@ -50,19 +50,19 @@ class DamagedSnapshot(NamedTuple):
 
 
 class Store:
-    """One metadata log directory."""
+    """The snapshots and the quorum-state file of one metadata log directory."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self.directory = directory
-        self.kept: list[Kept] = []  # in the order of the log
+        self.kept: list[StoredSnapshot] = []  # in the order of the log
 
     @property
     def latest(self) -> SnapshotId | None:
         return self.kept[-1].id if self.kept else None
 
     def load(self) -> None:
-        """See what is there; what an earlier run left half done or to be deleted goes."""
+        """List the snapshots. Remove those that an earlier run did not finish or was going to delete."""
         self.kept = []
         for name in self._disk.list(self.directory):
             parsed = snapshots.parse_name(name)
@@ -72,14 +72,14 @@ class Store:
             path = f"{self.directory}/{name}"
             if suffix == SUFFIX:
                 modified_ms = self._disk.modified_ms(path)
-                self.kept.append(Kept(snapshot_id, self._disk.size(path), modified_ms))
+                self.kept.append(StoredSnapshot(snapshot_id, self._disk.size(path), modified_ms))
             else:
                 logger.info("Deleting %s, which an earlier run left behind.", path)
                 self._disk.remove(path)
         self.kept.sort()
 
-    def drop_before(self, start_offset: int) -> None:
-        """Forget and remove snapshots of before the log's start: they lead nowhere."""
+    def remove_before(self, start_offset: int) -> None:
+        """Remove snapshots that end before the start of the log: the log does not continue them."""
         for snapshot in [kept for kept in self.kept if kept.id.offset < start_offset]:
             self.kept.remove(snapshot)
             self._disk.remove(self._path(snapshot.id, SUFFIX))
@@ -87,7 +87,7 @@ class Store:
     # The election
 
     def read_election(self) -> ElectionState:
-        """What was written last; epoch 0 and nobody for a new directory."""
+        """The last election that was written; epoch 0 without a vote for a new directory."""
         path = f"{self.directory}/{election_state.FILE_NAME}"
         try:
             content = self._disk.read(path)
@@ -101,8 +101,8 @@ class Store:
 
     # Snapshots
 
-    def newest_sound(self) -> tuple[Snapshot | None, list[DamagedSnapshot]]:
-        """The newest snapshot that can be read, and the newer ones that cannot, in the order of the log."""
+    def newest_valid(self) -> tuple[Snapshot | None, list[DamagedSnapshot]]:
+        """The newest snapshot that is valid, and the damaged ones after it, in the order of the log."""
         damaged: list[DamagedSnapshot] = []
         for kept in reversed(self.kept):
             try:
@@ -111,8 +111,8 @@ class Store:
                 damaged.append(DamagedSnapshot(kept.id, error))
         return None, damaged[::-1]
 
-    def set_aside(self, damaged: Iterable[DamagedSnapshot]) -> None:
-        """Keep damaged snapshots for a person to look at, under a name that nothing reads."""
+    def rename_damaged(self, damaged: Iterable[DamagedSnapshot]) -> None:
+        """Keep damaged snapshots for inspection, under a name that nothing reads."""
         for snapshot_id, _ in damaged:
             self.kept = [kept for kept in self.kept if kept.id != snapshot_id]
             self._disk.rename(self._path(snapshot_id, SUFFIX), self._path(snapshot_id, DAMAGED_SUFFIX))
@@ -124,8 +124,8 @@ class Store:
 
     def write_snapshot(
         self, snapshot_id: SnapshotId, batches: Iterable[Buffer], last_contained_ms: int
-    ) -> Kept:
-        """Write a whole snapshot; it counts only once `add` was told of it."""
+    ) -> StoredSnapshot:
+        """Write a complete snapshot. It is not used before `add`."""
         partial = self._path(snapshot_id, PARTIAL_SUFFIX)
         self._disk.remove(partial)
         file = self._disk.open(partial, create=True)
@@ -138,15 +138,15 @@ class Store:
             file.close()
         self._disk.rename(partial, self._path(snapshot_id, SUFFIX))
         self._disk.sync_directory(self.directory)
-        return Kept(snapshot_id, position, last_contained_ms)
+        return StoredSnapshot(snapshot_id, position, last_contained_ms)
 
     def begin_download(self, snapshot_id: SnapshotId) -> Download:
         partial = self._path(snapshot_id, PARTIAL_SUFFIX)
         self._disk.remove(partial)
         return Download(snapshot_id, self._disk.open(partial, create=True))
 
-    def finish_download(self, download: Download) -> tuple[Snapshot, Kept]:
-        """Check and keep a whole snapshot; SnapshotDamaged, and it is removed, where it is not sound."""
+    def finish_download(self, download: Download) -> tuple[Snapshot, StoredSnapshot]:
+        """Check a complete snapshot and rename it. If it is damaged, remove it and raise SnapshotDamaged."""
         partial = self._path(download.snapshot_id, PARTIAL_SUFFIX)
         try:
             download.file.fsync()
@@ -159,23 +159,25 @@ class Store:
             raise
         self._disk.rename(partial, self._path(download.snapshot_id, SUFFIX))
         self._disk.sync_directory(self.directory)
-        return snapshot, Kept(download.snapshot_id, download.size_bytes, snapshot.last_contained_ms or 0)
+        return snapshot, StoredSnapshot(
+            download.snapshot_id, download.size_bytes, snapshot.last_contained_ms or 0
+        )
 
     def read_piece(self, snapshot_id: SnapshotId, position: int, count: int) -> bytes:
-        """Part of a snapshot's file."""
+        """A part of the file of a snapshot."""
         file = self._disk.open(self._path(snapshot_id, SUFFIX))
         try:
             return file.pread(count, position)
         finally:
             file.close()
 
-    def add(self, snapshot: Kept) -> None:
+    def add(self, snapshot: StoredSnapshot) -> None:
         if snapshot.id not in [kept.id for kept in self.kept]:
             self.kept.append(snapshot)
             self.kept.sort()
 
-    def withdraw(self, snapshot: Kept) -> None:
-        """Undo `add`. The file stays: a start that finds it begins with it."""
+    def withdraw(self, snapshot: StoredSnapshot) -> None:
+        """Undo `add`. The file remains, and the next start uses it."""
         self.kept = [kept for kept in self.kept if kept is not snapshot]
 
     def retire_before(self, start: SnapshotId) -> None:

@@ -1,7 +1,7 @@
-"""Who votes: the set of controllers that elect a leader and whose majority commits.
+"""The voters: the controllers that elect a leader, and whose majority commits.
 
-Static sets come from the configuration and know no directory ids; dynamic ones are in the log
-(VotersRecord), and there a voter is its id and the id of its log directory: a replaced disk is another voter.
+Static voters come from the configuration, without directory ids. Dynamic voters come from the log
+(VotersRecord), and are identified by node id and directory id: with another disk, a node is another voter.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from ottla.wire import uuid
 from ottla.wire.messages.protocol_data import VotersRecord
 
 KRAFT_VERSIONS = (0, 1)
-"""The levels of kraft.version that this version supports."""
+"""The first and last level of kraft.version that this version supports."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKey:
-    """A replica of the metadata log; `directory_id` is uuid.ZERO where it is not known."""
+    """A replica of the metadata log; `directory_id` is uuid.ZERO if it is not known."""
 
     id: int
     directory_id: bytes = uuid.ZERO
 
     def __str__(self) -> str:
-        """As Kafka's messages name a replica."""
+        """As in Kafka's messages."""
         directory = "<undefined>" if self.directory_id == uuid.ZERO else uuid.to_text(self.directory_id)
         return f"ReplicaKey(id={self.id}, directoryId={directory})"
 
     def matches(self, other: ReplicaKey) -> bool:
-        """Whether both may be the same: an unknown directory matches every other."""
+        """Whether both may be the same replica: an unknown directory matches every other."""
         if self.id != other.id:
             return False
         return uuid.ZERO in (self.directory_id, other.directory_id) or self.directory_id == other.directory_id
@@ -37,7 +37,7 @@ class ReplicaKey:
 
 @dataclass(frozen=True, slots=True)
 class VoterEndpoint:
-    """Where a voter's controller listener is."""
+    """The address of a voter's controller listener."""
 
     name: str
     host: str
@@ -46,15 +46,16 @@ class VoterEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One voter."""
-
     key: ReplicaKey
     endpoints: tuple[VoterEndpoint, ...] = ()
     kraft_versions: tuple[int, int] = KRAFT_VERSIONS
 
+    def supports(self, kraft_version: int) -> bool:
+        return self.kraft_versions[0] <= kraft_version <= self.kraft_versions[1]
+
 
 class VoterSet:
-    """An immutable set of voters, one for each id."""
+    """An immutable set of voters, at most one for each id."""
 
     __slots__ = ("_voters",)
 
@@ -72,7 +73,7 @@ class VoterSet:
             Voter(
                 ReplicaKey(voter_id),
                 () if address is None else (VoterEndpoint(listener, *address),),
-                (0, 0),  # what a static voter supports is not known until it says so
+                (0, 0),  # unknown until the voter reports it
             )
             for voter_id, address in sorted(addresses.items())
         )
@@ -135,7 +136,7 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """How many voters must agree."""
+        """The number of voters that must agree."""
         return len(self._voters) // 2 + 1
 
     def get(self, voter_id: int) -> Voter | None:
@@ -149,17 +150,17 @@ class VoterSet:
         return len(self._voters) == 1 and self.is_voter(key)
 
     def updated(self, voter: Voter) -> VoterSet:
-        """With what `voter` now says of itself; it must be of the set."""
+        """With another description of a voter, which must be in the set."""
         if voter.key.id not in self._voters:
             raise ValueError(f"Node {voter.key.id} is not one of the voters {self.ids}.")
         return VoterSet({**self._voters, voter.key.id: voter}.values())
 
     def added(self, voter: Voter) -> VoterSet:
-        """With one voter more; its id must be new."""
+        """With a new voter, whose id must not be in the set."""
         return VoterSet(sorted([*self, voter], key=lambda one: one.key.id))
 
     def removed(self, key: ReplicaKey) -> VoterSet | None:
-        """Without a voter; None if it is not of the set, or the last one."""
+        """Without a voter; None if it is not in the set, or the only one."""
         voter = self._voters.get(key.id)
         if voter is None or voter.key != key or len(self._voters) == 1:
             return None
@@ -167,7 +168,7 @@ class VoterSet:
 
 
 def parse_initial_controllers(text: str, listener: str) -> VoterSet:
-    """The set of `--initial-controllers`: `id@host:port:directory-id`, by commas; else ValueError."""
+    """Parse `--initial-controllers`: `id@host:port:directory-id`, separated by commas."""
     voters = [_parse_voter(part.strip(), listener) for part in text.strip().split(",") if part]
     if not voters:
         raise ValueError("No voters given.")

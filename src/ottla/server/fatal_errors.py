@@ -10,7 +10,7 @@ While it runs:
 - `METADATA_STATE`: a committed record of the metadata cannot be applied, or the leader's log lacks what was
   committed. Whatever this node did from then on could be wrong.
 
-`raft/driver.py` `Driver.fail` gives the last two, `Node` the first; both set `Node.failure`. Everything else
+`raft/driver/driver.py` `Driver.fail` gives the last two, `Node` the first; both set `Node.failure`. All else
 that is raised is contained by `ottla.failures`: to one partition, one request, or one run of a duty.
 """
 

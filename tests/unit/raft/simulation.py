@@ -1,7 +1,7 @@
-"""Several replicas in one simulated world: a seed decides what messages, disks, clocks and people do.
+"""A simulated quorum: a seed decides what messages, disks, clocks and operators do.
 
-`World(seed).run()` plays a life of faults and then heals everything. What must hold is checked as it happens
-(`Broken` names the seed), and progress is checked at the end. The replicas are the real ones; logs are lists.
+`World(seed).run()` injects faults and then heals them all. Invariants are checked at every step (`Broken`
+names the seed), and progress is checked at the end. The replicas are the production code; logs are lists.
 """
 
 from __future__ import annotations
@@ -14,19 +14,37 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from ottla.raft.effects import (
-    Ask,
     Effect,
-    HighWatermarkMoved,
+    HighWatermarkAdvanced,
     LeaderChanged,
     LeadershipLost,
     PersistElection,
+    SendRequest,
+    SendResponse,
     StartEpoch,
 )
 from ottla.raft.election_state import NOBODY, ElectionState
+from ottla.raft.events import (
+    HighWatermarkReceived,
+    KraftVersionAppended,
+    LeaderDiscovered,
+    LeaderResponded,
+    LogAppended,
+    LogFlushed,
+    LogReplaced,
+    LogTruncated,
+    ReplicaFetched,
+    RequestReceived,
+    ResponseReceived,
+    SnapshotFetched,
+    TimePassed,
+    VotersAppended,
+)
 from ottla.raft.fetch_validation import Position, Verdict, judge_fetch
-from ottla.raft.messages import Answer, UpdateVoter, VoterChangeRefused
+from ottla.raft.messages import Response, UpdateVoter, VoterChangeRefused
 from ottla.raft.metadata_log import EpochEnd
-from ottla.raft.replica import BOOTSTRAP_OFFSET, Replica, Timeouts
+from ottla.raft.quorum_state import BOOTSTRAP_OFFSET
+from ottla.raft.replica import Replica, Timeouts
 from ottla.raft.roles import Follower, Leader, Unattached
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -40,12 +58,12 @@ TURN_MS = 15
 
 
 class Broken(AssertionError):
-    """Something happened that must never happen."""
+    """An invariant is violated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record; `voters` for one that changes them, with the level of the quorum at first."""
+    """A record; `voters` if it changes them, and `kraft_version` if it raises that."""
 
     epoch: int
     value: str
@@ -56,14 +74,14 @@ class Entry:
 @dataclass
 class Snapshot:
     id: SnapshotId
-    entries: tuple[Entry, ...]  # what it stands for
+    entries: tuple[Entry, ...]  # that it covers
     voters: VoterSet
     kraft_version: int
 
 
 @dataclass
 class Disk:
-    """What outlives a crash."""
+    """What survives a crash."""
 
     election: ElectionState = field(default_factory=ElectionState)
     start: int = 0
@@ -72,7 +90,7 @@ class Disk:
 
 
 class Log:
-    """A log in memory, as `judge_fetch` wants to see it."""
+    """A log in memory, an `Extent` for `judge_fetch`."""
 
     def __init__(self, disk: Disk) -> None:
         self.start_offset = disk.start
@@ -102,7 +120,7 @@ class Log:
         return self.entries[offset - self.start_offset]
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        for index in range(len(self.entries) - 1, -1, -1):  # most ask for the last epoch
+        for index in range(len(self.entries) - 1, -1, -1):  # the last epoch is the most frequent
             if (found := self.entries[index].epoch) <= epoch:
                 return EpochEnd(found, self.start_offset + index + 1)
         if self.snapshot is not None:
@@ -129,7 +147,7 @@ class Fetched:
 
 
 class Node:
-    """One replica with its disk, a clock that drifts, and the loop that follows a leader."""
+    """One replica with its disk, a clock that drifts, and a loop that fetches from the leader."""
 
     def __init__(self, world: World, node_id: int, bootstrap: VoterSet, *, is_static: bool) -> None:
         self.world = world
@@ -145,7 +163,7 @@ class Node:
         self.applied = 0
         self.is_following = False
 
-    # Life
+    # Starting and crashing
 
     def start(self) -> None:
         world = self.world
@@ -159,8 +177,8 @@ class Node:
         static = self.bootstrap if self.is_static else VoterSet()
         self.replica = Replica(self.voter, static, timeouts=TIMEOUTS, draw=world.random.randrange)
         if not self.is_static and len(self.bootstrap):
-            self.replica.kraft_version_written(BOOTSTRAP_OFFSET, 1)
-            self.replica.voters_written(BOOTSTRAP_OFFSET, self.bootstrap)
+            self.replica.step(KraftVersionAppended(BOOTSTRAP_OFFSET, 1))
+            self.replica.step(VotersAppended(BOOTSTRAP_OFFSET, self.bootstrap))
         self._take_snapshot_facts()
         for offset in range(self.log.start_offset, self.log.end_offset):
             self._take_control(offset, self.log.at(offset))
@@ -168,7 +186,7 @@ class Node:
         self.act(self.replica.start(self.disk.election, *end, self.now))
 
     def crash(self) -> None:
-        """What was not flushed may be there or not; what was is."""
+        """A random part of what was not flushed is lost."""
         self.alive = False
         self.incarnation += 1
         disk, log = self.disk, self.log
@@ -183,11 +201,11 @@ class Node:
     def later(self, low_ms: float, high_ms: float, work: Callable[[], None]) -> None:
         incarnation = self.incarnation
 
-        def if_still_alive() -> None:
+        def if_same_incarnation() -> None:
             if self.alive and self.incarnation == incarnation:
                 work()
 
-        self.world.after(self.world.random.uniform(low_ms, high_ms), if_still_alive)
+        self.world.after(self.world.random.uniform(low_ms, high_ms), if_same_incarnation)
 
     # Effects, in their order
 
@@ -196,7 +214,7 @@ class Node:
             return
         for effect in effects:
             if isinstance(effect, LeadershipLost):
-                self.world.note(f"{self.id} leads epoch {effect.epoch} no more")
+                self.world.note(f"{self.id} no longer leads epoch {effect.epoch}")
             else:
                 self.outbox.append(effect)
         self._pump()
@@ -209,12 +227,12 @@ class Node:
                 self.later(0, 8, lambda election=effect.election: self._persisted(election))  # type: ignore[misc]
             elif isinstance(effect, StartEpoch):
                 self._start_epoch(effect)
-            elif isinstance(effect, HighWatermarkMoved):
+            elif isinstance(effect, HighWatermarkAdvanced):
                 self.world.committed(self, effect.offset)
-            elif isinstance(effect, Ask):
-                self._ask(effect)
+            elif isinstance(effect, SendRequest):
+                self._send_request(effect)
             elif isinstance(effect, LeaderChanged):
-                self.world.note(f"{self.id} takes {effect.leader_id} for the leader of epoch {effect.epoch}")
+                self.world.note(f"{self.id} learns that {effect.leader_id} leads epoch {effect.epoch}")
             elif callable(effect):
                 effect()
 
@@ -226,10 +244,10 @@ class Node:
     def _start_epoch(self, effect: StartEpoch) -> None:
         role = self.replica.role
         if not isinstance(role, Leader) or role.epoch != effect.epoch:
-            return  # it was over before it began
+            return  # it has already lost the leadership
         self.world.elected(self, effect.epoch)
         if self.log.end_offset != role.start_offset:
-            raise Broken("an epoch does not start where the log ends")
+            raise Broken("an epoch does not start at the end of the log")
         self.append(Entry(effect.epoch, f"leader {self.id}"))
         if effect.voters is not None:
             self.append(Entry(effect.epoch, "voters", effect.voters, effect.kraft_version))
@@ -244,7 +262,7 @@ class Node:
         offset = self.log.end_offset
         self.world.appended(offset, entry)
         self.log.entries.append(entry)
-        self.replica.appended(offset + 1, entry.epoch)
+        self.replica.step(LogAppended(offset + 1, entry.epoch))
         self._take_control(offset, entry)
         self.flush()
         return offset
@@ -260,11 +278,11 @@ class Node:
         self.is_flushing = False
         log = self.log
         if (log.start_offset, log.entries[: len(entries)]) != (start, entries):
-            self.flush()  # cut off meanwhile: what was flushed is not what is here
+            self.flush()  # truncated since
             return
         self.disk.start, self.disk.entries, self.disk.snapshot = start, entries, snapshot
         end_epoch = entries[-1].epoch if entries else log.end_epoch
-        self.act(self.replica.flushed(start + len(entries), self.now, end_epoch=end_epoch))
+        self.act(self.replica.step(LogFlushed(start + len(entries), end_epoch, self.now)))
         if len(log.entries) > len(entries):
             self.flush()
 
@@ -274,18 +292,18 @@ class Node:
 
     def _take_control(self, offset: int, entry: Entry) -> None:
         if entry.kraft_version is not None:
-            self.replica.kraft_version_written(offset, entry.kraft_version)
+            self.replica.step(KraftVersionAppended(offset, entry.kraft_version))
         if entry.voters is not None:
-            self.replica.voters_written(offset, entry.voters)
+            self.replica.step(VotersAppended(offset, entry.voters))
 
     def _take_snapshot_facts(self) -> None:
         snapshot = self.log.snapshot
         if snapshot is not None:
-            self.replica.kraft_version_written(snapshot.id.offset - 1, snapshot.kraft_version)
-            self.replica.voters_written(snapshot.id.offset - 1, snapshot.voters)
+            self.replica.step(KraftVersionAppended(snapshot.id.offset - 1, snapshot.kraft_version))
+            self.replica.step(VotersAppended(snapshot.id.offset - 1, snapshot.voters))
 
     def write_snapshot(self) -> None:
-        """Replace what is committed, and delivered here, by a snapshot."""
+        """Replace committed and delivered records by a snapshot."""
         offset = min(self.applied, len(self.disk.entries) + self.disk.start)
         if offset <= self.log.start_offset or self.is_flushing:
             return
@@ -319,42 +337,45 @@ class Node:
                 self.append(Entry(self.replica.epoch, "voters", voters))
 
     def move(self) -> None:
-        """Be reached elsewhere from the next start on."""
+        """Change the address at the next start."""
         (endpoint,) = self.voter.endpoints
         self.voter = replace(self.voter, endpoints=(replace(endpoint, port=endpoint.port + 1),))
 
     def replace_disk(self) -> None:
-        """Begin with nothing: another replica under the same id."""
+        """Lose everything: the node is another replica under the same id."""
         key = ReplicaKey(self.id, self.world.random.randbytes(16))
         self.key, self.voter = key, replace(self.voter, key=key)
         self.disk, self.bootstrap = Disk(), VoterSet()
 
-    # Talking
+    # Requests and fetches
 
-    def _ask(self, ask: Ask) -> None:
-        receiver = self.world.nodes.get(ask.replica_id)
+    def _send_request(self, effect: SendRequest) -> None:
+        replica_id, request = effect.replica_id, effect.request
+        receiver = self.world.nodes.get(replica_id)
         if receiver is None or receiver is self:
             return
         incarnation = self.incarnation
 
         def at_receiver(node: Node) -> None:
-            if isinstance(ask.request, UpdateVoter):
-                node.update_voter(ask.request)
+            if isinstance(request, UpdateVoter):
+                node.update_voter(request)
                 return
-            effects, answer = node.replica.asked(ask.request, node.now)
+            *effects, sent = node.replica.step(RequestReceived(request, node.now))
+            assert isinstance(sent, SendResponse)
+            response = sent.response
             node.act(effects)
-            node.outbox.append(lambda: self.world.send(node, self, lambda me: back(me, answer)))
+            node.outbox.append(lambda: self.world.send(node, self, lambda me: back(me, response)))
             node._pump()
 
-        def back(me: Node, answer: Answer) -> None:
+        def back(me: Node, response: Response) -> None:
             if me.incarnation == incarnation:
-                me.act(me.replica.answered(ask.replica_id, ask.request, answer, me.now))
+                me.act(me.replica.step(ResponseReceived(replica_id, request, response, me.now)))
 
         self.world.send(self, receiver, at_receiver)
 
-    def live(self) -> None:
-        """One turn of the clock: what is due, and the next fetch."""
-        self.act(self.replica.tick(self.now))
+    def poll(self) -> None:
+        """Do what is due now, and fetch."""
+        self.act(self.replica.step(TimePassed(self.now)))
         if self.is_following or not isinstance(self.replica.role, (Follower, Unattached)):
             return
         if self.is_flushed:
@@ -383,12 +404,12 @@ class Node:
 
             return back
 
-        def give_up() -> None:
+        def time_out() -> None:
             if self.turn == turn:
                 self.is_following = False
 
         world.send(self, asked, at_leader)
-        self.later(FETCH_TIMEOUT_MS, FETCH_TIMEOUT_MS, give_up)
+        self.later(FETCH_TIMEOUT_MS, FETCH_TIMEOUT_MS, time_out)
 
     def serve_fetch(self, key: ReplicaKey, position: Position) -> Fetched:
         replica = self.replica
@@ -398,18 +419,18 @@ class Node:
             return Fetched(verdict, *known)
         fetched = Fetched(ErrorCode.NONE, *known, verdict, high_watermark=replica.high_watermark)
         if isinstance(verdict, SnapshotId):
-            replica.contacted_by(key, self.now)
+            replica.step(SnapshotFetched(key, self.now))
             fetched.snapshot = self.log.snapshot
         elif not isinstance(verdict, EpochEnd):
             end = min(position.offset + FETCH_RECORDS, replica.end_offset)
             fetched.records = tuple(self.log.at(offset) for offset in range(position.offset, end))
-            self.act(replica.fetched_by(key, position.offset, self.now))
+            self.act(replica.step(ReplicaFetched(key, position.offset, self.now)))
             if isinstance(replica.role, Leader):
                 fetched.high_watermark = replica.high_watermark
         return fetched
 
     def take_fetched(self, position: Position, fetched: Fetched) -> None:
-        self.act(self.replica.heard_of(fetched.leader_id, fetched.epoch, self.now))
+        self.act(self.replica.step(LeaderDiscovered(fetched.leader_id, fetched.epoch, self.now)))
         role = self.replica.role
         if fetched.error is not ErrorCode.NONE or fetched.epoch != self.replica.epoch:
             return
@@ -417,13 +438,13 @@ class Node:
             return
         if self.log.end_offset != position.offset:
             raise Broken("the log changed under a fetch")
-        self.replica.fetched_from_leader(self.now)
+        self.replica.step(LeaderResponded(self.now))
         verdict = fetched.verdict
         if isinstance(verdict, EpochEnd):
             self.log.truncate_to(verdict)
             if self.log.end_offset < self.replica.high_watermark:
-                raise Broken(f"{self.id} cuts off what is committed")
-            self.replica.truncated(self.log.end_offset, self.log.end_epoch)
+                raise Broken(f"{self.id} truncates committed records")
+            self.replica.step(LogTruncated(self.log.end_offset, self.log.end_epoch))
             self.flush()
             return
         if isinstance(verdict, SnapshotId):
@@ -436,10 +457,10 @@ class Node:
             self.log.entries.append(entry)
             self._take_control(offset, entry)
         if fetched.records:
-            self.replica.appended(self.log.end_offset, self.log.end_epoch)
+            self.replica.step(LogAppended(self.log.end_offset, self.log.end_epoch))
             self.flush()
         if fetched.high_watermark >= 0:
-            self.act(self.replica.follow_high_watermark(fetched.high_watermark, self.log.end_offset))
+            self.act(self.replica.step(HighWatermarkReceived(fetched.high_watermark, self.log.end_offset)))
 
     def _adopt(self, snapshot: Snapshot) -> None:
         offset = snapshot.id.offset
@@ -447,13 +468,13 @@ class Node:
             return
         self.log.start_offset, self.log.entries, self.log.snapshot = offset, [], snapshot
         self.disk.start, self.disk.entries, self.disk.snapshot = offset, [], snapshot
-        self.replica.replaced_by_snapshot(offset, snapshot.id.epoch)
+        self.replica.step(LogReplaced(offset, snapshot.id.epoch))
         self._take_snapshot_facts()
-        self.act(self.replica.follow_high_watermark(offset, offset))
+        self.act(self.replica.step(HighWatermarkReceived(offset, offset)))
 
 
 class World:
-    """The nodes, the network between them, and what is known to be committed."""
+    """The nodes, the network between them, and the records that are known to be committed."""
 
     def __init__(self, seed: int, *, is_static: bool = False, voters: int = 3, spares: int = 2) -> None:
         self.seed = seed
@@ -470,7 +491,7 @@ class World:
         self._values = itertools.count()
         self.drop_rate = self.duplicate_rate = 0.0
         self.slow_ms = 5.0
-        self.cut: set[tuple[int, int]] = set()
+        self.disconnected: set[tuple[int, int]] = set()
         self.is_static = is_static
         ids = range(1, voters + 1)
         if is_static:
@@ -519,14 +540,14 @@ class World:
         random = self.random
         copies = 2 if random.random() < self.duplicate_rate else 1
         for _ in range(copies):
-            if (sender.id, receiver.id) in self.cut or random.random() < self.drop_rate:
+            if (sender.id, receiver.id) in self.disconnected or random.random() < self.drop_rate:
                 continue
             delay_ms = random.uniform(0.5, self.slow_ms)
             if random.random() < 0.02 and self.drop_rate:
-                delay_ms *= 100  # late enough to meet another epoch
+                delay_ms *= 100  # late enough to arrive in another epoch
             self.after(delay_ms, lambda: work(receiver) if receiver.alive else None)
 
-    # What must hold
+    # Invariants
 
     def elected(self, node: Node, epoch: int) -> None:
         if epoch in self.leaders:
@@ -555,7 +576,7 @@ class World:
                 self.acknowledged[self.ledger[offset].value] = offset
             self._acknowledged_end = max(self._acknowledged_end, high_watermark)
 
-    # Lives
+    # A run
 
     def run(self, *, faults_ms: int = 30_000) -> None:
         for node in self.nodes.values():
@@ -573,7 +594,7 @@ class World:
     def _turn(self) -> None:
         for node in self.nodes.values():
             if node.alive:
-                node.live()
+                node.poll()
         self.after(TURN_MS, self._turn)
 
     def _propose(self) -> None:
@@ -600,7 +621,7 @@ class World:
                 self._crash_one,
                 self._crash_leader,
                 self._partition,
-                self._cut_one_way,
+                self._partition_one_way,
                 self._change,
                 self._change,
             )
@@ -626,7 +647,7 @@ class World:
         node.start()
 
     def _may_vote(self, node: Node) -> bool:
-        """Whether anyone knows a set of voters with this node: without its disk a majority may be lost."""
+        """Whether any node knows this one as a voter, so that the loss of its disk may cost a majority."""
         return any(one.replica.voters.last.get(node.id) is not None for one in self.nodes.values())
 
     def _crash_one(self) -> None:
@@ -643,16 +664,16 @@ class World:
         self.random.shuffle(ids)
         at = self.random.randrange(1, len(ids))
         pairs = set(itertools.product(ids[:at], ids[at:]))
-        self._cut_for_a_while(pairs | {(b, a) for a, b in pairs}, f"{ids[:at]} cut from {ids[at:]}")
+        self._disconnect(pairs | {(b, a) for a, b in pairs}, f"{ids[:at]} partitioned from {ids[at:]}")
 
-    def _cut_one_way(self) -> None:
+    def _partition_one_way(self) -> None:
         pair = self.random.sample(list(self.nodes), 2)
-        self._cut_for_a_while({(pair[0], pair[1])}, f"{pair[0]} does not reach {pair[1]}")
+        self._disconnect({(pair[0], pair[1])}, f"{pair[0]} does not reach {pair[1]}")
 
-    def _cut_for_a_while(self, pairs: set[tuple[int, int]], text: str) -> None:
+    def _disconnect(self, pairs: set[tuple[int, int]], text: str) -> None:
         self.note(text)
-        self.cut |= pairs
-        self.after(self.random.uniform(500, 8_000), lambda: self.cut.difference_update(pairs))
+        self.disconnected |= pairs
+        self.after(self.random.uniform(500, 8_000), lambda: self.disconnected.difference_update(pairs))
 
     def _change(self) -> None:
         if self.is_static:
@@ -672,11 +693,11 @@ class World:
             node.change_voters(lambda replica: replica.without_voter(old))
 
     def _heal(self) -> None:
-        self.note("all is well again")
+        self.note("all faults are healed")
         self.has_faults = False
         self.drop_rate = self.duplicate_rate = 0.0
         self.slow_ms = 5.0
-        self.cut.clear()
+        self.disconnected.clear()
         for node in self.nodes.values():
             if not node.alive:
                 self._restart(node)
@@ -684,16 +705,18 @@ class World:
     def _check_progress(self, before: int) -> None:
         try:
             if len(self.ledger) < before + 20:
-                raise Broken(f"only {len(self.ledger) - before} records were committed after the healing")
+                raise Broken(
+                    f"only {len(self.ledger) - before} records were committed after the faults were healed"
+                )
             for value, offset in self.acknowledged.items():
                 if self.ledger[offset].value != value:
-                    raise Broken(f"{value} was acknowledged and is lost")
+                    raise Broken(f"{value} was acknowledged and then lost")
             leaders = [node for node in self.nodes.values() if node.leads]
             if len(leaders) != 1:
-                raise Broken(f"{[node.id for node in leaders]} lead after the healing")
+                raise Broken(f"{[node.id for node in leaders]} lead after the faults were healed")
             for node in self.nodes.values():
                 if node.applied < before:
-                    raise Broken(f"{node.id} has only heard of {node.applied} of {before} records")
+                    raise Broken(f"{node.id} knows only {node.applied} of {before} committed records")
                 if leaders[0].id != node.replica.leader_id != NOBODY:
                     raise Broken(f"{node.id} follows {node.replica.leader_id}, and {leaders[0].id} leads")
         except Broken as error:

@@ -1,7 +1,7 @@
-"""The files of the metadata quorum, damaged: a node starts with what is right, or says what is not.
+"""Damaged files of the metadata quorum: a node starts with the valid data, or fails and names the damage.
 
-What a snapshot stood for never reads as "less": it is there, or the start is refused. Only the end of the
-log, which no snapshot has, may be cut: damage there looks like a write that a crash has torn.
+A start never ignores records that a snapshot covered. Only the end of the log after the last snapshot may be
+truncated: damage there looks like a write that a crash has torn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.damage import damaged, within_memory
-from tests.unit.raft.test_driver import LOCAL, Told
+from tests.unit.raft.listener import RecordingListener
+from tests.unit.raft.test_driver import LOCAL
 
 from ottla.host import HostClock, HostRandom
 from ottla.log.segment import LogDamaged
@@ -32,9 +33,9 @@ REFUSALS = (LogDamaged, SnapshotDamaged, MissingSnapshot, ElectionFileDamaged)
 Files = dict[str, bytes]
 
 
-def _driver(disk: SimulatedDisk, told: Told) -> Driver[bytes]:
+def _driver(disk: SimulatedDisk, listener: RecordingListener) -> Driver[bytes]:
     config = DriverConfig(directory="/data", local=LOCAL, static_voters=STATIC)
-    return Driver(disk, HostClock(), HostRandom(), config, told, bytes)
+    return Driver(disk, HostClock(), HostRandom(), config, listener, bytes)
 
 
 def _disk(files: Files) -> SimulatedDisk:
@@ -51,12 +52,12 @@ def _sound() -> Files:
     disk = _disk({})
 
     async def main() -> None:
-        told = Told()
-        driver = _driver(disk, told)
+        listener = RecordingListener()
+        driver = _driver(disk, listener)
         await driver.start()
         for number in range(9):
             offset = driver.append([b"%d" % number], [b"%d" % number])
-            while not told.batches or told.batches[-1].last_offset < offset:
+            while not listener.batches or listener.batches[-1].last_offset < offset:
                 await asyncio.sleep(0.001)
             if number in (2, 5):
                 state = [b"%d" % one for one in range(number + 1)]
@@ -69,22 +70,22 @@ def _sound() -> Files:
 
 
 def _start(files: Files) -> list[bytes]:
-    """What is there after a start: the records of the snapshot, and those after it."""
+    """The records after a start: those of the snapshot, and those of the log after it."""
 
     async def main() -> list[bytes]:
-        told = Told()
-        driver = _driver(_disk(files), told)
+        listener = RecordingListener()
+        driver = _driver(_disk(files), listener)
         await driver.start()
         offset = driver.append([b"after"], [b"after"])
-        while not told.batches or told.batches[-1].last_offset < offset:
+        while not listener.batches or listener.batches[-1].last_offset < offset:
             await asyncio.sleep(0.001)
         await driver.stop()
-        return (told.snapshot[1] if told.snapshot is not None else []) + told.records
+        return (listener.snapshot[1] if listener.snapshot is not None else []) + listener.records
 
     return asyncio.run(asyncio.wait_for(main(), 60))
 
 
-def test_the_files_that_are_damaged_here_are_of_every_kind() -> None:
+def test_the_test_data_has_a_file_of_every_kind() -> None:
     names = [path.rpartition("/")[2] for path in _sound()]
     assert {name.rpartition(".")[2] for name in names} == {
         *("log", "index", "timeindex", "snapshot", "checkpoint", "metadata"),
@@ -95,7 +96,7 @@ def test_the_files_that_are_damaged_here_are_of_every_kind() -> None:
 
 @settings(max_examples=80)
 @given(st.data())
-def test_a_quorum_with_damaged_files_starts_with_all_of_it_or_says_what_is_wrong(data: st.DataObject) -> None:
+def test_a_start_on_damaged_files_has_all_covered_records_or_names_the_damage(data: st.DataObject) -> None:
     files = dict(_sound())
     for path in data.draw(st.lists(st.sampled_from(sorted(files)), min_size=1, max_size=2, unique=True)):
         files[path] = data.draw(damaged(files[path]), label=path)
@@ -110,18 +111,18 @@ def test_a_quorum_with_damaged_files_starts_with_all_of_it_or_says_what_is_wrong
 
 
 @pytest.mark.parametrize("snapshots", [1, 2])
-@pytest.mark.parametrize("cut", [20, 69])  # within the last batch, and before it
+@pytest.mark.parametrize("removed_bytes", [20, 69])  # within the last batch, and before it
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_log_that_is_damaged_where_a_damaged_snapshot_stood_for_it_is_not_cut(
-    number: int, cut: int, snapshots: int
+def test_a_damaged_log_is_not_truncated_where_a_damaged_snapshot_covered_it(
+    number: int, removed_bytes: int, snapshots: int
 ) -> None:
     files = dict(_sound())
     logs = sorted(path for path in files if path.endswith(".log"))
     for path in sorted(path for path in files if path.endswith(".checkpoint"))[-snapshots:]:
         files[path] = files[path][:-3]
-    files[logs[number]] = files[logs[number]][:-cut]
+    files[logs[number]] = files[logs[number]][:-removed_bytes]
     if snapshots == 1 and number == 0:
-        assert len(_start(files)) == 10, "the older snapshot has what is before it"
+        assert len(_start(files)) == 10, "the older snapshot has the records before it"
         return
     with pytest.raises(REFUSALS, match=r"[Rr]estore (the file|its files)"):
         _start(files)
@@ -135,7 +136,7 @@ def test_a_log_that_is_damaged_where_a_damaged_snapshot_stood_for_it_is_not_cut(
         for numbers in ((b"1", b"-1", b"-1"), (b"1", b"2147483648", b"-1"), (b"1", b"1", b"true"))
     ],
 )
-def test_a_damaged_quorum_state_stops_the_start_with_file_and_cure(content: bytes) -> None:
+def test_a_damaged_quorum_state_file_stops_the_start_with_path_and_remedy(content: bytes) -> None:
     path = f"{DIRECTORY}/{election_state.FILE_NAME}"
     with pytest.raises(ElectionFileDamaged, match=rf"{path}.*(Restore it|newer release)"):
         _start(dict(_sound()) | {path: content})

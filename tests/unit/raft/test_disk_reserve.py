@@ -1,4 +1,4 @@
-"""A full disk under the metadata log: changes go on from the reserve, then they are refused, then go on."""
+"""A full disk under the metadata log: changes use the reserve, then fail until there is space again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.raft.test_driver import LOCAL, Told
+from tests.unit.raft.listener import RecordingListener
+from tests.unit.raft.test_driver import LOCAL
 
 from ottla.host import HostClock, HostDisk, HostFile, HostRandom
 from ottla.ports import Buffer
@@ -23,7 +24,7 @@ BLOCKS = 5
 
 
 class FullDisk(HostDisk):
-    """Once it is full, each write takes a whole block, of those that a shorter reserve gives back."""
+    """Once it is full, each write takes one of the blocks that the reserve has released."""
 
     def __init__(self) -> None:
         super().__init__(threads=1)
@@ -65,7 +66,7 @@ class CountedFile(HostFile):
         super().truncate(size)
 
 
-def only_voter(directory: Path, disk: FullDisk, told: Told, **options: Any) -> Driver[bytes]:
+def only_voter(directory: Path, disk: FullDisk, listener: RecordingListener, **options: Any) -> Driver[bytes]:
     config = DriverConfig(
         directory=str(directory),
         local=LOCAL,
@@ -73,43 +74,43 @@ def only_voter(directory: Path, disk: FullDisk, told: Told, **options: Any) -> D
         reserve_bytes=BLOCKS * BLOCK_BYTES,
         **options,
     )
-    return Driver(disk, HostClock(), HostRandom(), config, told, bytes)
+    return Driver(disk, HostClock(), HostRandom(), config, listener, bytes)
 
 
 def reserved(directory: Path) -> int:
     return (directory / NAME).stat().st_size
 
 
-def test_a_full_disk_takes_changes_from_the_reserve_then_refuses_them_and_then_goes_on(
+def test_changes_on_a_full_disk_use_the_reserve_then_fail_and_succeed_once_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
 
     async def test() -> None:
-        disk, told = FullDisk(), Told()
-        driver = only_voter(tmp_path, disk, told)
+        disk, listener = FullDisk(), RecordingListener()
+        driver = only_voter(tmp_path, disk, listener)
         await driver.start()
         assert reserved(tmp_path) == BLOCKS * BLOCK_BYTES
         assert not driver.is_disk_full
         disk.is_full = True
         written = 0
-        while not driver._lacks_room:
+        while not driver._room.is_lacking:
             driver.append([b"%d" % written], [b"%d" % written])
             written += 1
-            while len(told.records) < written and not driver._lacks_room:
+            while len(listener.records) < written and not driver._room.is_lacking:
                 await asyncio.sleep(0)
         assert reserved(tmp_path) == 0
         assert written > 1
-        assert len(told.records) == written - 1, "the last one waits for room"
+        assert len(listener.records) == written - 1, "the last one waits for space"
         with pytest.raises(KafkaStorageError, match="is full"):
             driver.append([b"x"], [b"x"])
         assert not driver.failure.done()
 
         disk.is_full = False
-        while len(told.records) < written:
+        while len(listener.records) < written:
             await asyncio.sleep(0)
-        assert told.records == [b"%d" % number for number in range(written)]
-        while driver._lacks_room:
+        assert listener.records == [b"%d" % number for number in range(written)]
+        while driver._room.is_lacking:
             await asyncio.sleep(0)
         await driver.clean()
         assert not driver.is_disk_full
@@ -117,25 +118,25 @@ def test_a_full_disk_takes_changes_from_the_reserve_then_refuses_them_and_then_g
         driver.append([b"last"], [b"last"])
         await driver.stop()
 
-        again = Told()
+        again = RecordingListener()
         driver = only_voter(tmp_path, disk, again)
         await driver.start()
-        assert again.records == [*told.records[:written], b"last"]
+        assert again.records == [*listener.records[:written], b"last"]
         await driver.stop()
         disk.close()
 
     asyncio.run(asyncio.wait_for(test(), 30))
 
 
-def test_a_start_on_a_full_disk_lives_on_the_reserve(tmp_path: Path) -> None:
+def test_a_start_on_a_full_disk_uses_the_reserve(tmp_path: Path) -> None:
     async def test() -> None:
-        disk, told = FullDisk(), Told()
-        driver = only_voter(tmp_path, disk, told)
+        disk, listener = FullDisk(), RecordingListener()
+        driver = only_voter(tmp_path, disk, listener)
         await driver.start()
         driver.append([b"a"], [b"a"])
         await driver.stop()
         disk.is_full = True
-        again = Told()
+        again = RecordingListener()
         driver = only_voter(tmp_path, disk, again)
         await driver.start()
         assert again.records == [b"a"]
@@ -146,27 +147,27 @@ def test_a_start_on_a_full_disk_lives_on_the_reserve(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(test(), 30))
 
 
-def test_a_write_that_fails_for_another_reason_takes_nothing_from_the_reserve(tmp_path: Path) -> None:
+def test_a_write_that_fails_for_another_reason_does_not_use_the_reserve(tmp_path: Path) -> None:
     disk = FullDisk()
     reserve = Reserve(disk, str(tmp_path), BLOCKS * BLOCK_BYTES)
     reserve.open()
 
     def fail() -> None:
-        raise OSError(errno.EIO, "as asked for")
+        raise OSError(errno.EIO, "injected")
 
-    with pytest.raises(OSError, match="as asked for"):
-        reserve.provide(fail)
+    with pytest.raises(OSError, match="injected"):
+        reserve.attempt(fail)
     assert reserve.is_whole
     reserve.close()
     disk.close()
 
 
-def test_a_disk_without_room_for_the_reserve_does_without_it(tmp_path: Path) -> None:
+def test_a_disk_without_space_for_the_reserve_has_none_until_there_is_space(tmp_path: Path) -> None:
     disk = FullDisk()
     disk.is_full = True
     reserve = Reserve(disk, str(tmp_path), BLOCKS * BLOCK_BYTES)
     reserve.open()
-    assert not reserve.give()
+    assert not reserve.release_block()
     disk.is_full = False
     reserve.fill()
     assert reserve.is_whole

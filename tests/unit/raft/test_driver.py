@@ -1,21 +1,21 @@
-"""The shell of the quorum on a real disk: what is committed is there, and what fails is not promised."""
+"""The driver of the only voter on a real disk: records survive restarts, and a failed write stops it."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.raft.listener import RecordingListener
 
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.ports import File
 from ottla.raft import election_state
 from ottla.raft.driver import (
     DIRECTORY_NAME,
-    CommittedBatch,
     Driver,
     DriverConfig,
     MissingSnapshot,
@@ -29,10 +29,10 @@ from ottla.wire.errors import KafkaStorageError, RecordListTooLarge
 LOCAL = Voter(ReplicaKey(1, bytes(range(16))), (VoterEndpoint("CONTROLLER", "localhost", 9093),))
 
 
-class Brittle:
-    """A file whose fsync fails when told so."""
+class FailingFile:
+    """A file whose fsync fails once its disk is broken."""
 
-    def __init__(self, file: File, disk: BrittleDisk) -> None:
+    def __init__(self, file: File, disk: FailingDisk) -> None:
         self._file = file
         self._disk = disk
 
@@ -46,48 +46,25 @@ class Brittle:
         self._file.fsync()
 
 
-class BrittleDisk(HostDisk):
+class FailingDisk(HostDisk):
     is_broken = False
     syncs = 0
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> Any:
-        return Brittle(super().open(path, create=create, exclusive=exclusive), self)
-
-
-class Told:
-    """A listener that keeps what it was told."""
-
-    def __init__(self) -> None:
-        self.snapshot: tuple[SnapshotId, list[bytes]] | None = None
-        self.batches: list[CommittedBatch[bytes]] = []
-        self.epochs: list[int] = []
-
-    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[bytes]) -> None:
-        self.snapshot = snapshot_id, list(records)
-
-    def commit(self, batches: Sequence[CommittedBatch[bytes]]) -> None:
-        self.batches += batches
-
-    def lead(self, epoch: int) -> None:
-        self.epochs.append(epoch)
-
-    def resign(self, epoch: int) -> None:
-        assert epoch == self.epochs[-1]
-
-    @property
-    def records(self) -> list[bytes]:
-        return [record for batch in self.batches for record in batch.records]
+        return FailingFile(super().open(path, create=create, exclusive=exclusive), self)
 
 
 class Node:
     """One run of a driver."""
 
     def __init__(self, directory: Path, **settings: Any) -> None:
-        self.disk = BrittleDisk()
-        self.told = Told()
+        self.disk = FailingDisk()
+        self.listener = RecordingListener()
         settings.setdefault("static_voters", VoterSet.static({1: ("localhost", 9093)}, "CONTROLLER"))
         config = DriverConfig(directory=str(directory), local=LOCAL, **settings)
-        self.driver: Driver[bytes] = Driver(self.disk, HostClock(), HostRandom(), config, self.told, bytes)
+        self.driver: Driver[bytes] = Driver(
+            self.disk, HostClock(), HostRandom(), config, self.listener, bytes
+        )
 
     async def __aenter__(self) -> Node:
         await self.driver.start()
@@ -103,7 +80,7 @@ class Node:
         return offset
 
     async def committed(self, offset: int) -> None:
-        while not self.told.batches or self.told.batches[-1].last_offset < offset:
+        while not self.listener.batches or self.listener.batches[-1].last_offset < offset:
             await asyncio.sleep(0)
 
 
@@ -111,22 +88,22 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(test(), 30))
 
 
-def test_what_was_committed_is_there_in_the_next_run_and_the_epoch_is_higher(tmp_path: Path) -> None:
+def test_committed_records_survive_a_restart_which_starts_a_new_epoch(tmp_path: Path) -> None:
     async def test() -> None:
         async with Node(tmp_path) as node:
-            assert await node.append(b"a", b"b") == 2  # offset 0 says who leads
+            assert await node.append(b"a", b"b") == 2  # at offset 0 is the LeaderChange record
             await node.append(b"c")
-            assert node.told.records == [b"a", b"b", b"c"]
-            assert (node.told.epochs, node.driver.log.high_watermark) == ([1], 4)
+            assert node.listener.records == [b"a", b"b", b"c"]
+            assert (node.listener.led, node.driver.log.high_watermark) == ([1], 4)
         async with Node(tmp_path) as node:
-            assert node.told.records == [b"a", b"b", b"c"]
-            assert node.told.epochs == [2]
+            assert node.listener.records == [b"a", b"b", b"c"]
+            assert node.listener.led == [2]
             assert node.driver.next_offset == 5
 
     run(test)
 
 
-def test_nothing_needs_a_clean_stop(tmp_path: Path) -> None:
+def test_committed_records_survive_without_a_clean_stop(tmp_path: Path) -> None:
     async def test() -> None:
         node = Node(tmp_path)
         await node.driver.start()
@@ -134,24 +111,24 @@ def test_nothing_needs_a_clean_stop(tmp_path: Path) -> None:
         for task in node.driver._tasks:
             task.cancel()
         async with Node(tmp_path) as again:
-            assert again.told.records == [b"a"]
+            assert again.listener.records == [b"a"]
 
     run(test)
 
 
-def test_many_appends_share_a_flush(tmp_path: Path) -> None:
+def test_appends_share_flushes(tmp_path: Path) -> None:
     async def test() -> None:
         async with Node(tmp_path) as node:
             before = node.disk.syncs
             last = [node.driver.append([b"%d" % n], [b"%d" % n]) for n in range(500)][-1]
             await node.committed(last)
-            assert len(node.told.records) == 500
+            assert len(node.listener.records) == 500
             assert node.disk.syncs - before <= 6
 
     run(test)
 
 
-def test_a_failed_flush_is_the_end_and_nothing_after_it_is_promised(tmp_path: Path) -> None:
+def test_after_a_failed_flush_nothing_is_committed_or_appended(tmp_path: Path) -> None:
     async def test() -> None:
         node = Node(tmp_path)
         await node.driver.start()
@@ -160,7 +137,7 @@ def test_a_failed_flush_is_the_end_and_nothing_after_it_is_promised(tmp_path: Pa
         node.driver.append([b"lost"], [b"lost"])
         with pytest.raises(KafkaStorageError, match=r"cannot be read or written: .*the disk is broken"):
             await node.driver.failure
-        assert node.told.records == [b"kept"]
+        assert node.listener.records == [b"kept"]
         assert not node.driver.is_leader
         with pytest.raises(KafkaStorageError):
             node.driver.append([b"more"], [b"more"])
@@ -169,14 +146,14 @@ def test_a_failed_flush_is_the_end_and_nothing_after_it_is_promised(tmp_path: Pa
     run(test)
 
 
-def test_a_listener_that_cannot_follow_stops_the_node(tmp_path: Path) -> None:
+def test_an_exception_of_the_listener_fails_the_driver(tmp_path: Path) -> None:
     async def test() -> None:
         async with Node(tmp_path) as node:
 
             def refuse(batches: object) -> None:
                 raise ValueError("contradiction")
 
-            node.told.commit = refuse  # type: ignore[method-assign]
+            node.listener.commit = refuse  # type: ignore[method-assign]
             node.driver.append([b"x"], [b"x"])
             with pytest.raises(KafkaStorageError, match="could not be applied: contradiction"):
                 await node.driver.failure
@@ -184,9 +161,7 @@ def test_a_listener_that_cannot_follow_stops_the_node(tmp_path: Path) -> None:
     run(test)
 
 
-def test_what_fails_since_the_node_goes_down_is_told_of_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_only_the_first_failure_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         node = Node(tmp_path)
         await node.driver.start()
@@ -197,12 +172,12 @@ def test_what_fails_since_the_node_goes_down_is_told_of_once(
         await node.driver.stop()
 
     run(test)
-    told = [record for record in caplog.records if record.levelname == "CRITICAL"]
-    assert len(told) == 1
-    assert told[0].exc_info is None
+    logged = [record for record in caplog.records if record.levelname == "CRITICAL"]
+    assert len(logged) == 1
+    assert logged[0].exc_info is None
 
 
-def test_a_batch_that_is_too_large_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_batch_that_is_too_large_changes_nothing(tmp_path: Path) -> None:
     async def test() -> None:
         async with Node(tmp_path, batch_bytes_max=1000) as node:
             before = node.driver.next_offset
@@ -214,21 +189,21 @@ def test_a_batch_that_is_too_large_is_refused_before_anything_is_written(tmp_pat
 
 
 class TestSnapshots:
-    def test_a_run_begins_with_the_newest_and_reads_only_what_came_after(self, tmp_path: Path) -> None:
+    def test_a_start_loads_the_newest_snapshot_and_only_the_records_after_it(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with Node(tmp_path) as node:
                 offset = await node.append(b"a")
                 await node.driver.write_snapshot(SnapshotId(offset + 1, 1), [b"state"], 5)
                 await node.append(b"b")
-                with pytest.raises(ValueError, match="ahead of what is committed"):
+                with pytest.raises(ValueError, match="ahead of the high watermark"):
                     await node.driver.write_snapshot(SnapshotId(99, 1), [], 5)
             async with Node(tmp_path) as node:
-                assert node.told.snapshot == (SnapshotId(offset + 1, 1), [b"state"])
-                assert node.told.records == [b"b"]
+                assert node.listener.snapshot == (SnapshotId(offset + 1, 1), [b"state"])
+                assert node.listener.records == [b"b"]
 
         run(test)
 
-    def test_old_ones_and_the_log_before_them_go(self, tmp_path: Path) -> None:
+    def test_retention_deletes_old_snapshots_and_the_log_before_them(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with Node(tmp_path, retention_bytes=0) as node:
                 for number in range(3):
@@ -247,12 +222,12 @@ class TestSnapshots:
                 await node.driver.clean()
                 assert len(list((tmp_path / DIRECTORY_NAME).glob("*.checkpoint*"))) == 1
             async with Node(tmp_path) as node:
-                assert node.told.snapshot == (SnapshotId(4, 1), [b"2"])
-                assert node.told.records == []
+                assert node.listener.snapshot == (SnapshotId(4, 1), [b"2"])
+                assert node.listener.records == []
 
         run(test)
 
-    def test_one_that_is_damaged_is_set_aside_where_the_log_has_what_it_had(self, tmp_path: Path) -> None:
+    def test_a_damaged_snapshot_is_renamed_if_the_log_has_its_records(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with Node(tmp_path) as node:
                 for value in (b"a", b"b"):
@@ -267,16 +242,14 @@ class TestSnapshots:
                 damaged = path.read_bytes()[:-3]
                 path.write_bytes(damaged)
                 async with Node(tmp_path) as node:
-                    assert node.told.snapshot == snapshot
-                    assert node.told.records == records
+                    assert node.listener.snapshot == snapshot
+                    assert node.listener.records == records
                 assert path.with_suffix(".checkpoint.damaged").read_bytes() == damaged
                 assert not path.exists()
 
         run(test)
 
-    def test_one_that_is_damaged_and_nowhere_else_is_not_read_as_a_smaller_state(
-        self, tmp_path: Path
-    ) -> None:
+    def test_a_damaged_snapshot_stops_the_start_if_the_log_lacks_its_records(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with Node(tmp_path, retention_bytes=0) as node:
                 for _ in range(2):
@@ -293,7 +266,7 @@ class TestSnapshots:
 
         run(test)
 
-    def test_a_log_that_starts_late_needs_one(self, tmp_path: Path) -> None:
+    def test_a_log_that_does_not_start_at_offset_0_needs_a_snapshot(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with Node(tmp_path, retention_bytes=0) as node:
                 for _ in range(2):
@@ -309,7 +282,7 @@ class TestSnapshots:
 
         run(test)
 
-    def test_one_that_is_ahead_of_the_log_replaces_it(self, tmp_path: Path) -> None:
+    def test_a_snapshot_that_is_ahead_of_the_log_replaces_it(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with Node(tmp_path) as node:
                 await node.append(b"a")
@@ -317,13 +290,13 @@ class TestSnapshots:
             content = b"".join(build([b"new"], epoch=3, now_ms=1, last_contained_ms=1))
             (tmp_path / DIRECTORY_NAME / ahead.file_name).write_bytes(content)
             async with Node(tmp_path) as node:
-                assert node.told.snapshot == (ahead, [b"new"])
-                assert (node.told.records, node.told.epochs) == ([], [4])
+                assert node.listener.snapshot == (ahead, [b"new"])
+                assert (node.listener.records, node.listener.led) == ([], [4])
                 assert node.driver.log.log_start_offset == 50
 
         run(test)
 
-    def test_what_an_earlier_run_did_not_finish_goes(self, tmp_path: Path) -> None:
+    def test_a_start_deletes_a_snapshot_that_was_not_finished(self, tmp_path: Path) -> None:
         async def test() -> None:
             directory = tmp_path / DIRECTORY_NAME
             directory.mkdir()
@@ -336,7 +309,7 @@ class TestSnapshots:
 
 
 class TestVoters:
-    def test_a_dynamic_quorum_keeps_its_voters_in_log_and_snapshots(self, tmp_path: Path) -> None:
+    def test_a_dynamic_quorum_has_its_voters_in_the_log_and_in_snapshots(self, tmp_path: Path) -> None:
         async def test() -> None:
             directory = tmp_path / DIRECTORY_NAME
             directory.mkdir()
@@ -348,13 +321,13 @@ class TestVoters:
             async with Node(tmp_path, static_voters=VoterSet()) as node:
                 assert node.driver.replica.voters.last == VoterSet([LOCAL])
                 offset = await node.append(b"a")
-                assert offset == 3  # after the leader, the level and the voters
+                assert offset == 3  # after the leader, kraft.version and the voters
                 await node.driver.write_snapshot(SnapshotId(offset + 1, 1), [b"a"], 5)
             assert b'"data_version":1' in (directory / election_state.FILE_NAME).read_bytes()
             async with Node(tmp_path, static_voters=VoterSet()) as node:
                 assert node.driver.replica.voters.last == VoterSet([LOCAL])
                 assert node.driver.replica.kraft_version.last == 1
-                assert node.driver.next_offset == 5  # nothing changed, so only the leader was written
+                assert node.driver.next_offset == 5  # nothing has changed, so only the leader was appended
 
         run(test)
 
@@ -365,11 +338,13 @@ class TestVoters:
                 await node.append(b"a")
             async with Node(tmp_path, static_voters=VoterSet()) as node:
                 assert node.driver.replica.voters.last == VoterSet([LOCAL])
-                assert node.told.records == [b"a"]
+                assert node.listener.records == [b"a"]
 
         run(test)
 
-    def test_a_quorum_without_voters_is_refused_unless_others_can_be_asked(self, tmp_path: Path) -> None:
+    def test_a_quorum_without_voters_does_not_start_unless_bootstrap_servers_may_know_them(
+        self, tmp_path: Path
+    ) -> None:
         async def test() -> None:
             with pytest.raises(UnsupportedQuorum, match="no voters"):
                 await Node(tmp_path / "a", static_voters=VoterSet()).driver.start()

@@ -1,24 +1,25 @@
-"""The shell of one of two voters: what is on disk before others hear of it, what a lost leadership takes."""
+"""The driver of one of two voters: votes are on disk before responses, and a former leader drops records."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.raft.listener import RecordingListener
 
 from ottla.host import HostClock, HostDisk, HostRandom
-from ottla.raft.driver import DIRECTORY_NAME, CommittedBatch, Driver, DriverConfig
-from ottla.raft.effects import Ask
+from ottla.raft.driver import DIRECTORY_NAME, Driver, DriverConfig
+from ottla.raft.effects import SendRequest
 from ottla.raft.election_state import FILE_NAME
-from ottla.raft.messages import Answer, BeginEpoch, Vote
+from ottla.raft.events import TimePassed
+from ottla.raft.messages import BeginEpoch, Response, Vote
 from ottla.raft.replica import NotLeader, Timeouts
 from ottla.raft.roles import Leader
-from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 
@@ -26,8 +27,15 @@ OWN = ReplicaKey(1, b"1" * 16)
 OTHER = ReplicaKey(2, b"2" * 16)
 
 
+class LeapingClock(HostClock):
+    passed_seconds = 0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed_seconds
+
+
 class GatedDisk(HostDisk):
-    """Writes of the election wait until the gate is open."""
+    """A disk whose writes of the election wait until the gate is open, or fail with `error`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,45 +47,27 @@ class GatedDisk(HostDisk):
         if work.__name__ == "write_election":
             await self.gate.wait()
             if self.error:
-                raise OSError(self.error, "as asked for")
+                raise OSError(self.error, "injected")
         return await super().offload_urgent(work, *arguments)
 
 
-class Told:
-    def __init__(self) -> None:
-        self.records: list[bytes] = []
-        self.led: list[int] = []
-        self.resigned: list[int] = []
-
-    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[bytes]) -> None:
-        self.records = list(records)
-
-    def commit(self, batches: Sequence[CommittedBatch[bytes]]) -> None:
-        self.records += [record for batch in batches for record in batch.records]
-
-    def lead(self, epoch: int) -> None:
-        self.led.append(epoch)
-
-    def resign(self, epoch: int) -> None:
-        self.resigned.append(epoch)
-
-
 class OneOfTwo:
-    """A voter whose only other voter is played by the test. Elections never come by themselves."""
+    """A voter of two; the test plays the other one. Its timeouts are too long to start an election."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.disk = GatedDisk()
-        self.told = Told()
-        self.asked: list[Ask] = []
+        self.clock = LeapingClock()
+        self.listener = RecordingListener()
+        self.sent: list[SendRequest] = []
         config = DriverConfig(
             directory=str(directory),
             local=Voter(OWN, (VoterEndpoint("CONTROLLER", "localhost", 1),)),
             static_voters=VoterSet.static({1: ("localhost", 1), 2: ("localhost", 2)}, "CONTROLLER"),
             timeouts=Timeouts(10**9, 10**9, 0),
         )
-        self.driver: Driver[bytes] = Driver(self.disk, HostClock(), HostRandom(), config, self.told, bytes)
-        self.driver.on_ask = self.asked.append
+        self.driver: Driver[bytes] = Driver(self.disk, self.clock, HostRandom(), config, self.listener, bytes)
+        self.driver.on_ask = self.sent.append
 
     async def __aenter__(self) -> OneOfTwo:
         await self.driver.start()
@@ -98,15 +88,15 @@ class OneOfTwo:
             await asyncio.sleep(0)
 
     async def win(self) -> int:
-        """Be elected; the epoch."""
+        """Win an election; its epoch."""
         driver = self.driver
-        driver._act(driver.replica.tick(10**12))
+        driver._act(driver.replica.step(TimePassed(10**12)))
         for _ in ("pre-vote", "vote"):
-            await self.until(lambda: self.asked)
-            request = self.asked.pop().request
+            await self.until(lambda: self.sent)
+            request = self.sent.pop().request
             assert isinstance(request, Vote)
-            self.asked.clear()
-            driver.take_answer(2, request, Answer(ErrorCode.NONE, -1, request.epoch, is_granted=True))
+            self.sent.clear()
+            driver.take_answer(2, request, Response(ErrorCode.NONE, -1, request.epoch, is_granted=True))
         assert isinstance(driver.replica.role, Leader)
         await self.until(lambda: driver.replica.end_offset > 0)
         return driver.replica.epoch
@@ -116,7 +106,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(test(), 30))
 
 
-def test_a_vote_leaves_when_it_is_on_disk(tmp_path: Path) -> None:
+def test_a_vote_is_on_disk_before_the_response(tmp_path: Path) -> None:
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
             voter.disk.gate.clear()
@@ -132,7 +122,7 @@ def test_a_vote_leaves_when_it_is_on_disk(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_vote_that_cannot_be_written_is_not_given(tmp_path: Path) -> None:
+def test_a_vote_that_cannot_be_written_is_not_granted(tmp_path: Path) -> None:
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
             voter.disk.error = errno.EIO
@@ -145,8 +135,8 @@ def test_a_vote_that_cannot_be_written_is_not_given(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_vote_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+def test_a_vote_waits_for_space_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
 
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
@@ -165,42 +155,39 @@ def test_a_vote_waits_for_room_on_a_full_disk(tmp_path: Path, monkeypatch: pytes
     run(test)
 
 
-def test_a_voter_that_waits_for_room_starts_no_further_elections(
+def test_a_voter_that_waits_for_space_starts_no_election(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
 
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
-            driver, now_ms = voter.driver, 10**12
-            monkeypatch.setattr(driver, "_monotonic_ms", lambda: now_ms)
+            driver, timer = voter.driver, voter.driver._timer
 
             def let_time_pass() -> None:
-                nonlocal now_ms
-                now_ms += 3 * 10**9
-                assert driver._timer is not None
-                driver._timer.cancel()
-                driver._timer_ms = now_ms
-                driver._on_time()
+                voter.clock.passed_seconds += 3 * 10**6
+                timer.cancel()
+                timer._due_ms = driver._now_ms()
+                timer._fire()
 
             voter.disk.error = errno.ENOSPC
             answer = asyncio.ensure_future(driver.answer(Vote(5, OTHER, 0, 0, is_pre_vote=False)))
             await voter.until(lambda: driver.is_disk_full)
-            waiting = len(driver._outbox._queue)
+            waiting = len(driver._effects._queue)
             for _ in range(20):
                 let_time_pass()
-            assert len(driver._outbox._queue) == waiting
-            assert voter.asked == []
+            assert len(driver._effects._queue) == waiting
+            assert voter.sent == []
             voter.disk.error = 0
             assert (await answer).is_granted
             let_time_pass()
-            await voter.until(lambda: voter.asked)
+            await voter.until(lambda: voter.sent)
 
     run(test)
 
 
-def test_a_voter_that_waits_for_room_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.raft.driver.RETRY_SECONDS", 0)
+def test_a_voter_that_waits_for_space_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.raft.driver.disk_room.RETRY_SECONDS", 0)
 
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
@@ -213,23 +200,23 @@ def test_a_voter_that_waits_for_room_can_be_stopped(tmp_path: Path, monkeypatch:
     run(test)
 
 
-def test_it_is_told_to_lead_once_the_other_has_the_first_record(tmp_path: Path) -> None:
+def test_the_listener_leads_once_the_first_record_of_the_epoch_is_committed(tmp_path: Path) -> None:
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
             epoch = await voter.win()
-            assert voter.told.led == []
+            assert voter.listener.led == []
             voter.driver.fetched_by(OTHER, 1)
-            assert voter.told.led == [epoch]
+            assert voter.listener.led == [epoch]
             voter.driver.append([b"a"], [b"a"])
             await voter.until(lambda: voter.driver.replica.end_offset == 2)
-            assert voter.told.records == []
+            assert voter.listener.records == []
             voter.driver.fetched_by(OTHER, 2)
-            assert voter.told.records == [b"a"]
+            assert voter.listener.records == [b"a"]
 
     run(test)
 
 
-def test_who_leads_no_more_writes_nothing_more(tmp_path: Path) -> None:
+def test_a_former_leader_drops_what_it_has_not_written(tmp_path: Path) -> None:
     async def test() -> None:
         async with OneOfTwo(tmp_path) as voter:
             driver = voter.driver
@@ -239,7 +226,7 @@ def test_who_leads_no_more_writes_nothing_more(tmp_path: Path) -> None:
             committing = asyncio.ensure_future(driver.committed(1))
             answer = asyncio.ensure_future(driver.answer(BeginEpoch(2, epoch + 1)))
             assert (await answer).error is ErrorCode.NONE
-            assert voter.told.resigned == [epoch]
+            assert voter.listener.resigned == [epoch]
             with pytest.raises(NotLeader):
                 await committing
             with pytest.raises(NotLeader):

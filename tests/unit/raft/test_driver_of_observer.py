@@ -1,21 +1,21 @@
-"""An observer's copy of the metadata log: what is fetched is kept, delivered once committed, and cut off."""
+"""The driver of an observer: it appends, delivers, truncates, and adopts snapshots."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.raft.listener import RecordingListener
 
 from ottla.host import HostClock, HostDisk, HostRandom
 from ottla.log.log import Log
 from ottla.log.segment import Segment
 from ottla.raft.disk_reserve import BLOCK_BYTES
 from ottla.raft.driver import (
-    CommittedBatch,
     DivergedBelowCommit,
     Driver,
     DriverConfig,
@@ -30,25 +30,6 @@ OBSERVER = Voter(ReplicaKey(7, b"7" * 16))
 LEADER = Voter(ReplicaKey(1, b"1" * 16), (VoterEndpoint("CONTROLLER", "localhost", 9093),))
 
 
-class Told:
-    def __init__(self) -> None:
-        self.snapshot: tuple[SnapshotId, list[bytes]] | None = None
-        self.records: list[bytes] = []
-
-    def load(self, snapshot_id: SnapshotId, last_contained_ms: int, records: Sequence[bytes]) -> None:
-        self.snapshot = snapshot_id, list(records)
-        self.records = []
-
-    def commit(self, batches: Sequence[CommittedBatch[bytes]]) -> None:
-        self.records += [record for batch in batches for record in batch.records]
-
-    def lead(self, epoch: int) -> None:
-        raise AssertionError("an observer never leads")
-
-    def resign(self, epoch: int) -> None:
-        raise AssertionError("an observer never leads")
-
-
 class Observer:
     """One run of an observer on a directory."""
 
@@ -61,7 +42,7 @@ class Observer:
         reserve_bytes: int = 0,
     ) -> None:
         self.disk = HostDisk()
-        self.told = Told()
+        self.listener = RecordingListener()
         config = DriverConfig(
             directory=str(directory),
             local=local,
@@ -69,13 +50,16 @@ class Observer:
             reserve_bytes=reserve_bytes,
             is_observer=True,
         )
-        self.driver: Driver[bytes] = Driver(self.disk, HostClock(), HostRandom(), config, self.told, bytes)
+        self.driver: Driver[bytes] = Driver(
+            self.disk, HostClock(), HostRandom(), config, self.listener, bytes
+        )
 
     async def __aenter__(self) -> Observer:
         await self.driver.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        assert self.listener.led == [], "an observer never leads"
         await self.driver.stop()
         self.disk.close()
 
@@ -93,35 +77,35 @@ def batch(offset: int, epoch: int, *values: bytes) -> bytearray:
     return build_batch(records, base_offset=offset, leader_epoch=epoch)
 
 
-def test_what_is_fetched_is_delivered_once_it_is_committed(tmp_path: Path) -> None:
+def test_fetched_records_are_delivered_once_they_are_committed(tmp_path: Path) -> None:
     async def test() -> None:
         async with Observer(tmp_path) as observer:
-            driver, told = observer.driver, observer.told
+            driver, listener = observer.driver, observer.listener
             await driver.follow(1, 2)
             await driver.take_fetched(batch(0, 2, b"a", b"b") + batch(2, 2, b"c"), -1)
-            assert told.records == []
+            assert listener.records == []
             await driver.take_fetched(b"", 2)
-            assert told.records == [b"a", b"b"]
+            assert listener.records == [b"a", b"b"]
             await driver.take_fetched(batch(3, 2, b"d"), 4)
-            assert told.records == [b"a", b"b", b"c", b"d"]
+            assert listener.records == [b"a", b"b", b"c", b"d"]
             assert observer.end == EpochEnd(2, 4)
 
     run(test)
 
 
-def test_a_batch_that_came_in_part_is_fetched_again(tmp_path: Path) -> None:
+def test_an_incomplete_batch_is_not_appended(tmp_path: Path) -> None:
     async def test() -> None:
         async with Observer(tmp_path) as observer:
             await observer.driver.follow(1, 2)
-            whole, cut = batch(0, 2, b"a"), batch(1, 2, b"b")[:-3]
-            await observer.driver.take_fetched(whole + cut, 2)
+            whole, part = batch(0, 2, b"a"), batch(1, 2, b"b")[:-3]
+            await observer.driver.take_fetched(whole + part, 2)
             assert observer.end == EpochEnd(2, 1)
-            assert observer.told.records == [b"a"]
+            assert observer.listener.records == [b"a"]
 
     run(test)
 
 
-def test_a_restart_goes_on_where_the_last_run_ended(tmp_path: Path) -> None:
+def test_a_restart_continues_where_the_last_run_ended(tmp_path: Path) -> None:
     async def test() -> None:
         async with Observer(tmp_path) as observer:
             await observer.driver.follow(1, 2)
@@ -130,31 +114,31 @@ def test_a_restart_goes_on_where_the_last_run_ended(tmp_path: Path) -> None:
             driver = observer.driver
             assert observer.end == EpochEnd(2, 2)
             assert (driver.replica.leader_id, driver.replica.epoch) == (1, 2)
-            assert observer.told.records == []
+            assert observer.listener.records == []
             await driver.take_fetched(batch(2, 2, b"c"), 2)
-            assert observer.told.records == [b"a", b"b"]
+            assert observer.listener.records == [b"a", b"b"]
             await driver.take_fetched(b"", 3)
-            assert observer.told.records == [b"a", b"b", b"c"]
+            assert observer.listener.records == [b"a", b"b", b"c"]
 
     run(test)
 
 
-def test_what_the_leader_does_not_have_is_cut_off_and_never_delivered(tmp_path: Path) -> None:
+def test_records_that_the_leader_lacks_are_truncated_and_never_delivered(tmp_path: Path) -> None:
     async def test() -> None:
         async with Observer(tmp_path) as observer:
-            driver, told = observer.driver, observer.told
+            driver, listener = observer.driver, observer.listener
             await driver.follow(1, 2)
             await driver.take_fetched(batch(0, 2, b"a") + batch(1, 2, b"lost"), 1)
             await driver.follow(1, 3)
             await driver.truncate(EpochEnd(2, 1), 1, 3)
             assert observer.end == EpochEnd(2, 1)
             await driver.take_fetched(batch(1, 3, b"b"), 2)
-            assert told.records == [b"a", b"b"]
+            assert listener.records == [b"a", b"b"]
 
     run(test)
 
 
-def test_a_full_disk_leaves_no_epochs_behind_of_what_was_not_written(
+def test_an_append_that_fails_on_a_full_disk_adds_no_leader_epochs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -177,7 +161,7 @@ def test_a_full_disk_leaves_no_epochs_behind_of_what_was_not_written(
     run(test)
 
 
-def test_a_leader_that_lost_what_was_committed_is_not_followed(tmp_path: Path) -> None:
+def test_a_leader_that_lost_committed_records_is_not_followed(tmp_path: Path) -> None:
     async def test() -> None:
         async with Observer(tmp_path) as observer:
             driver = observer.driver
@@ -189,7 +173,7 @@ def test_a_leader_that_lost_what_was_committed_is_not_followed(tmp_path: Path) -
     run(test)
 
 
-def test_a_snapshot_replaces_a_log_that_is_behind_it(tmp_path: Path) -> None:
+def test_a_newer_snapshot_replaces_the_log(tmp_path: Path) -> None:
     snapshot_id = SnapshotId(100, 4)
     content = b"".join(
         build(
@@ -199,25 +183,25 @@ def test_a_snapshot_replaces_a_log_that_is_behind_it(tmp_path: Path) -> None:
 
     async def test() -> None:
         async with Observer(tmp_path, voters=VoterSet()) as observer:
-            driver, told = observer.driver, observer.told
+            driver, listener = observer.driver, observer.listener
             await driver.follow(1, 5)
             await driver.take_fetched(batch(0, 2, b"old"), 1)
             download = driver.begin_download(snapshot_id)
             download.append(content[:50])
             download.append(content[50:])
             await driver.adopt_snapshot(download, 1, 5)
-            assert told.snapshot == (snapshot_id, [b"x", b"y"])
+            assert listener.snapshot == (snapshot_id, [b"x", b"y"])
             assert observer.end == EpochEnd(4, 100)
             assert driver.replica.kraft_version.last == 1
             assert driver.replica.voters.last.ids == [1]
             await driver.take_fetched(batch(100, 5, b"z"), 101)
-            assert told.records == [b"z"]
+            assert listener.records == [b"z"]
         async with Observer(tmp_path, voters=VoterSet()) as observer:
             assert observer.end == EpochEnd(5, 101)
             assert observer.driver.replica.voters.last.ids == [1]
             await observer.driver.take_fetched(b"", 101)
-            assert observer.told.snapshot == (snapshot_id, [b"x", b"y"])
-            assert observer.told.records == [b"z"]
+            assert observer.listener.snapshot == (snapshot_id, [b"x", b"y"])
+            assert observer.listener.records == [b"z"]
 
     run(test)
 
@@ -234,7 +218,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, has_room: Callable[[], bool]) -> 
     monkeypatch.setattr(Log, "_create_segment", create_if_room)
 
 
-def test_a_snapshot_that_a_full_disk_refused_is_taken_once_there_is_room(
+def test_a_snapshot_that_failed_on_a_full_disk_is_adopted_once_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot_id = SnapshotId(100, 4)
@@ -256,13 +240,13 @@ def test_a_snapshot_that_a_full_disk_refused_is_taken_once_there_is_room(
                     with pytest.raises(OSError, match="No space left"):
                         await driver.adopt_snapshot(download, 1, 5)
                     assert (driver.latest_snapshot, observer.end) == (None, EpochEnd(2, 1))
-            assert observer.told.snapshot == (snapshot_id, [b"x"])
+            assert observer.listener.snapshot == (snapshot_id, [b"x"])
             assert (driver.latest_snapshot, observer.end) == (snapshot_id, EpochEnd(4, 100))
 
     run(test)
 
 
-def test_a_snapshot_is_taken_with_the_reserve_where_the_disk_is_full(
+def test_a_snapshot_is_adopted_with_blocks_of_the_reserve_on_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
@@ -274,12 +258,12 @@ def test_a_snapshot_is_taken_with_the_reserve_where_the_disk_is_full(
             download.append(b"".join(build([b"x"], epoch=4, now_ms=9, last_contained_ms=8)))
             await driver.adopt_snapshot(download, 1, 5)
             assert observer.end == EpochEnd(4, 100)
-            assert driver._reserve.left_bytes == BLOCK_BYTES
+            assert driver._reserve.remaining_bytes == BLOCK_BYTES
 
     run(test)
 
 
-def test_a_snapshot_that_is_damaged_on_disk_lets_an_observer_begin_anew(tmp_path: Path) -> None:
+def test_an_observer_with_a_damaged_snapshot_fetches_everything_again(tmp_path: Path) -> None:
     async def test() -> None:
         async with Observer(tmp_path) as observer:
             driver = observer.driver
@@ -292,17 +276,17 @@ def test_a_snapshot_that_is_damaged_on_disk_lets_an_observer_begin_anew(tmp_path
         path = f"{observer.driver.journal.store.directory}/{SnapshotId(7, 2).file_name}"
         observer.disk.replace(path, observer.disk.read(path)[:-3], sync=False)
         async with Observer(tmp_path) as observer:
-            driver, told = observer.driver, observer.told
-            assert (observer.end.end_offset, told.snapshot, told.records) == (0, None, [])
+            driver, listener = observer.driver, observer.listener
+            assert (observer.end.end_offset, listener.snapshot, listener.records) == (0, None, [])
             assert driver.latest_snapshot is None
             await driver.follow(1, 3)
             await driver.take_fetched(batch(0, 2, b"a"), 1)
-            assert told.records == [b"a"]
+            assert listener.records == [b"a"]
 
     run(test)
 
 
-def test_a_damaged_snapshot_is_not_taken(tmp_path: Path) -> None:
+def test_a_damaged_snapshot_of_the_leader_is_not_adopted(tmp_path: Path) -> None:
     content = b"".join(build([b"x"], epoch=4, now_ms=9, last_contained_ms=8))
 
     async def test() -> None:

@@ -24,7 +24,7 @@ class NotOpened(OSError):
 class Flush:
     """What has to reach stable storage so that everything below `offset` survives."""
 
-    __slots__ = ("_directory", "_disk", "_files", "offset", "paths", "rolled")
+    __slots__ = ("_directory", "_disk", "_files", "_paths", "has_epochs", "offset", "rolled", "snapshots")
 
     def __init__(
         self,
@@ -33,21 +33,28 @@ class Flush:
         files: list[File],
         paths: list[str],
         directory: str | None,
+        *,
         rolled: Sequence[Segment] = (),
+        snapshots: Sequence[int] = (),
+        has_epochs: bool = False,
     ) -> None:
         self._disk = disk
         self.offset = offset
         self._files = files
-        self.paths = paths
+        self._paths = paths
         self._directory = directory  # None: no file is new
         self.rolled = rolled
-        """Segments whose index files are among `paths`."""
+        """The segments whose index files it syncs."""
+        self.snapshots = snapshots
+        """The offsets of the producer snapshots that it syncs."""
+        self.has_epochs = has_epochs
+        """Whether it syncs the epoch checkpoint."""
 
     def run(self) -> None:
         """Block until all of it is safe. An OSError means that it may not be, now or after another try."""
         for file in self._files:
             file.fsync()
-        for path in self.paths:
+        for path in self._paths:
             try:
                 sync_file(self._disk, path)
             except FileNotFoundError:

@@ -29,7 +29,8 @@ class Snapshots:
         self._disk = disk
         self.directory = directory
         self.offsets = sorted(offsets)
-        self.unsynced: list[str] = []
+        self.unsynced: list[int] = []
+        """The offsets of those that no flush has covered yet."""
 
     @property
     def latest_offset(self) -> int | None:
@@ -43,10 +44,9 @@ class Snapshots:
         offset = states.end_offset
         if self.offsets and offset <= self.offsets[-1]:
             return
-        path = self.path_of(offset)
-        self._disk.replace(path, encode_snapshot(states.entries.values()), sync=False)
+        self._disk.replace(self.path_of(offset), encode_snapshot(states.entries.values()), sync=False)
         insort(self.offsets, offset)
-        self.unsynced.append(path)
+        self.unsynced.append(offset)
 
     def remove(self, offset: int) -> None:
         if offset in self.offsets:

@@ -74,14 +74,12 @@ class Loaded(NamedTuple):
 
     segments: Segments
     epochs: EpochCache
-    are_epochs_new: bool
-    """Whether the epoch checkpoint must be written."""
     producers: ProducerStates
     snapshots: Snapshots
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
-    doomed: list[Segment]
+    deleted: list[Segment]
     """Segments behind a torn one: renamed for deletion."""
     recovered: list[Segment]
     """Inactive segments whose indexes were written again, and are not on stable storage yet."""
@@ -158,8 +156,7 @@ class Loader:
         self._segments = Segments()
         self._snapshots = Snapshots(disk, directory, ())
         self._epochs = EpochCache()
-        self._are_epochs_new = False
-        self._doomed: list[Segment] = []
+        self._deleted: list[Segment] = []
         self._without_indexes: set[int] = set()
         self._aborting: list[Segment] = []  # those with a .txnindex
         self._recovered: list[Segment] = []
@@ -191,13 +188,12 @@ class Loader:
         return Loaded(
             self._segments,
             self._epochs,
-            self._are_epochs_new,
             self._producers,
             self._snapshots,
             log_start_offset,
             end_offset,
             point,
-            self._doomed,
+            self._deleted,
             [segment for segment in self._recovered if segment is not self._segments.active],
             self._has_gaps,
         )
@@ -336,7 +332,7 @@ class Loader:
         if unflushed:
             # The checkpoint may be older than the last truncation; the scan finds these in the batches.
             first_offset = min(segment.base_offset for segment in unflushed)
-            self._are_epochs_new |= self._epochs.truncate_from_end(first_offset)
+            self._epochs.truncate_from_end(first_offset)
         # Records below the log start are deleted, so that they were flushed is no promise to anyone.
         flushed_end = self._recovery_point if self._recovery_point > self._log_start_offset else 0
         scanned = {segment for segment in segments if segment in unflushed or segment.base_offset in damaged}
@@ -378,7 +374,7 @@ class Loader:
         """Whether a power loss took the end of a segment along a boundary of batches, or all of it.
 
         Then the segments that follow are dropped: a log is a prefix of what was written. A log that copies a
-        compacted one has gaps within its segments and none between them (`LogFiles.roll`). Compaction leaves
+        compacted one has gaps within its segments and none between them (`Log.roll`). Compaction leaves
         gaps between segments, but only below the recovery point. A log that other software wrote may have
         them anywhere, and so may one that was compacted and of which no recovery point is known.
         """
@@ -511,7 +507,7 @@ class Loader:
         """Epochs, producers and aborted transactions of a scanned batch."""
         epoch = header.partition_leader_epoch
         if epoch > self._epochs.latest_epoch:
-            self._are_epochs_new |= self._epochs.assign(epoch, header.base_offset)
+            self._epochs.assign(epoch, header.base_offset)
         try:
             completed = replay_batch(self._producers, header, data, at)
         except (CorruptMessage, InvalidRecord) as error:
@@ -539,7 +535,7 @@ class Loader:
             segment.close_handles()
             segment.rename(suffix=DELETED)
             self._snapshots.remove(segment.base_offset)
-            self._doomed.append(segment)
+            self._deleted.append(segment)
             segment = following
 
     def _put_aside_from(self, first: Segment) -> None:
@@ -573,7 +569,6 @@ class Loader:
         self._drop_from(self._segments[0])
         self._is_replayed = False
         self._epochs.clear()
-        self._are_epochs_new = True
         for offset in list(self._snapshots.offsets):
             self._snapshots.remove(offset)
 
@@ -591,7 +586,7 @@ class Loader:
                 problem = str(error)
             else:
                 return
-        self._are_epochs_new = is_there or len(self._segments) > 0
+        self._epochs.is_changed = is_there or len(self._segments) > 0
         unflushed = set(self._unflushed())
         flushed = [segment for segment in self._segments if segment not in unflushed]
         if any(segment.size_bytes for segment in flushed):
@@ -602,8 +597,8 @@ class Loader:
                     self._epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def _trim_epochs(self, end_offset: int) -> None:
-        self._are_epochs_new |= self._epochs.truncate_from_end(end_offset)
-        self._are_epochs_new |= self._epochs.truncate_from_start(self._log_start_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(self._log_start_offset)
 
     def _load_producers(self, end_offset: int) -> None:
         bases = [segment.base_offset for segment in self._segments]

@@ -20,8 +20,10 @@ from tests.unit.log.support import (
 )
 
 from ottla.log.config import LogConfig
-from ottla.log.log import Log, OffsetsOutOfOrder, UnexpectedAppendOffset
+from ottla.log.given_batches import OffsetsOutOfOrder
+from ottla.log.log import Log, UnexpectedAppendOffset
 from ottla.log.segment import Segment
+from ottla.ports import Disk
 from ottla.records.batch import Codec, iterate_headers, read_header, set_base_offset, set_leader_epoch
 from ottla.records.record import Record, build_batch
 from ottla.records.validate import Origin
@@ -285,15 +287,15 @@ def test_a_follower_that_wrote_a_part_knows_only_the_epochs_of_that(
 ) -> None:
     data = [given_batch(offset, epoch=3 + offset) for offset in range(3)]
     log = bench.open(config=LogConfig(segment_bytes=len(data[0]) + 1))
-    create = Log._create_segment
+    create = Segment.create
 
-    def create_once(log: Log, base_offset: int) -> Segment:
+    def create_once(disk: Disk, directory: str, base_offset: int, *others: Any, **named: Any) -> Segment:
         if base_offset > 1:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return create(log, base_offset)
+        return create(disk, directory, base_offset, *others, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Log, "_create_segment", create_once)
+        patch.setattr(Segment, "create", create_once)
         with pytest.raises(OSError, match="No space left"):
             log.append_as_follower(memoryview(bytearray().join(data)))
     assert (log.log_end_offset, log.epochs.entries) == (2, [(3, 0), (4, 1)])

@@ -105,7 +105,7 @@ def test_leftovers_of_the_same_name_do_not_reach_a_new_segment(bench: Bench) -> 
 
 
 def test_a_flush_moves_the_recovery_point(bench: Bench) -> None:
-    log = bench.open()
+    log = bench.open(config=LogConfig(flush_ms=100))
     assert log.prepare_flush() is None
     append(log, batch(3))
     assert log.recovery_point == 0
@@ -114,8 +114,9 @@ def test_a_flush_moves_the_recovery_point(bench: Bench) -> None:
     bench.clock.time_ms += 50
     log.flush()
     assert log.recovery_point == 3
-    assert log.last_flush_ms == START_MS + 50
     assert log.prepare_flush() is None
+    append(log, batch())
+    assert [log.is_timed_flush_due(START_MS + 50 + waited_ms) for waited_ms in (99, 100)] == [False, True]
 
 
 def test_flush_counters_say_when(bench: Bench) -> None:
@@ -306,7 +307,7 @@ def test_an_unforeseen_error_within_a_change_of_segments_hides_no_record(
         make(log, new)
     except (MemoryError, OSError):
         # A log that failed is taken out of service, one with a truncation pending completes it first.
-        if log.failure is None and not log.cuts_pending:
+        if log.failure is None and not log.truncations_pending:
             assert offsets(log) in (before, after)
             append(log, batch())
             before.append(log.log_end_offset - 1)
@@ -314,8 +315,8 @@ def test_an_unforeseen_error_within_a_change_of_segments_hides_no_record(
     else:
         assert count < stop
     disk_of(faulty).heal()
-    if log.is_cut_unmade:
-        log.redo_cut()
+    if log.is_truncation_unfinished:
+        log.finish_truncation()
         assert offsets(log) == after
     log = faulty.reopen(log, clean=False)
     assert offsets(log) in (before, after)

@@ -588,7 +588,7 @@ class LogDirectories:
     async def _close(self, directory: LogDirectory, broker_epoch: int) -> None:
         logs = self.hosted.logs_in(directory)
         for log in logs:
-            log.is_closed = True  # what came behind the last flush would be lost
+            log.stop_appends()  # what came behind the last flush would be lost
         failures: list[Exception]
         new = self.hosted.unsynced.intersection(log.directory for log in logs)
         try:
@@ -629,7 +629,7 @@ def _close_logs(logs: list[Log]) -> Exception | None:
     failure: Exception | None = None
     for log in logs:
         try:
-            if log.cuts_pending:
+            if log.truncations_pending:
                 raise KafkaStorageError(f"A truncation of {log.name} is not on stable storage.")
             log.flush()
             log.close(clean=True)

@@ -186,7 +186,7 @@ class Moves:
             log, future = self._hosted.logs.get(partition), self._hosted.futures.get(partition)
             if log is None or future is None or log.failure is not None or future.failure is not None:
                 continue
-            if log.cuts_pending or future.cuts_pending:
+            if log.truncations_pending or future.truncations_pending:
                 continue
             try:
                 is_busy |= await self._advance(partition, log, future)
@@ -260,7 +260,7 @@ class Moves:
 
     def _is_current(self, partition: Partition, log: Log, future: Log) -> bool:
         is_same = self._hosted.logs.get(partition) is log and self._hosted.futures.get(partition) is future
-        return is_same and not log.cuts_pending and not future.cuts_pending
+        return is_same and not log.truncations_pending and not future.truncations_pending
 
     async def _copy_slice(self, partition: Partition, log: Log, future: Log) -> int:
         """Copy the next bytes, read off the loop; how many. 0: there are none for now."""
@@ -319,7 +319,7 @@ class Moves:
         self._move_start(log, future)
         cleaned = self._cleaner.cleaned_offset(partition, log)
         self._hosted.logs[partition] = future
-        log.is_closed = True
+        log.stop_appends()
         try:
             self.cancel(partition)
             if cleaned is not None:

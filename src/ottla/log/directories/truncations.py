@@ -101,9 +101,9 @@ class Truncations:
             pending = self._pending.get(log)
             try:
                 is_running = pending is not None and bool(pending.running)
-                if not log.cuts_pending or log.failure is not None or is_running:
+                if not log.truncations_pending or log.failure is not None or is_running:
                     continue
-                self._apply(log, lambda one: one.redo_cut())
+                self._apply(log, lambda one: one.finish_truncation())
             except Exception as error:  # noqa: BLE001 - the other logs have their turn
                 self._errors.contain("truncation", log, error)
                 continue
@@ -124,15 +124,15 @@ class Truncations:
         pending = self._pending.get(log)
         if pending is None:
             pending = self._pending[log] = _Pending()
-            log.cuts_pending += 1
-        start_offset, was_unmade = log.log_start_offset, log.is_cut_unmade
+            log.add_pending_truncation()
+        start_offset, was_unmade = log.log_start_offset, log.is_truncation_unfinished
         is_truncated = False
         try:
             is_truncated = truncate(log) is not False
         except OSError as error:
             raise self._errors.storage_error(log, error) from error
         finally:
-            if is_truncated or was_unmade or log.is_cut_unmade:
+            if is_truncated or was_unmade or log.is_truncation_unfinished:
                 pending.changes += 1
                 pending.has_other_start |= log.log_start_offset != start_offset
             elif not pending.changes:
@@ -200,17 +200,17 @@ class Truncations:
     def _end(self, log: Log, pending: _Pending) -> None:
         """It is on stable storage, or there was nothing to drop."""
         partition = (log.topic, log.partition)
-        if self._pending.get(log) is not pending or log.is_cut_unmade:
+        if self._pending.get(log) is not pending or log.is_truncation_unfinished:
             return
         del self._pending[log]
-        log.cuts_pending -= 1
+        log.remove_pending_truncation()
         if self._on_done is not None and self._hosted.logs.get(partition) is log:
             self._on_done(partition, log)
 
 
 def _sync(log: Log) -> None:
     try:
-        flush = log.prepare_cut_sync()
+        flush = log.prepare_truncation_flush()
     except OSError as error:
         raise told_apart(error) from error
     flush.run()

@@ -316,7 +316,9 @@ def test_a_new_log_that_is_renamed_while_it_is_synced_costs_no_directory(
             return really_offload(work, *arguments)
 
         monkeypatch.setattr(node.disk, "offload", offload)
-        future.recovery_point = future.log_end_offset  # nothing is left to flush but the name
+        flush = future.prepare_flush()
+        assert flush is not None
+        future.complete_flush(flush)  # nothing is left to flush but the name
         await directories.flush(future)
         assert node.offline == []
         assert new not in directories.hosted.unsynced

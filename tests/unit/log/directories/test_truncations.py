@@ -52,10 +52,10 @@ def hold_syncs(node: Node, log: Log, gate: asyncio.Event) -> None:
 
 def facts(log: Log) -> tuple[object, ...]:
     """What a truncation is to leave behind."""
-    names = sorted(name for name in log._disk.list(log.directory) if not name.endswith(".deleted"))
+    names = sorted(path.name for path in Path(log.directory).iterdir() if path.suffix != ".deleted")
     return (
         (log.log_start_offset, log.high_watermark, log.log_end_offset, log.data_end_offset),
-        (log.size_bytes, log.recovery_point, log.cuts_pending, log.epochs.entries),
+        (log.size_bytes, log.recovery_point, log.truncations_pending, log.epochs.entries),
         [(segment.base_offset, segment.size_bytes) for segment in log.segments],
         [(one.producer_id, one.last_sequence) for one in log.producers.entries.values()],
         [record.offset for record in read_all(log)],
@@ -92,7 +92,7 @@ def cut(path: Path, offset: int, failing: int, *, is_whole: bool) -> tuple[Log, 
         truncate()
     except OSError:
         disk.heal()
-        if log.is_cut_unmade:
+        if log.is_truncation_unfinished:
             assert (log.log_end_offset, log.high_watermark) == (offset, min(offset, log.high_watermark))
             with pytest.raises(KafkaStorageError, match="truncation"):
                 log.append(produced(7, 19), leader_epoch=9, now_ms=START_MS)
@@ -132,9 +132,9 @@ def test_a_truncation_that_cannot_open_a_parked_segment_changes_nothing(node: No
         with pytest.raises(KafkaStorageError):
             await directories.truncate_to(log, 5)
         node.disk.heal()
-        assert (log.log_end_offset, len(read_all(log)), log.cuts_pending) == (20, 20, 0)
+        assert (log.log_end_offset, len(read_all(log)), log.truncations_pending) == (20, 20, 0)
         assert await directories.truncate_to(log, 5)
-        assert (log.log_end_offset, len(read_all(log)), log.cuts_pending) == (5, 5, 0)
+        assert (log.log_end_offset, len(read_all(log)), log.truncations_pending) == (5, 5, 0)
         await node.stop(directories)
 
     run(test)
@@ -149,7 +149,7 @@ def test_a_truncation_does_without_a_snapshot_that_cannot_be_written(node: Node,
         node.disk.fail_on("replace", ".snapshot", code)
         assert await directories.truncate_to(log, 10)
         node.disk.heal()
-        assert (log.log_end_offset, log.high_watermark, log.cuts_pending) == (10, 10, 0)
+        assert (log.log_end_offset, log.high_watermark, log.truncations_pending) == (10, 10, 0)
         assert ("sync_directory", "orders-0") in node.disk.operations
         await node.stop(directories)
 
@@ -178,7 +178,7 @@ def test_a_truncation_goes_on_when_its_waiter_is_cancelled(node: Node, steps: in
             assert not steps
             await node.stop(directories)
             return
-        while log.cuts_pending:
+        while log.truncations_pending:
             with pytest.raises(KafkaStorageError, match="truncation"):
                 append(log, batch(), leader_epoch=2)
             await asyncio.sleep(0)
@@ -197,9 +197,9 @@ def test_a_stop_waits_for_a_truncation_whose_waiter_is_gone(node: Node) -> None:
         waiting = asyncio.ensure_future(directories.truncate_to(log, 10))
         await asyncio.sleep(0)
         waiting.cancel()
-        assert log.cuts_pending
+        assert log.truncations_pending
         await node.stop(directories)
-        assert not log.cuts_pending
+        assert not log.truncations_pending
         assert is_there(node.paths[0], CLEAN_SHUTDOWN)
 
     run(test)
@@ -216,7 +216,7 @@ def test_a_truncation_is_pending_until_its_recovery_point_is_written(
         with pytest.raises(KafkaStorageError, match="could not be written"):
             await directories.truncate_to(log, 10)
         await directories.flush_due()
-        assert log.cuts_pending
+        assert log.truncations_pending
         assert not node.cut
         with pytest.raises(KafkaStorageError, match="truncation"):
             append(log, batch(), leader_epoch=2)
@@ -225,7 +225,7 @@ def test_a_truncation_is_pending_until_its_recovery_point_is_written(
             await directories.truncate_to(log, 10)
         else:
             await directories.flush_due()
-        assert (log.log_end_offset, log.cuts_pending, node.cut) == (10, 0, [log])
+        assert (log.log_end_offset, log.truncations_pending, node.cut) == (10, 0, [log])
         assert recovery_points(node) == {("orders", 0): 10}
         for _ in range(5):
             append(log, batch(), leader_epoch=2)
@@ -263,12 +263,12 @@ def test_a_truncation_that_failed_in_the_middle_is_completed_when_flushes_are_du
         node.disk.fail_on("truncate", ".log", errno.ENOSPC)
         with pytest.raises(KafkaStorageError):
             await directories.truncate_to(log, 10)
-        assert (log.is_cut_unmade, log.log_end_offset) == (True, 10)
+        assert (log.is_truncation_unfinished, log.log_end_offset) == (True, 10)
         await directories.flush_due()
-        assert log.cuts_pending
+        assert log.truncations_pending
         node.disk.heal()
         await directories.flush_due()
-        assert (log.is_cut_unmade, log.cuts_pending, node.cut) == (False, 0, [log])
+        assert (log.is_truncation_unfinished, log.truncations_pending, node.cut) == (False, 0, [log])
         append(log, batch(), leader_epoch=2)
         assert [record.offset for record in read_all(log)] == list(range(11))
         await node.stop(directories)
@@ -287,10 +287,10 @@ def test_a_second_truncation_is_not_over_when_the_first_is(node: Node) -> None:
         second = asyncio.ensure_future(directories.truncate_to(log, 5))
         await first
         assert log.log_end_offset == 5
-        assert log.cuts_pending
+        assert log.truncations_pending
         gate.set()
         await second
-        assert not log.cuts_pending
+        assert not log.truncations_pending
         assert recovery_points(node) == {("orders", 0): 5}
         await node.stop(directories)
 
@@ -309,7 +309,7 @@ def test_a_move_does_not_complete_before_a_truncation_of_the_copy_is_synced(tmp_
         gate = asyncio.Event()
         hold_syncs(node, copy, gate)
         cutting = asyncio.ensure_future(directories.truncate_to(log, 10))
-        while not copy.cuts_pending or log.cuts_pending:
+        while not copy.truncations_pending or log.truncations_pending:
             await asyncio.sleep(0)
         assert not await directories.copy_futures()
         assert directories.logs["orders", 0] is log
@@ -318,7 +318,7 @@ def test_a_move_does_not_complete_before_a_truncation_of_the_copy_is_synced(tmp_
         await cutting
         await directories.copy_futures()
         assert directories.logs["orders", 0] is copy
-        assert (copy.log_end_offset, copy.cuts_pending) == (10, 0)
+        assert (copy.log_end_offset, copy.truncations_pending) == (10, 0)
         await node.stop(directories)
 
     run(test)

@@ -14,7 +14,7 @@ from tests.unit.log.node_support import COMPACT, OTHER_ID, TOPIC_ID, Node, run
 from tests.unit.log.support import append, batch, read_all
 
 from ottla.log.directories.log_directories import LogDirectories
-from ottla.log.directories.properties import DirectoryError
+from ottla.log.directories.properties import CLEAN_SHUTDOWN, DirectoryError
 from ottla.log.log import Log
 from ottla.wire.errors import KafkaStorageError
 
@@ -178,7 +178,7 @@ def test_a_start_without_descriptors_for_a_moment_costs_no_directory_and_stays_c
 ) -> None:
     async def test() -> None:
         directories, _log = await busy(node)
-        await node.stop(directories)
+        await node.stop(directories, epoch=7)
         left = fail_in_first_directory(node, monkeypatch, operation, code, times=3)
         monkeypatch.setattr(asyncio, "sleep", no_pause)
         again = await node.start()
@@ -187,6 +187,7 @@ def test_a_start_without_descriptors_for_a_moment_costs_no_directory_and_stays_c
         assert [directory.online for directory in again.directories] == [True, True]
         assert again.logs[PARTITION].recovery_point == again.logs[PARTITION].log_end_offset == 17
         assert ("moving", 0) in again.logs
+        assert again.previous_broker_epoch == 7
         await node.stop(again)
 
     run(test)
@@ -206,6 +207,33 @@ def test_a_start_without_descriptors_ends_and_says_what_to_do(
         assert node.offline == []
 
     node.options["metadata_path"] = node.paths[1]
+    run(test)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_clean_stop_is_not_forgotten_when_its_marker_cannot_be_opened(
+    node: Node, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    read = node.disk.read
+
+    def fail(path: str) -> bytes:
+        if path.endswith(CLEAN_SHUTDOWN):
+            raise OSError(code, "Too many open files", path)
+        return read(path)
+
+    async def test() -> None:
+        await node.stop(await node.start(), epoch=7)
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "sleep", no_pause)
+            patch.setattr(node.disk, "read", fail)
+            with pytest.raises(DirectoryError, match="Raise the limit of open files"):
+                await node.start()
+        assert node.running is not None
+        await node.kill(node.running)
+        directories = await node.start()
+        assert directories.previous_broker_epoch == 7
+        await node.stop(directories)
+
     run(test)
 
 

@@ -26,7 +26,7 @@ from ottla.log.directories.checkpoint_writer import CheckpointWriter
 from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.disk_errors import DiskErrors
 from ottla.log.directories.hosted_logs import DamagedLog, HostedLogs
-from ottla.log.directories.log_directory import LogDirectory, open_directories, previous_broker_epoch
+from ottla.log.directories.log_directory import LogDirectory, open_directories
 from ottla.log.directories.log_factory import LogFactory
 from ottla.log.directories.log_flusher import LogFlusher, sync_created
 from ottla.log.directories.log_loader import Found, Loading, configs_of, survey
@@ -129,7 +129,7 @@ class LogDirectories:
         self._config = config
         self._log_config = log_config
         self.previous_broker_epoch = NO_BROKER_EPOCH
-        """The broker epoch of the last stop, if it was clean everywhere."""
+        """The broker epoch of the last stop, if it was clean everywhere; known after `load`."""
         self.directories = [LogDirectory(path.rstrip("/")) for path in config.paths]
         by_path = {directory.path: directory for directory in self.directories}
         metadata_path = (config.metadata_path or config.paths[0]).rstrip("/")
@@ -185,7 +185,7 @@ class LogDirectories:
     def open(self, *, node_id: int, cluster_id: str | None = None) -> str:
         """Make, lock and identify the directories; the cluster's id. Blocks. Raises DirectoryError."""
         try:
-            cluster_id = open_directories(
+            return open_directories(
                 self._disk,
                 self._clock,
                 self._random,
@@ -197,8 +197,6 @@ class LogDirectories:
         except (DirectoryError, OSError):
             self._release()
             raise
-        self.previous_broker_epoch = previous_broker_epoch(self._disk, self.directories)
-        return cluster_id
 
     @property
     def metadata_directory_id(self) -> bytes:
@@ -208,6 +206,9 @@ class LogDirectories:
         """Load every log, scanning what may be torn."""
         started = self._clock.monotonic()
         founds = await self._survey_all()
+        epochs = {found.broker_epoch for found in founds}
+        if len(founds) == len(self.directories) and len(epochs) == 1:
+            self.previous_broker_epoch = epochs.pop()
         configs = configs_of(founds, self._log_config)
         runs = []
         for found in founds:

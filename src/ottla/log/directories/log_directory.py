@@ -14,13 +14,10 @@ from dataclasses import replace
 from ottla.log.directories.checkpoints import CheckpointFile
 from ottla.log.directories.names import METADATA_LOG
 from ottla.log.directories.properties import (
-    CLEAN_SHUTDOWN,
     META_PROPERTIES,
-    NO_BROKER_EPOCH,
     DirectoryError,
     MetaProperties,
     new_directory_id,
-    parse_clean_shutdown,
     read_meta,
     verify_meta,
     write_meta,
@@ -170,15 +167,3 @@ def _refuse_without_resources(directory: LogDirectory, error: OSError) -> None:
             f"{directory.path} cannot be used: {error}. Raise the limit of open files of this process, and "
             "start it again."
         ) from error
-
-
-def previous_broker_epoch(disk: Disk, directories: Sequence[LogDirectory]) -> int:
-    """The broker epoch of the last clean stop: -1 unless all directories are there and say the same."""
-    epochs = set()
-    for directory in directories:
-        path = f"{directory.path}/{CLEAN_SHUTDOWN}"
-        try:
-            epochs.add(parse_clean_shutdown(disk.read(path)) if directory.online else NO_BROKER_EPOCH)
-        except OSError:
-            return NO_BROKER_EPOCH
-    return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH

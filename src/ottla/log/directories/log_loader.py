@@ -19,8 +19,10 @@ from ottla.log.directories.checkpoints import CheckpointError, Partition
 from ottla.log.directories.names import METADATA_LOG, Kind, parse_name
 from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
+    NO_BROKER_EPOCH,
     PARTITION_METADATA,
     DirectoryError,
+    parse_clean_shutdown,
     parse_partition_metadata,
 )
 from ottla.log.log import Log
@@ -41,6 +43,8 @@ class Found:
 
     path: str
     is_clean: bool = False
+    broker_epoch: int = NO_BROKER_EPOCH
+    """From the clean-shutdown marker"""
     recovery_points: dict[Partition, int] = field(default_factory=dict)
     is_contiguous: bool = False
     """Above the recovery points a gap between two segments is a loss (`checkpoints.CONTIGUOUS`)."""
@@ -81,6 +85,7 @@ def survey(disk: Disk, found: Found) -> Found:
     path = found.path
     marker = f"{path}/{CLEAN_SHUTDOWN}"
     if disk.exists(marker):
+        found.broker_epoch = _read_broker_epoch(disk, marker)
         found.is_clean = True
         disk.remove(marker)
     if found.is_clean:
@@ -106,6 +111,15 @@ def survey(disk: Disk, found: Found) -> Found:
         else:
             found.to_load.append((named.partition, named.kind, name))
     return found
+
+
+def _read_broker_epoch(disk: Disk, marker: str) -> int:
+    try:
+        return parse_clean_shutdown(disk.read(marker))
+    except OSError as error:
+        if error.errno in OUT_OF_RESOURCES:
+            raise
+        return NO_BROKER_EPOCH
 
 
 def _read(disk: Disk, path: str, consequence: str) -> dict[Partition, int]:

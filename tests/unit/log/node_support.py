@@ -11,7 +11,9 @@ from tests.unit.log.support import START_MS, FakeClock, FaultyDisk
 
 from ottla.host import HostRandom
 from ottla.log.config import LogConfig
-from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories, LogDirectory, checkpoints
+from ottla.log.directories import checkpoints
+from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories
+from ottla.log.directories.log_directory import LogDirectory
 from ottla.log.directories.properties import MetaProperties, write_meta
 from ottla.log.log import Log
 

@@ -18,7 +18,8 @@ from tests.unit.log.support import START_MS, FakeClock, append, batch, end_trans
 
 from ottla.host import HostRandom
 from ottla.log.config import LogConfig
-from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories, checkpoints
+from ottla.log.directories import checkpoints
+from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories
 from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,

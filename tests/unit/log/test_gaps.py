@@ -15,8 +15,9 @@ from tests.unit.log.node_support import COMPACT, TOPIC_ID, Node, content, put, r
 from tests.unit.log.support import START_MS, Bench, append, batch, end_transaction, produced, read_all
 
 from ottla.log.config import LogConfig
+from ottla.log.directories import checkpoints
 from ottla.log.directories.checkpoints import Partition
-from ottla.log.directories.log_directories import LogDirectories, checkpoints
+from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.log import Log
 from ottla.log.segment import COMPACTED_MARK

@@ -369,7 +369,7 @@ def test_a_damaged_transaction_index_is_made_anew(bench: Bench, clean: bool) -> 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 def test_no_bit_flips_unseen_in_a_transaction_index(bench: Bench, policy: str) -> None:
     """Its entries have no checksum, but the batches that they name must be there."""
-    bench.config = LogConfig(cleanup_policy=policy, segment_bytes=700, index_interval_bytes=100)
+    bench.config = LogConfig(cleanup_policy=frozenset((policy,)), segment_bytes=700, index_interval_bytes=100)
     log = bench.open()
     append(log, produced(0x70, 0, 2, transactional=True))
     append(log, batch(3))

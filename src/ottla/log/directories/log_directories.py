@@ -1,13 +1,14 @@
-"""The `log.dirs` of a node: all its logs, from the first look at the disk to the last flush.
+"""The `log.dirs` of a node: all its logs, from the start to the last flush.
 
 Logs are loaded at the start, created in the directory that has the fewest, and leave through `-delete`
-directories. `LogDirectories` owns the parts that do the rest, and is what the node asks: `hosted_logs.py` has
-the tables, `disk_errors.py` what a disk error means, and there is a part each for flushes, checkpoints,
-retention, removal, moves between directories and truncations. Nothing here has a timer: the node decides when
-each duty runs. No duty raises: what fails is logged, and a disk that fails takes its directory offline.
+directories. The node calls `LogDirectories`, whose parts do the work: `hosted_logs.py` has the tables,
+`disk_errors.py` decides what a disk error means, and there is a part each for the start, creation, flushes,
+checkpoints, retention, removal, moves between directories and truncations. Nothing here has a timer: the node
+decides when each periodic task runs. No task raises: a failure is logged, and a failing disk takes its
+directory offline.
 
-The rule: the clean-shutdown marker of a directory is taken away before anything in it is loaded, and comes
-back only when everything in it was flushed and closed without an error.
+The rule: the clean-shutdown marker of a directory is removed before anything in it is loaded, and written
+again only when everything in it was flushed and closed without an error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ottla.failures import Failures
 from ottla.log.compaction.cleaner import Cleaner, CleanerConfig, directory_of
@@ -24,12 +24,13 @@ from ottla.log.config import LogConfig
 from ottla.log.directories import checkpoints
 from ottla.log.directories.checkpoint_writer import CheckpointWriter
 from ottla.log.directories.checkpoints import Partition
+from ottla.log.directories.description import DirectoryReport, describe
 from ottla.log.directories.disk_errors import DiskErrors
-from ottla.log.directories.hosted_logs import DamagedLog, HostedLogs
+from ottla.log.directories.hosted_logs import HostedLogs
+from ottla.log.directories.log_creation import LogCreation
 from ottla.log.directories.log_directory import LogDirectory, open_directories
 from ottla.log.directories.log_factory import LogFactory
 from ottla.log.directories.log_flusher import LogFlusher, sync_created
-from ottla.log.directories.log_loader import Found, Loading, configs_of, survey
 from ottla.log.directories.log_removal import LogRemoval
 from ottla.log.directories.moves import Moves
 from ottla.log.directories.names import Kind, name_of
@@ -41,32 +42,18 @@ from ottla.log.directories.properties import (
     format_clean_shutdown,
 )
 from ottla.log.directories.retention import Retention
+from ottla.log.directories.startup import Startup, StrayCheck
 from ottla.log.directories.truncations import Truncations
 from ottla.log.log import Log
 from ottla.log.offload import outlast
 from ottla.log.open_files import OpenFiles
-from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
-from ottla.wire import uuid
-from ottla.wire.errors import ErrorCode, InconsistentTopicId, KafkaError, KafkaStorageError
-
-__all__ = [
-    "DirectoriesConfig",
-    "DirectoryReport",
-    "LogDirectories",
-    "LogDirectory",
-    "ReplicaReport",
-]
+from ottla.ports import Clock, Disk, Random
+from ottla.wire.errors import KafkaError, KafkaStorageError
 
 logger = logging.getLogger("ottla.log.directories.log_directories")
 
 _OPEN_FILES_MIN = 16
-_SURVEYS_MAX = 10
-_SURVEY_PAUSE_S = 0.5
-_UNCHOSEN = (None, uuid.DIRECTORY_MIGRATING, uuid.DIRECTORY_UNASSIGNED, uuid.DIRECTORY_LOST)
 _CHECKPOINTS = (checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS, checkpoints.HIGH_WATERMARKS)
-
-StrayCheck = Callable[[Log], str | None]
-"""Says why a log does not belong on this node, None if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,24 +71,6 @@ class DirectoriesConfig:
     cleaner: CleanerConfig = field(default_factory=CleanerConfig)
     open_files_max: int = 1024
     """How many inactive segments may have their files open"""
-
-
-class ReplicaReport(NamedTuple):
-    topic: str
-    partition: int
-    size_bytes: int
-    offset_lag: int
-    is_future: bool
-
-
-class DirectoryReport(NamedTuple):
-    path: str
-    id: bytes
-    error_code: ErrorCode
-    total_bytes: int
-    usable_bytes: int
-    is_cordoned: bool
-    replicas: list[ReplicaReport]
 
 
 class LogDirectories:
@@ -179,6 +148,21 @@ class LogDirectories:
             bytes_per_second=config.copy_bytes_per_second,
             on_moved=on_moved,
         )
+        self._creation = LogCreation(hosted, self._factory, self._moves, errors)
+        self._startup = Startup(
+            disk,
+            clock,
+            random,
+            hosted,
+            log_config=log_config,
+            open_files=self._open_files,
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
+            recovery_threads=config.recovery_threads,
+            cleaner=cleaner,
+            deletions=self._deletions,
+            removal=self._removal,
+            errors=errors,
+        )
 
     # ---- start
 
@@ -205,35 +189,10 @@ class LogDirectories:
     async def load(self, *, is_stray: StrayCheck | None = None) -> None:
         """Load every log, scanning what may be torn."""
         started = self._clock.monotonic()
-        founds = await self._survey_all()
+        founds = await self._startup.load(is_stray)
         epochs = {found.broker_epoch for found in founds}
         if len(founds) == len(self.directories) and len(epochs) == 1:
             self.previous_broker_epoch = epochs.pop()
-        configs = configs_of(founds, self._log_config)
-        runs = []
-        for found in founds:
-            loading = Loading(
-                self._disk,
-                self._clock,
-                self._random,
-                found,
-                configs,
-                self._config.producer_id_expiration_ms,
-                self._open_files,
-                count=len(found.to_load),
-            )
-            if loading.count and not found.is_clean:
-                logger.info(
-                    "Recovering %d logs from %s since no clean shutdown file was found",
-                    loading.count,
-                    found.path,
-                )
-            # A clean load is short work that one thread does best; scans wait for the disk.
-            threads = 1 if found.is_clean else self._config.recovery_threads
-            runs += [outlast(self._disk, loading.run) for _ in range(threads)]
-        await asyncio.gather(*runs)
-        for found in founds:
-            self._take(found, is_stray)
         await self._moves.align()
         for found in founds:
             if not found.is_contiguous or found.has_unknown:
@@ -244,83 +203,6 @@ class LogDirectories:
             raise DirectoryError(f"No log directory is left: {self.directories[-1].failure}.")
         elapsed_ms = (self._clock.monotonic() - started) * 1000
         logger.info("Loaded %d logs in %d ms", len(self.logs) + len(self.futures), elapsed_ms)
-
-    async def _survey_all(self) -> list[Found]:
-        """What is in the directories. DirectoryError: the process lacks descriptors or memory to look."""
-        online = [directory for directory in self.directories if directory.online]
-        surveys = await asyncio.gather(*map(self._survey, online), return_exceptions=True)
-        for found in surveys:
-            if isinstance(found, BaseException):
-                raise found
-        return [found for found in surveys if isinstance(found, Found)]
-
-    async def _survey(self, directory: LogDirectory) -> Found | None:
-        found = Found(directory.path)
-        for attempt in range(1, _SURVEYS_MAX + 1):
-            try:
-                await outlast(self._disk, survey, self._disk, found)
-                await outlast(self._disk, self.cleaner.load_checkpoint, directory.path)
-                return found
-            except OSError as error:
-                if error.errno not in OUT_OF_RESOURCES:
-                    self._errors.take_offline(directory, error)
-                    return None
-                logger.error("Could not look into %s, attempt %d: %s", directory.path, attempt, error)
-                failure = error
-            await asyncio.sleep(_SURVEY_PAUSE_S)
-        raise DirectoryError(
-            f"{directory.path} cannot be read: {failure}. Raise the limit of open files of this process, and "
-            "start it again."
-        )
-
-    def _take(self, found: Found, is_stray: StrayCheck | None) -> None:
-        """Serve what was loaded from one directory."""
-        directory = self.hosted.by_path(found.path)
-        if found.failure is not None:
-            lost = [(log.topic, log.partition) for kind, log in found.logs if kind is Kind.CURRENT]
-            lost += [partition for partition, kind, _ in found.to_load if kind is Kind.CURRENT]
-            for partition in lost:
-                self.hosted.offline_partitions[partition] = f"its log directory {found.path} is offline"
-            for _, log in found.logs:
-                log.close(clean=False)
-            self._errors.take_offline(directory, found.failure)
-            return
-        for partition, kind, name, why in found.damaged:
-            if kind is Kind.CURRENT:
-                self.hosted.offline_partitions[partition] = why
-                self.hosted.damaged[partition] = DamagedLog(
-                    f"{found.path}/{name}", found.offsets_of(partition)
-                )
-        for path in found.to_delete:
-            self._deletions.add(path)
-        directory.is_loaded = True
-        # Of a damaged log nobody knows whether it has gaps.
-        directory.is_contiguous = found.is_contiguous or not found.damaged
-        directory.has_damage = bool(found.damaged)
-        for kind, log in found.logs:
-            reason = is_stray(log) if is_stray is not None else None
-            if reason is None:
-                self._register(kind, log)
-            else:
-                logger.warning("%s: %s", log.directory, reason)
-                self._removal.mark(log, Kind.STRAY)
-
-    def _register(self, kind: Kind, log: Log) -> None:
-        partition = (log.topic, log.partition)
-        table = self.futures if kind is Kind.FUTURE else self.logs
-        other = table.setdefault(partition, log)
-        if other is not log:
-            # A crash at the end of a move leaves two: both have the same records, one perhaps some more. The
-            # one that took the place of the other may have been truncated since, in a later epoch.
-            is_longer = _extent(log) > _extent(other)
-            winner, loser = (log, other) if is_longer else (other, log)
-            logger.error(
-                "%s and %s hold the same partition; the first stays", winner.directory, loser.directory
-            )
-            table[partition] = winner
-            self._removal.mark(loser, Kind.STRAY)
-        elif kind is Kind.FUTURE:
-            self.cleaner.pause(partition)
 
     # ---- partitions
 
@@ -337,88 +219,12 @@ class LogDirectories:
         directory_id: bytes | None = None,
         is_new: bool = True,
     ) -> Log:
-        """The log of a partition, made if it is not there, in the wanted directory or the least loaded one.
+        """The log of a partition. If it is not here, it is created: in the directory of this id, or else the
+        one with the fewest logs.
 
-        Unless it `is_new`, it is not made while a directory is offline: it may be in there.
+        A log that is not `is_new` is not created while a directory is offline: it may be in there.
         """
-        key = (topic, partition)
-        log = self.logs.get(key)
-        if log is None:
-            self.hosted.refuse_offline(key)
-            offline = ", ".join(directory.path for directory in self.directories if not directory.online)
-            if offline and not is_new:
-                raise KafkaStorageError(
-                    f"Can not create log for {name_of(key)} because log directories {offline} are offline"
-                )
-            log = self._adopt_copy(key, topic_id) or self._create_somewhere(key, topic_id, directory_id)
-        if log.topic_id in (None, uuid.ZERO):
-            self._factory.write_topic_id(log, topic_id)
-        elif topic_id not in (uuid.ZERO, log.topic_id):
-            raise InconsistentTopicId(
-                f"The log of {name_of(key)} in {log.directory} belongs to another topic of the same name."
-            )
-        return log
-
-    def _adopt_copy(self, key: Partition, topic_id: bytes) -> Log | None:
-        """The copy of a log that was on its way here, if the log itself is gone: all that is left of it."""
-        future = self.futures.get(key)
-        if future is None or future.topic_id not in (None, uuid.ZERO, topic_id):
-            return None
-        try:
-            self.hosted.rename(future, f"{directory_of(future)}/{name_of(key)}")
-        except OSError as error:
-            raise self._errors.storage_error(future, error) from error
-        self.hosted.unsynced.add(future.directory)
-        self._moves.cancel(key)
-        self.logs[key] = future
-        logger.error(
-            "The log of %s is gone: its copy in %s, up to offset %d, takes its place",
-            name_of(key),
-            future.directory,
-            future.log_end_offset,
-        )
-        return future
-
-    def _create_somewhere(self, key: Partition, topic_id: bytes, directory_id: bytes | None) -> Log:
-        tried = []
-        for directory in self._candidates(key, directory_id):
-            tried.append(directory.path)
-            try:
-                log = self._factory.create(directory, name_of(key), key, topic_id)
-            except OSError as error:
-                self._errors.note_failure(directory, error)
-                continue
-            self.hosted.preferred.pop(key, None)
-            self.logs[key] = log
-            logger.info("Created log for partition %s in %s", name_of(key), log.directory)
-            return log
-        raise KafkaStorageError(
-            f"No log directory can take {name_of(key)}. Tried: {', '.join(tried) or 'none'}."
-        )
-
-    def _candidates(self, key: Partition, directory_id: bytes | None) -> list[LogDirectory]:
-        """The directories that a new log may go to, the best first."""
-        online = [directory for directory in self.directories if directory.online]
-        preferred = self.hosted.preferred.get(key)
-        for directory in online:
-            if directory.path == preferred:
-                return [directory]
-        if directory_id not in _UNCHOSEN:
-            for directory in online:
-                if directory.id == directory_id:
-                    return [directory]
-        usable = [directory for directory in online if not directory.cordoned]
-        if not usable:
-            # The controller assigned the replica before it learned that every directory is cordoned.
-            return online[:1]
-        if len(usable) == 1:
-            return usable
-
-        def load(directory: LogDirectory) -> tuple[bool, int]:
-            path = directory.path
-            return directory.full, self.logs.counts[path] + self.futures.counts[path]
-
-        return sorted(usable, key=load)
+        return self._creation.create((topic, partition), topic_id, directory_id=directory_id, is_new=is_new)
 
     async def delete(self, partitions: Iterable[Partition], *, stray: bool = False) -> None:
         """Take logs out: renamed to -delete and removed after the delay, or if stray, renamed to -stray."""
@@ -544,31 +350,9 @@ class LogDirectories:
         for directory in self.directories:
             directory.cordoned = directory.path in cordoned
 
-    # ---- description
-
     def describe(self) -> list[DirectoryReport]:
         """Every directory with its replicas, as DescribeLogDirs shows them."""
-        return [self._describe(directory) for directory in self.directories]
-
-    def _describe(self, directory: LogDirectory) -> DirectoryReport:
-        total = usable = -1
-        if directory.online:
-            try:
-                total, usable = self._disk.space(directory.path)
-            except OSError as error:
-                self._errors.note_failure(directory, error)
-        code = ErrorCode.NONE if directory.online else ErrorCode.KAFKA_STORAGE_ERROR
-        replicas = []
-        for log in self.hosted.logs_in(directory):
-            current = self.logs.get((log.topic, log.partition))
-            is_future = current is not log
-            # A copy lags behind its log's end; a log may lag behind a watermark that it has from a leader.
-            goal = log.high_watermark if current is None or not is_future else current.log_end_offset
-            lag = max(0, goal - log.log_end_offset)
-            replicas.append(ReplicaReport(log.topic, log.partition, log.size_bytes, lag, is_future))
-        return DirectoryReport(
-            directory.path, directory.id, code, total, usable, directory.cordoned, replicas
-        )
+        return describe(self._disk, self.hosted, self._errors)
 
     # ---- stop
 
@@ -619,10 +403,6 @@ class LogDirectories:
             if directory.release is not None:
                 directory.release()
                 directory.release = None
-
-
-def _extent(log: Log) -> tuple[int, int]:
-    return log.epochs.latest_epoch, log.log_end_offset
 
 
 def _close_logs(logs: list[Log]) -> Exception | None:

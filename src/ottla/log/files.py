@@ -1,7 +1,7 @@
 """The files of a log: segments and producer snapshots, from their creation to their removal.
 
-The rule: a step that fails leaves the log with the files it had, and a stop at any moment leaves what a load
-understands.
+The rule: a step that fails leaves the log with the files it had, and after a stop at any moment a load can
+open the files.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ class LogFiles:
         )
 
     def _replace_empty(self, old: Segment) -> Segment:
-        """An empty segment that is to be rolled (an index of no entries is always full) starts over."""
+        """Create an empty segment again that must be rolled: an index without room for entries is always
+        full."""
         old.close_handles()
         segment = self._create(old.base_offset)
         self.segments.add(segment)
@@ -125,12 +126,12 @@ class LogFiles:
     # ---- compaction
 
     def replace(self, new: list[Segment], old: list[Segment]) -> None:
-        """Put compacted segments in the place of those they were made from.
+        """Replace segments by the compacted ones that were made from them.
 
-        All new ones are named .swap first, from the last to the first: whenever this stops, a load finds
-        either all of the old or all of the new. The names are synced before an old segment is renamed, and
-        again before a new one gets its final name, since a file system may lose any of the renames that are
-        not synced. A load completes the last ones.
+        All new ones are renamed to .swap first, from the last to the first: whenever this stops, a load finds
+        either all old or all new segments. The directory is synced before an old segment is renamed, and
+        again before a new one gets its final name, since a file system may lose any rename that is not
+        synced. A load completes the last renames.
         """
         new = sorted(new, key=lambda segment: segment.base_offset)
         old = sorted(
@@ -143,14 +144,14 @@ class LogFiles:
             self._disk.open(f"{self.directory}/{COMPACTED_MARK}", create=True).close()
             self._disk.sync_directory(self.directory)
         except Exception:
-            # Otherwise a load would complete the exchange, whatever became of the old segments since.
+            # Otherwise a load would complete the replacement, even if the old segments have changed since.
             for segment in new:
                 segment.remove()
             raise
         try:
             self._exchange(new, old)
         except OSError as error:
-            self._on_failure(error)  # some of the old are deleted, and a load puts the new in their place
+            self._on_failure(error)  # some old segments are deleted, and a load replaces them by the new ones
             raise
         except Exception as error:
             failure = SegmentsInconsistent(self.directory, error)
@@ -185,7 +186,7 @@ class LogFiles:
 
         May be called again if it fails.
         """
-        # From the last to the first: where names keep their order, a crash in between leaves no hole.
+        # From the last to the first: if the file system keeps the order of renames, a crash leaves no hole.
         self.delete([segment for segment in self.segments if segment.base_offset > offset][::-1])
         active = self.segments.active
         active.stay_open()
@@ -195,7 +196,7 @@ class LogFiles:
         return active.read_next_offset()
 
     def create_substitute(self, base_offset: int) -> Segment:
-        """An empty segment that is to be all of the log: see `substitute`. If that fails, nothing changed."""
+        """An empty segment for `substitute`. If that fails, nothing has changed."""
         same_names = [segment for segment in self.segments if segment.base_offset == base_offset]
         for segment in same_names:
             self._mark_deleted(segment)
@@ -207,7 +208,7 @@ class LogFiles:
             raise
 
     def substitute(self, segment: Segment) -> None:
-        """Delete all segments and snapshots but this segment. May be called again if it fails."""
+        """Replace all segments by this one, and delete all snapshots. May be called again if it fails."""
         self.delete([other for other in self.segments if other is not segment])
         if segment not in self.segments:
             self.segments.add(segment)
@@ -227,7 +228,7 @@ class LogFiles:
             self._delete_snapshot(segment.base_offset)
 
     def _mark_deleted(self, segment: Segment) -> None:
-        """Rename all files of a segment, or none."""
+        """Rename all files of a segment for deletion, or none."""
         try:
             segment.rename(suffix=DELETED)
         except Exception:

@@ -1,7 +1,7 @@
 """What of a log is on stable storage, and what the next flush must cover.
 
-The rules: the recovery point moves only after a flush has come back without an error. A truncation takes it
-back, also for the flushes that are under way: they may not have seen what was written since.
+The rules: the recovery point moves only after a flush has returned without an error. A truncation lowers it,
+also for the flushes that are running: they may not cover what is written after the truncation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OFFSET_MAX = 2**63 - 1
 
 
 class FlushState:
-    """The recovery point of a log, its flushes under way, and the rolled segments that wait for one."""
+    """The recovery point of a log, its running flushes, and the rolled segments that wait for one."""
 
     __slots__ = (
         "_clock",
@@ -54,13 +54,13 @@ class FlushState:
         self.recovery_point = recovery_point
         self.last_flush_ms = clock.now_ms()
         self._rolled = list(rolled)  # inactive segments whose index files are not synced yet
-        self._rolled_flushing: list[Segment] = []  # those that a flush under way covers
+        self._rolled_flushing: list[Segment] = []  # those that a running flush covers
         self._running = 0
-        self._truncated_to = _OFFSET_MAX  # the lowest truncation since the flush under way began
+        self._truncated_to = _OFFSET_MAX  # the lowest truncation since the oldest running flush began
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a flush is under way, off the loop."""
+        """Whether a flush runs off the loop."""
         return self._running > 0
 
     @property
@@ -70,8 +70,8 @@ class FlushState:
 
     @property
     def scan_offset(self) -> int:
-        """From where on a scan is needed after an unclean stop: the recovery point, unless the indexes of
-        segments below it are not on stable storage yet."""
+        """Where a scan begins after an unclean stop: the recovery point, unless the indexes of segments below
+        it are not on stable storage yet."""
         rolled = [segment.base_offset for segment in (*self._rolled_flushing, *self._rolled)]
         return min(self.recovery_point, *rolled) if rolled else self.recovery_point
 
@@ -88,7 +88,7 @@ class FlushState:
             self._rolled.remove(segment)
 
     def truncate_to(self, offset: int) -> None:
-        """What is written from `offset` on needs a flush, and none that is under way covers it."""
+        """What is written from `offset` on needs a flush, and no running flush covers it."""
         self.recovery_point = min(self.recovery_point, offset)
         if self._running:
             self._truncated_to = min(self._truncated_to, offset)
@@ -96,7 +96,7 @@ class FlushState:
     # ---- flushes
 
     def prepare(self, offset: int, directory: str) -> Flush | None:
-        """What must reach the disk so that everything below `offset` survives; None: nothing."""
+        """A flush of everything below `offset`; None if there is nothing to flush."""
         if offset <= self.recovery_point and not self._rolled:
             return None
         active = self._segments.active
@@ -133,14 +133,14 @@ class FlushState:
         )
 
     def prepare_truncation(self, directory: str) -> Flush:
-        """What makes a truncation survive. Until then a power loss may bring back what was truncated, before
-        or among what was written since."""
+        """A flush that makes a truncation durable. Before it, a power loss may bring back truncated records,
+        before or among those that were written since."""
         return Flush(self._disk, self.recovery_point, [self._segments.active.file], [], directory)
 
     def complete(self, flush: Flush, log_end_offset: int) -> None:
-        """`flush.run` has come back: what it covered needs no scan after an unclean stop."""
+        """`flush.run` has returned: what it covered needs no scan after an unclean stop."""
         self._running -= 1
-        # The flush may not have seen what was written in place of what was truncated meanwhile.
+        # The flush may not cover what was written after a truncation in the meantime.
         offset = min(flush.offset, self._truncated_to, log_end_offset)
         self._end(flush)
         for segment in flush.rolled:
@@ -160,6 +160,6 @@ class FlushState:
         self._end(flush)
 
     def _end(self, flush: Flush) -> None:
-        """The segments of other flushes that are under way still hold back the scan offset."""
+        """Forget a flush. The segments of other running flushes still hold back the scan offset."""
         ended = set(flush.rolled)
         self._rolled_flushing = [segment for segment in self._rolled_flushing if segment not in ended]

@@ -1,7 +1,7 @@
 """Where each leader epoch begins in a log, and the text of `leader-epoch-checkpoint`.
 
-The rule: epochs and start offsets both grow from entry to entry. An entry that would break this removes the
-later ones that contradict it, since the newest word of a leader is the true one.
+The rule: epochs and start offsets both ascend. A new entry removes the later ones that contradict it, since
+the newest leader is right.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class EpochCache:
         if higher == len(entries):
             return UNDEFINED
         if higher == 0:
-            # What came before the first known epoch is gone, so the asker can only go on from there.
+            # Older epochs are not known, so the follower can only continue where the first known one starts.
             return epoch, entries[0].start_offset
         return entries[higher - 1].epoch, entries[higher].start_offset
 
@@ -122,7 +122,7 @@ class EpochCache:
         """Read a checkpoint; ValueError says what is wrong with it."""
         lines = text.split("\n")
         if lines.pop():
-            raise ValueError("its last line is cut off")
+            raise ValueError("its last line is incomplete")
         if len(lines) < 2:
             raise ValueError("it ends before the count of entries")
         if lines[0].strip() != "0":

@@ -54,7 +54,7 @@ _EPOCH_MAX = 2**31 - 1
 
 
 class UnexpectedAppendOffset(ValueError):
-    """A follower was given batches that begin before the end of its log."""
+    """Batches for a follower begin before the end of its log."""
 
 
 class Appended(NamedTuple):
@@ -85,7 +85,7 @@ class CheckedBatch(NamedTuple):
 
 
 class Log:
-    """See the module. Attributes are facts to read; only the methods change them."""
+    """See the module. Only its methods change its attributes."""
 
     __slots__ = (
         "_clock",
@@ -141,11 +141,11 @@ class Log:
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
         self.failure: OSError | None = None
-        """Why nothing may be appended or flushed any more."""
+        """Why appends and flushes are refused."""
         self.is_closed = False
-        """Whether it is closed or about to be: nothing may be appended any more."""
+        """Whether it is closed or about to be: appends are refused."""
         self.truncations_pending = 0
-        """Truncations that are not on stable storage yet: nothing may be appended behind them."""
+        """How many truncations are not on stable storage yet: until they are, appends are refused."""
         self._unfinished_truncation: Callable[[], None] | None = None  # one that failed halfway
         self._data_end = (-1, -1)
         """(the offset after the last batch, the end of the log) of the last truncation that left them apart:
@@ -284,11 +284,11 @@ class Log:
         guard: VerificationGuard | None = None,
         checked: CheckedBatch | None = None,
     ) -> Appended:
-        """Append as the leader: the batch is checked, given its offsets, and written.
+        """Append as the leader: validate the batch, assign its offsets, and write it.
 
-        A Raft leader has given offsets and epoch already, and may bring several batches. TakesLong: a
-        client's batch is too large to be checked here; have `check` run on another thread, and bring what it
-        returned.
+        A Raft leader has assigned offsets and epoch already, and may pass several batches. TakesLong: a
+        client's batch is too large to be validated here; run `check` on another thread, and pass what it
+        returns as `checked`.
         """
         if self.failure is not None or self.is_closed:
             self._refuse()
@@ -316,7 +316,7 @@ class Log:
                 transaction_version=transaction_version,
             )
             if earlier is not None:
-                # A retry: the client learns what it would have learned the first time.
+                # A retry: the client gets the same response as the first time.
                 return Appended(
                     earlier.first_offset,
                     earlier.last_offset,
@@ -346,9 +346,10 @@ class Log:
         return tuple.__new__(Appended, facts)  # half the time of a call of the class
 
     def check(self, records: memoryview, now_ms: int) -> Callable[[], CheckedBatch]:
-        """Work for another thread: it checks a client's batch as `append` would. It may raise what that does.
+        """A function for another thread: it validates a client's batch as `append` would, and may raise the
+        same.
 
-        Whatever happens to the log meanwhile, `append` looks at it again: here only the batch is looked at.
+        It validates the batch alone. `append` checks the state of the log, which may change in between.
         """
         rules = self._rules
         return lambda: CheckedBatch(rules, validate(records, rules, now_ms))
@@ -363,7 +364,7 @@ class Log:
         now_ms: int,
         marker: Marker | None,
     ) -> None:
-        """Put one batch behind the others and bring all that follows from it up to date."""
+        """Write one batch at the end, and update what depends on it."""
         size = len(buffer)
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms):
@@ -383,7 +384,7 @@ class Log:
         producers.end_offset = last_offset + 1
 
     def _roll_for(self, size: int, first_offset: int, last_offset: int) -> Segment:
-        """A new segment, that takes the next `size` bytes, of these offsets."""
+        """A new segment for the next `size` bytes, of these offsets."""
         if size > self._segment_bytes:
             raise RecordListTooLarge(
                 f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds the "
@@ -392,7 +393,7 @@ class Log:
         return self.roll(first_offset if self._is_far(last_offset) else None)
 
     def _is_far(self, last_offset: int) -> bool:
-        """Whether not even a segment that begins at the end of the log could take a batch of this offset."""
+        """Whether this offset is too large for any segment that begins at the end of the log."""
         return last_offset - self.data_end_offset > RELATIVE_OFFSET_MAX
 
     def _write_marker(
@@ -404,7 +405,8 @@ class Log:
         max_timestamp: int,
         marker: Marker,
     ) -> None:
-        """A transaction's end. Its index entry goes first: once the marker is there no reader may miss it."""
+        """Write a transaction marker, after its index entry: a reader that sees the marker needs the
+        entry."""
         transactions = self.producers.transactions
         entry = self.producers.entries.get(header.producer_id)
         first_offset = entry.transaction_first_offset if entry is not None else None
@@ -426,7 +428,8 @@ class Log:
             transactions.complete(completed)
 
     def append_as_follower(self, records: memoryview, *, leader_epoch: int = _EPOCH_MAX) -> Appended:
-        """Append what the leader has, offsets and all. What is torn or of a later epoch is left out."""
+        """Append the leader's batches with their offsets. Incomplete ones and those of a later epoch are
+        skipped."""
         if self.failure is not None or self.is_closed:
             self._refuse()
         if self.truncations_pending:
@@ -453,7 +456,7 @@ class Log:
             for run in runs_of(batches, self._segment_bytes):
                 self._write_run(records, run, now_ms)
         except Exception:
-            if self.epochs.latest_epoch != epoch_before:  # the batches that began the later ones are not here
+            if self.epochs.latest_epoch != epoch_before:  # later epochs have no batch in this log
                 self.epochs.truncate_from_end(self.log_end_offset)
             raise
         return Appended(
@@ -468,7 +471,7 @@ class Log:
         )
 
     def _take_epoch(self, header: BatchHeader) -> None:
-        """Learn of a new epoch from a batch. Old formats have none, which invalidates all that is known."""
+        """Assign the epoch of a batch. Old formats have none, which invalidates all entries."""
         if header.magic < 2:
             if self.epochs.entries:
                 self.epochs.clear()
@@ -476,7 +479,7 @@ class Log:
             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def _write_run(self, records: memoryview, run: list[GivenBatch], now_ms: int) -> None:
-        """One write for batches that follow each other; a marker is a run of its own."""
+        """Write batches that follow each other at once; a marker is a run of its own."""
         position, first = run[0]
         end_position, last = run[-1]
         buffer = records[position : end_position + last.length_bytes]
@@ -494,7 +497,7 @@ class Log:
             size, last.last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms
         ) or (segment.size_bytes and rarely("a follower begins a new segment early")):
             if len(run) > 1 and self._is_far(last.last_offset):
-                # A segment may begin behind a gap only if its first batch is too far for the one before it.
+                # A segment may begin after a gap only if that offset is too large for the segment before it.
                 for batch in run:
                     self._write_run(records, [batch], now_ms)
                 return
@@ -511,14 +514,16 @@ class Log:
         self.producers.end_offset = last.next_offset
 
     def _check_torn(self, segment: Segment, error: OSError) -> None:
-        """After a failed write: if its remains could not be cut off, nothing may follow them."""
+        """After a failed write: if the partial batch could not be truncated, nothing may be appended after
+        it."""
         if segment.is_torn:
             self.fail(error)
 
     def start_transaction_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
     ) -> VerificationGuard | None:
-        """Before a transaction's first append is verified with its coordinator; None: it is open already."""
+        """Called before a transaction's first append is verified with its coordinator; None if it is open
+        already."""
         return self.producers.start_verification(
             producer_id,
             sequence,
@@ -533,10 +538,10 @@ class Log:
     # ---- reading
 
     def read(self, offset: int, max_bytes: int, *, limit_offset: int, at_least_one: bool = True) -> LogRead:
-        """Batches from the one that holds `offset` on, below `limit_offset`, of one segment.
+        """Batches of one segment, from the one that holds `offset` on, below `limit_offset`.
 
-        `max_bytes` may cut the last batch. The first one comes whole even if it is larger, or, unless
-        `at_least_one`, not at all.
+        The last batch may be incomplete, because of `max_bytes`. The first one is complete even if it is
+        larger, or, unless `at_least_one`, missing.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
@@ -559,7 +564,7 @@ class Log:
     def locate(
         self, offset: int, max_bytes: int, *, limit_offset: int, at_least_one: bool = True
     ) -> FileSlice:
-        """Like `read`, but says where the bytes are."""
+        """Like `read`, but returns a slice of the file instead of the bytes."""
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
             self._refuse_offset(offset)
@@ -594,7 +599,7 @@ class Log:
         return self.segments.aborted_transactions(segment, first_offset, upper_bound_offset)
 
     def aborted_in(self, read: LogRead | FileSlice, offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that a read_committed reader of this answer must know."""
+        """The aborted transactions that a read_committed consumer needs with this read."""
         length = read.length if isinstance(read, FileSlice) else len(read.records)
         segment = self.segments.floor(read.segment_base_offset) if read.segment_base_offset >= 0 else None
         if segment is None or not length:
@@ -603,11 +608,11 @@ class Log:
         return self.segments.aborted_transactions(segment, offset, upper)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record at least as young as `timestamp`."""
+        """The first record whose timestamp is at least `timestamp`."""
         return self.segments.offset_for_timestamp(timestamp, self.log_start_offset)
 
     def batch_for_timestamp(self, timestamp: int, first_offset: int | None = None) -> BatchSearch | None:
-        """Where to look for such a record: `BatchSearch.find` may be called on another thread."""
+        """The batch that may hold such a record: `BatchSearch.find` may be called on another thread."""
         start = self.log_start_offset if first_offset is None else first_offset
         return self.segments.batch_for_timestamp(timestamp, start)
 
@@ -624,7 +629,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to here read_committed readers may read."""
+        """read_committed consumers may read up to here."""
         first = self.producers.transactions.first_unstable_offset
         high_watermark = self.high_watermark
         if first is None or first >= high_watermark:
@@ -632,7 +637,8 @@ class Log:
         return max(first, self.log_start_offset)
 
     def advance_high_watermark(self, offset: int) -> bool:
-        """Records below `offset` are replicated. It never goes back; says whether it moved."""
+        """Records below `offset` are replicated. The high watermark never decreases; says whether it
+        moved."""
         if offset > self.log_end_offset:
             offset = self.log_end_offset
         if offset <= self.high_watermark:
@@ -643,13 +649,14 @@ class Log:
         return True
 
     def set_high_watermark(self, offset: int) -> int:
-        """What a checkpoint or a leader says it is; bounded by the log's start and end. May go back."""
+        """Set it to the value of a checkpoint or a leader, within the log's start and end. It may
+        decrease."""
         self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
         self.producers.transactions.forget_below(self.high_watermark)
         return self.high_watermark
 
     def increase_log_start_offset(self, offset: int, reason: str) -> bool:
-        """Records below `offset` are gone for readers; says whether that is new."""
+        """Readers no longer see records below `offset`; says whether it moved."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(
                 f"Cannot increment the log start offset to {offset} of partition {self.name} since it is "
@@ -689,19 +696,20 @@ class Log:
         return after_last if end_offset == self.log_end_offset else self.log_end_offset
 
     def roll(self, base_offset: int | None = None) -> Segment:
-        """Begin a segment, by default at the offset after the last batch. If that fails, the old one goes on.
+        """Begin a segment, by default at the offset after the last batch. If that fails, the old one stays
+        active.
 
-        A copy of a compacted log gets batches with gaps between them. A gap always lies within a segment:
-        then a segment that begins behind the end of the one before it shows that a power loss took that end.
+        A copy of a compacted log gets batches with gaps between them. A gap is always inside a segment: so a
+        segment that begins after the end of the one before it shows that a power loss destroyed that end.
         """
         return self._files.roll(max(base_offset or 0, self.data_end_offset), self.producers)
 
     def replace_segments(self, new: list[Segment], old: list[Segment]) -> None:
-        """Put compacted segments in the place of those they were made from."""
+        """Replace segments by the compacted ones that were made from them."""
         self._files.replace(new, old)
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Delete what log start, size limit and age limit no longer keep; the count of segments."""
+        """Delete segments below the log start, or beyond the limits of size and age; how many."""
         config = self.config
         deleted = self._delete_expired(retention.below_log_start(self.log_start_offset))
         if config.is_deleted:
@@ -715,7 +723,7 @@ class Log:
             return 0
         last = expired[-1]
         if last is self.segments.active:
-            self.roll(self.log_end_offset)  # there must always be a segment to append to
+            self.roll(self.log_end_offset)  # a log always has a segment to append to
         following = self.segments.after(last)
         if following is not None:
             self.increase_log_start_offset(following.base_offset, rule.reason)
@@ -750,7 +758,7 @@ class Log:
             return True
         last = self.segments.floor(offset)
         if last is not None:
-            # It may be parked. If it cannot be opened, the truncation fails before its first change.
+            # It may be parked. If it cannot be opened, the truncation fails before it changes anything.
             last.position_of(offset)
         unreplicated = self.producers.transactions.unreplicated
         self._truncate(lambda: self._drop_from(offset, unreplicated))
@@ -784,11 +792,11 @@ class Log:
 
     def _drop_from(self, offset: int, unreplicated: dict[int, int]) -> None:
         """May be called again if it fails."""
-        # The offsets first: whatever happens to the files, nobody reads or elects by what is to go.
+        # The offsets first: whatever happens to the files, no reader and no election sees truncated records.
         self._move_end(offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
-        # The batch that held the offset is dropped, and with it what was flushed of it below the offset.
+        # The batch that held the offset is dropped, including its flushed records below the offset.
         data_end_offset = self._files.truncate_to(offset)
         self._data_end = (data_end_offset, offset)
         self._flush_state.truncate_to(data_end_offset)
@@ -802,7 +810,7 @@ class Log:
         self._flush_state.truncate_to(offset)
 
     def _reload_producers(self) -> None:
-        """The producers as of the end of the log."""
+        """Rebuild the producers as of the end of the log."""
         now_ms = self._clock.now_ms()
         snapshots = self._files.snapshots
         rebuild_producers(self.producers, snapshots, self.segments, self.log_end_offset, now_ms)
@@ -845,12 +853,12 @@ class Log:
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a flush is under way, off the loop."""
+        """Whether a flush runs off the loop."""
         return self._flush_state.is_flushing
 
     @property
     def is_flush_due(self) -> bool:
-        """Whether flush.messages asks for a flush before the last append is acknowledged."""
+        """Whether flush.messages requires a flush before the last append is acknowledged."""
         flush_messages = self._flush_messages
         recovery_point = self._flush_state.recovery_point
         return (
@@ -859,7 +867,7 @@ class Log:
         )
 
     def is_timed_flush_due(self, now_ms: int) -> bool:
-        """Whether flush.ms asks for a flush."""
+        """Whether flush.ms requires a flush."""
         state = self._flush_state
         return (
             state.recovery_point < self.data_end_offset
@@ -868,12 +876,12 @@ class Log:
 
     @property
     def is_background_flush_due(self) -> bool:
-        """Whether rolled segments wait to be flushed: `flush(active_segment.base_offset)` does it."""
+        """Whether rolled segments wait for a flush: `flush(active_segment.base_offset)`."""
         state = self._flush_state
         return state.has_rolled or state.recovery_point < self.segments.active.base_offset
 
     def prepare_flush(self, offset: int | None = None) -> Flush | None:
-        """What must reach the disk so that everything below `offset` (the end) survives; None: nothing."""
+        """A flush of everything below `offset` (the end); None if there is nothing to flush."""
         if self.failure is not None:
             self._refuse()
         # Not to the log's end if no batch is there: the next segment begins at the offset after the last one.
@@ -881,11 +889,11 @@ class Log:
         return self._flush_state.prepare(end if offset is None else min(offset, end), self.directory)
 
     def prepare_truncation_flush(self) -> Flush:
-        """What must reach the disk so that no power loss brings back what was truncated."""
+        """A flush after which no power loss brings back truncated records."""
         return self._flush_state.prepare_truncation(self.directory)
 
     def complete_flush(self, flush: Flush) -> None:
-        """`flush.run` has come back: what it covered needs no scan after an unclean stop."""
+        """`flush.run` has returned: what it covered needs no scan after an unclean stop."""
         self._flush_state.complete(flush, self.log_end_offset)
 
     def postpone_flush(self, flush: Flush) -> None:
@@ -910,7 +918,7 @@ class Log:
     # ---- the end
 
     def stop_appends(self) -> None:
-        """Refuse appends from now on: the log is about to be closed, or another takes its place."""
+        """Refuse appends from now on: the log is about to be closed or replaced."""
         self.is_closed = True
 
     def rename_directory(self, path: str) -> None:
@@ -918,9 +926,9 @@ class Log:
         self._files.rename_directory(path)
 
     def close(self, *, clean: bool = True) -> None:
-        """Release files and mappings. A clean close leaves all that saves the next load a scan.
+        """Release files and mappings. After a clean close the next load needs no scan.
 
-        Flush before: what is written here are copies of what the batches say, and is not waited for.
+        Flush before: what this writes (indexes, snapshot) can be rebuilt from the batches, and is not synced.
         """
         self.is_closed = True
         if clean and self.failure is None:

@@ -1,7 +1,7 @@
-"""Which of its oldest segments a log no longer keeps.
+"""Decides which of its oldest segments a log deletes.
 
-Segments go from the oldest on, until the first that a rule keeps. None goes that has records at or above the
-high watermark, nor an active one that is empty.
+Segments expire from the oldest on, up to the first that the rule keeps. A segment with records at or above
+the high watermark never expires, nor does an empty active one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.log.segments import Segments
 
 
 class Rule(NamedTuple):
-    """One reason for deleting segments. It is asked once for each segment, from the oldest on."""
+    """A reason for deleting segments. `is_expired` is called once for each segment, from the oldest on."""
 
     is_expired: Callable[[Segment, Segment | None], bool]
     """Called with a segment and the one that follows it"""
@@ -54,7 +54,7 @@ def above_age(retention_ms: int, now_ms: int) -> Rule:
 def expired_segments(
     segments: Segments, rule: Rule, high_watermark: int, log_end_offset: int
 ) -> list[Segment]:
-    """The segments that go by `rule`."""
+    """The segments that the rule deletes."""
     expired: list[Segment] = []
     for segment in segments:
         following = segments.after(segment)

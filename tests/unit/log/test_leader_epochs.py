@@ -1,4 +1,4 @@
-"""Leader epochs against a plain list, and the checkpoint's text."""
+"""Leader epochs, and the text of their checkpoint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cache_of(*entries: tuple[int, int]) -> EpochCache:
 
 
 def saved(*entries: tuple[int, int]) -> EpochCache:
-    """As a checkpoint has it."""
+    """A cache that was read from a checkpoint."""
     return EpochCache.from_text(cache_of(*entries).to_text())
 
 
@@ -67,7 +67,7 @@ def test_a_copy_has_the_entries_of_the_other_cache_and_changes_alone() -> None:
     assert other.entries == [(1, 0), (4, 20)]
 
 
-def test_an_earlier_start_of_the_same_epoch_is_taken() -> None:
+def test_an_earlier_start_of_the_same_epoch_replaces_the_later_one() -> None:
     cache = cache_of((1, 10))
     cache.assign(1, 5)
     assert cache.entries == [(1, 5)]
@@ -165,7 +165,7 @@ def test_a_damaged_text_is_refused(text: str) -> None:
         *("0\n1\n5 1_0\n", "0\n1\n+5 1\n", f"0\n1\n5 {'9' * 5000}\n", "0\n1\n\u0663 1\n", "0\n-1\n"),
     ],
 )
-def test_a_text_that_is_cut_off_or_out_of_range_is_refused_shortly(text: str) -> None:
+def test_a_truncated_text_or_one_out_of_range_is_refused_with_a_short_error(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         EpochCache.from_text(text)
     assert len(str(caught.value)) < 200

@@ -1,4 +1,4 @@
-"""Finds or creates the log of a partition that this node gets, in the directory that suits it best."""
+"""Finds the log of a partition, or creates it in the most suitable directory."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LogCreation:
         return log
 
     def _adopt_copy(self, key: Partition, topic_id: bytes) -> Log | None:
-        """The copy of a log that was on its way here, if the log itself is gone: all that is left of it."""
+        """The unfinished copy of a move, if the log itself is missing: no other data of it is left."""
         future = self._hosted.futures.get(key)
         if future is None or future.topic_id not in (None, uuid.ZERO, topic_id):
             return None
@@ -64,7 +64,7 @@ class LogCreation:
         self._moves.cancel(key)
         self._hosted.logs[key] = future
         logger.error(
-            "The log of %s is gone: its copy in %s, up to offset %d, takes its place",
+            "The log of %s is missing: its copy in %s, up to offset %d, replaces it",
             name_of(key),
             future.directory,
             future.log_end_offset,
@@ -89,7 +89,7 @@ class LogCreation:
         )
 
     def _candidates(self, key: Partition, directory_id: bytes | None) -> list[LogDirectory]:
-        """The directories that a new log may go to, the best first."""
+        """The directories for a new log, the best first."""
         online = [directory for directory in self._hosted.directories if directory.online]
         preferred = self._hosted.preferred.get(key)
         for directory in online:
@@ -101,7 +101,7 @@ class LogCreation:
                     return [directory]
         usable = [directory for directory in online if not directory.cordoned]
         if not usable:
-            # The controller assigned the replica before it learned that every directory is cordoned.
+            # The controller assigned the replica before it knew that every directory is cordoned.
             return online[:1]
         if len(usable) == 1:
             return usable

@@ -86,12 +86,12 @@ class LogDirectories:
         log_config: Callable[[str], LogConfig],
         on_offline: Callable[[LogDirectory, list[Partition]], None] | None = None,
         on_moved: Callable[[Partition, Log], None] | None = None,
-        on_cut: Callable[[Partition, Log], None] | None = None,
+        on_truncated: Callable[[Partition, Log], None] | None = None,
         failures: Failures | None = None,
     ) -> None:
         """`log_config` gives a topic's settings as they are now. `on_moved` is called when another `Log`
-        object takes a partition over; it must put it in the place of the old one at once. `on_cut` is called
-        when a log that was truncated takes records again."""
+        object replaces the one of a partition; it must replace it in its own tables at once. `on_truncated`
+        is called when a truncated log accepts records again."""
         self._disk = disk
         self._clock = clock
         self._random = random
@@ -124,7 +124,7 @@ class LogDirectories:
         self._checkpoint_writer = CheckpointWriter(disk, hosted, cleaner, errors)
         self._flusher = LogFlusher(disk, clock, hosted, self._checkpoint_writer, errors)
         self._retention = Retention(clock, hosted, cleaner, errors)
-        self._truncations = Truncations(disk, hosted, cleaner, self._checkpoint_writer, errors, on_cut)
+        self._truncations = Truncations(disk, hosted, cleaner, self._checkpoint_writer, errors, on_truncated)
         self._factory = LogFactory(
             disk,
             clock,
@@ -167,7 +167,7 @@ class LogDirectories:
     # ---- start
 
     def open(self, *, node_id: int, cluster_id: str | None = None) -> str:
-        """Make, lock and identify the directories; the cluster's id. Blocks. Raises DirectoryError."""
+        """Create, lock and identify the directories; the cluster's id. Blocks. Raises DirectoryError."""
         try:
             return open_directories(
                 self._disk,
@@ -189,12 +189,12 @@ class LogDirectories:
     async def load(self, *, is_stray: StrayCheck | None = None) -> None:
         """Load every log, scanning what may be torn."""
         started = self._clock.monotonic()
-        founds = await self._startup.load(is_stray)
-        epochs = {found.broker_epoch for found in founds}
-        if len(founds) == len(self.directories) and len(epochs) == 1:
+        surveyed = await self._startup.load(is_stray)
+        epochs = {found.broker_epoch for found in surveyed}
+        if len(surveyed) == len(self.directories) and len(epochs) == 1:
             self.previous_broker_epoch = epochs.pop()
         await self._moves.align()
-        for found in founds:
+        for found in surveyed:
             if not found.is_contiguous or found.has_unknown:
                 await self._checkpoint_writer.write(
                     self.hosted.by_path(found.path), checkpoints.RECOVERY_POINTS
@@ -227,11 +227,12 @@ class LogDirectories:
         return self._creation.create((topic, partition), topic_id, directory_id=directory_id, is_new=is_new)
 
     async def delete(self, partitions: Iterable[Partition], *, stray: bool = False) -> None:
-        """Take logs out: renamed to -delete and removed after the delay, or if stray, renamed to -stray."""
+        """Remove logs: rename them to -delete and remove them after the delay, or if stray, rename them to
+        -stray."""
         await self.forget_removed(self.detach(partitions, stray=stray))
 
     def detach(self, partitions: Iterable[Partition], *, stray: bool = False) -> set[str]:
-        """As `delete`, up to what must be waited for: hand the paths that it returns to `forget_removed`."""
+        """The part of `delete` that does not wait: pass the paths that it returns to `forget_removed`."""
         touched: set[str] = set()
         for partition in partitions:
             self.hosted.preferred.pop(partition, None)
@@ -246,7 +247,7 @@ class LogDirectories:
         return touched
 
     async def remove_strays(self, is_stray: StrayCheck) -> list[Partition]:
-        """Set aside the logs that do not belong here; which they are."""
+        """Rename the logs that do not belong here to -stray; their partitions."""
         strays = {partition: reason for partition, log in self.logs.items() if (reason := is_stray(log))}
         for partition, reason in strays.items():
             logger.warning("%s: %s", name_of(partition), reason)
@@ -264,15 +265,15 @@ class LogDirectories:
                     self.cleaner.abort((log.topic, log.partition))
 
     async def truncate_to(self, log: Log, offset: int) -> bool:
-        """Truncate a log, and all that speaks of its end, before anything is appended again."""
+        """Truncate a log and its checkpoints, before anything is appended again."""
         return await self._truncations.truncate(log, lambda one: one.truncate_to(offset))
 
     async def start_over(self, log: Log, offset: int) -> None:
-        """Drop all of a log: its next record gets `offset`."""
+        """Drop all records of a log: its next record gets `offset`."""
         await self._truncations.truncate(log, lambda one: one.truncate_fully_and_start_at(offset))
 
     def move(self, topic: str, partition: int, path: str) -> None:
-        """Begin to move a replica to another directory; to where it is already: call a move off."""
+        """Begin to move a replica to another directory. If it is there already, cancel its move."""
         self._moves.begin((topic, partition), path.rstrip("/"))
 
     def limit_moves(self, bytes_per_second: float) -> None:
@@ -286,24 +287,24 @@ class LogDirectories:
     # ---- disk errors
 
     def storage_error(self, log: Log, error: OSError) -> KafkaError:
-        """What to answer when `log` met `error`, after doing what must be done about it."""
+        """Handle an error of `log`; the error to respond with."""
         return self._errors.storage_error(log, error)
 
     def take_offline(self, directory: LogDirectory, error: OSError) -> None:
         self._errors.take_offline(directory, error)
 
-    # ---- duties
+    # ---- periodic tasks
 
     async def flush(self, log: Log, offset: int | None = None) -> None:
         """Bring everything below `offset` (the end) to stable storage; KafkaStorageError if that fails."""
         await self._flusher.flush(log, offset)
 
     async def secure(self, log: Log, offset: int) -> None:
-        """Flush up to `offset`, and have a checkpoint that says so; KafkaStorageError if that fails."""
+        """Flush up to `offset`, and write the recovery point; KafkaStorageError if that fails."""
         await self._flusher.secure(log, offset)
 
     async def flush_due(self) -> None:
-        """Flush what is due, truncations that failed before included. See whether full disks have room."""
+        """Flush what is due, complete failed truncations, and check whether full disks have room."""
         await self._truncations.finish_due()
         await self._flusher.flush_due()
 
@@ -318,7 +319,8 @@ class LogDirectories:
         await self._checkpoint_writer.write_everywhere(checkpoints.HIGH_WATERMARKS)
 
     async def forget_removed(self, paths: Iterable[str]) -> None:
-        """After logs left directories: no checkpoint may speak of them when a namesake comes."""
+        """After logs were removed: remove them from the checkpoints, before a topic of the same name is
+        created."""
         await self._checkpoint_writer.forget_removed(paths)
 
     async def retain(self) -> int:
@@ -335,7 +337,7 @@ class LogDirectories:
     # ---- look-ups
 
     def everything(self) -> Iterator[Log]:
-        """All logs, those on their way too."""
+        """All logs, also copies that are being moved."""
         return self.hosted.everything()
 
     def directory_of(self, log: Log) -> LogDirectory:
@@ -357,7 +359,7 @@ class LogDirectories:
     # ---- stop
 
     async def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-        """Flush and close everything; directories where all went well get the clean-shutdown marker."""
+        """Flush and close everything; directories without an error get the clean-shutdown marker."""
         await self._truncations.close()
         await self.cleaner.close()
         self._open_files.close()
@@ -373,7 +375,7 @@ class LogDirectories:
     async def _close(self, directory: LogDirectory, broker_epoch: int) -> None:
         logs = self.hosted.logs_in(directory)
         for log in logs:
-            log.stop_appends()  # what came behind the last flush would be lost
+            log.stop_appends()  # a record after the last flush would be lost
         failures: list[Exception]
         new = self.hosted.unsynced.intersection(log.directory for log in logs)
         try:
@@ -406,7 +408,7 @@ class LogDirectories:
 
 
 def _close_logs(logs: list[Log]) -> Exception | None:
-    """Flush and close all, whatever happens to one of them; the first failure."""
+    """Flush and close all, even if one fails; the first failure."""
     failure: Exception | None = None
     for log in logs:
         try:

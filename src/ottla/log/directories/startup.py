@@ -1,4 +1,4 @@
-"""The start of a node's log directories: what is in them is surveyed, loaded and put into the tables.
+"""Surveys the log directories of a node at its start, loads their logs and adds them to `HostedLogs`.
 
 The rule: a lack of descriptors or memory passes, so a survey that meets one is retried. Any other error of a
 disk takes its directory offline, and the other directories go on.
@@ -15,7 +15,7 @@ from ottla.log.config import LogConfig
 from ottla.log.directories.disk_errors import DiskErrors
 from ottla.log.directories.hosted_logs import DamagedLog, HostedLogs
 from ottla.log.directories.log_directory import LogDirectory
-from ottla.log.directories.log_loader import Found, Loading, configs_of, survey
+from ottla.log.directories.log_loader import Loading, SurveyedDirectory, configs_of, survey
 from ottla.log.directories.log_removal import LogRemoval
 from ottla.log.directories.names import Kind
 from ottla.log.directories.pending_deletions import PendingDeletions
@@ -66,12 +66,12 @@ class Startup:
         self._removal = removal
         self._errors = errors
 
-    async def load(self, is_stray: StrayCheck | None) -> list[Found]:
+    async def load(self, is_stray: StrayCheck | None) -> list[SurveyedDirectory]:
         """Load every log, scanning what may be torn; what was found in each online directory."""
-        founds = await self._survey_all()
-        configs = configs_of(founds, self._log_config)
+        surveyed = await self._survey_all()
+        configs = configs_of(surveyed, self._log_config)
         runs = []
-        for found in founds:
+        for found in surveyed:
             loading = Loading(
                 self._disk,
                 self._clock,
@@ -92,21 +92,21 @@ class Startup:
             threads = 1 if found.is_clean else self._recovery_threads
             runs += [outlast(self._disk, loading.run) for _ in range(threads)]
         await asyncio.gather(*runs)
-        for found in founds:
+        for found in surveyed:
             self._take(found, is_stray)
-        return founds
+        return surveyed
 
-    async def _survey_all(self) -> list[Found]:
-        """What is in the directories. DirectoryError: the process lacks descriptors or memory to look."""
+    async def _survey_all(self) -> list[SurveyedDirectory]:
+        """List the directories. DirectoryError: the process lacks descriptors or memory for it."""
         online = [directory for directory in self._hosted.directories if directory.online]
         surveys = await asyncio.gather(*map(self._survey, online), return_exceptions=True)
         for found in surveys:
             if isinstance(found, BaseException):
                 raise found
-        return [found for found in surveys if isinstance(found, Found)]
+        return [found for found in surveys if isinstance(found, SurveyedDirectory)]
 
-    async def _survey(self, directory: LogDirectory) -> Found | None:
-        found = Found(directory.path)
+    async def _survey(self, directory: LogDirectory) -> SurveyedDirectory | None:
+        found = SurveyedDirectory(directory.path)
         for attempt in range(1, _SURVEYS_MAX + 1):
             try:
                 await outlast(self._disk, survey, self._disk, found)
@@ -116,7 +116,7 @@ class Startup:
                 if error.errno not in OUT_OF_RESOURCES:
                     self._errors.take_offline(directory, error)
                     return None
-                logger.error("Could not look into %s, attempt %d: %s", directory.path, attempt, error)
+                logger.error("Could not survey %s, attempt %d: %s", directory.path, attempt, error)
                 failure = error
             await asyncio.sleep(_SURVEY_PAUSE_S)
         raise DirectoryError(
@@ -124,8 +124,8 @@ class Startup:
             "start it again."
         )
 
-    def _take(self, found: Found, is_stray: StrayCheck | None) -> None:
-        """Serve what was loaded from one directory."""
+    def _take(self, found: SurveyedDirectory, is_stray: StrayCheck | None) -> None:
+        """Add the logs that were loaded from one directory to the tables."""
         directory = self._hosted.by_path(found.path)
         if found.failure is not None:
             lost = [(log.topic, log.partition) for kind, log in found.logs if kind is Kind.CURRENT]
@@ -145,7 +145,7 @@ class Startup:
         for path in found.to_delete:
             self._deletions.add(path)
         directory.is_loaded = True
-        # Of a damaged log nobody knows whether it has gaps.
+        # A damaged log may have gaps.
         directory.is_contiguous = found.is_contiguous or not found.damaged
         directory.has_damage = bool(found.damaged)
         for kind, log in found.logs:
@@ -161,8 +161,8 @@ class Startup:
         table = self._hosted.futures if kind is Kind.FUTURE else self._hosted.logs
         other = table.setdefault(partition, log)
         if other is not log:
-            # A crash at the end of a move leaves two: both have the same records, one perhaps some more. The
-            # one that took the place of the other may have been truncated since, in a later epoch.
+            # A crash at the end of a move leaves two with the same records, one perhaps with more. The copy
+            # may have been truncated after it replaced the log, in a later epoch.
             is_longer = _extent(log) > _extent(other)
             winner, loser = (log, other) if is_longer else (other, log)
             logger.error(

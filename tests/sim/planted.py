@@ -29,10 +29,10 @@ from ottla.controller.registrations import PartitionRegistration
 from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.offsets.store import OffsetStore
+from ottla.log import retention
 from ottla.log.compaction.rules import TransactionTracker
 from ottla.log.directories.moves import Moves
 from ottla.log.directories.names import name_of
-from ottla.log.files import LogFiles
 from ottla.log.log import Log
 from ottla.log.producer_state import ProducerStates
 from ottla.raft import follower_progress
@@ -400,10 +400,10 @@ def _metadata_ends_a_pending_expansion() -> list[Patch]:
 
 
 def _young_segments_deleted() -> list[Patch]:
-    def delete_aged(log: Any, now_ms: int) -> int:
-        return int(log._delete_while(lambda segment, following: following is not None, "it is closed"))
+    def above_age(retention_ms: int, now_ms: int) -> retention.Rule:
+        return retention.Rule(lambda segment, following: following is not None, "it is closed")
 
-    return [(Log, "_delete_aged", delete_aged)]
+    return [(retention, "above_age", above_age)]
 
 
 def _checksums_not_read() -> list[Patch]:
@@ -446,7 +446,7 @@ def _deaths_in(*deeds: str) -> Scenario:
 
 def _segments_begin_behind_gaps() -> list[Patch]:
     """A copy names its segments by their first batch: recovery takes gaps between segments for losses."""
-    real_roll, real_write, real_open = LogFiles.roll, Log._write_run, Log.open
+    real_roll, real_write, real_open = Log.roll, Log._write_run, Log.open
     first: list[int] = []
 
     def write_run(log: Any, records: Any, run: Any, now_ms: int) -> None:
@@ -462,7 +462,7 @@ def _segments_begin_behind_gaps() -> list[Patch]:
     def open_log(*place: Any, **named: Any) -> Any:
         return real_open(*place, **{**named, "is_contiguous": True})
 
-    return [(LogFiles, "roll", roll), (Log, "_write_run", write_run), (Log, "open", open_log)]
+    return [(Log, "roll", roll), (Log, "_write_run", write_run), (Log, "open", open_log)]
 
 
 def _source_of_a_move_goes_first() -> list[Patch]:
@@ -486,13 +486,13 @@ def _source_of_a_move_goes_first() -> list[Patch]:
 
 def exchange_without_syncs() -> list[Patch]:
     """The names of compacted segments are not synced before old segments lose theirs."""
-    real = LogFiles.replace_segments
+    real = Log.replace_segments
 
     def replace_segments(log: Any, *segments: Any) -> None:
         with patch.object(log._disk, "sync_directory", lambda path: None):
             real(log, *segments)
 
-    return [(LogFiles, "replace_segments", replace_segments)]
+    return [(Log, "replace_segments", replace_segments)]
 
 
 def _failed_flush_acknowledged() -> list[Patch]:

@@ -10,7 +10,7 @@ import weakref
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition
 from ottla.log.directories.log_directories import LogDirectories
-from ottla.log.directories.log_loader import Found, survey
+from ottla.log.directories.log_loader import SurveyedDirectory, survey
 from ottla.log.directories.properties import CLEAN_SHUTDOWN
 from ottla.server.broker import Broker
 from ottla.server.coordinators.groups import flush_soon
@@ -26,9 +26,9 @@ def test_a_mark_of_a_clean_stop_that_was_taken_stays_away_after_a_power_loss() -
     disk.make_directory("/data")
     disk.replace(f"/data/{CLEAN_SHUTDOWN}", b"{}")
     disk.storage.sync_all()
-    assert survey(disk, Found("/data")).is_clean
+    assert survey(disk, SurveyedDirectory("/data")).is_clean
     for state in crash_states(disk.storage):
-        assert not survey(SimulatedDisk(random.Random(1), storage=state), Found("/data")).is_clean
+        assert not survey(SimulatedDisk(random.Random(1), storage=state), SurveyedDirectory("/data")).is_clean
 
 
 def test_a_fetch_that_waits_is_answered_when_the_records_cannot_be_read() -> None:

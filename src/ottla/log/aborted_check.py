@@ -1,9 +1,9 @@
-"""Whether the batches of a log bear out what a `.txnindex` says of aborted transactions.
+"""Checks a `.txnindex` against the batches of its log.
 
-An entry has no checksum in Kafka's format, so a bit that flips in it cannot be told from the truth by the
-file alone, and would show readers what was aborted, or hide what was committed. But each entry names batches:
-the marker that ended the transaction, its first batch, and that where the next open transaction began. They
-are looked up when a log is loaded: two or three small reads for each aborted transaction.
+An entry has no checksum in Kafka's format, so the file alone does not show a flipped bit, which would let
+readers see aborted records, or hide committed ones. But each entry names batches: the marker that ended the
+transaction, its first batch, and the one where the next open transaction began. A load looks them up: two or
+three small reads for each aborted transaction.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from ottla.records.batch import BatchHeader
 
 
 def contradiction(segments: Segments, segment: Segment, *, is_compacted: bool) -> str | None:
-    """Why the entries of a segment cannot be right, or None. Compaction may have taken what they name."""
+    """Why the entries of a segment cannot be right, or None. Compaction may have removed what they name."""
     looked_at = [segment]
     try:
         for entry in segment.aborted_index.entries():
             for offset, name, is_it in _named(entry):
                 holder = segments.floor(offset)
                 if holder is None:
-                    continue  # the log began further down once
+                    continue  # the log has been deleted up to a later offset
                 looked_at.append(holder)
                 header = _header_of(holder, offset)
                 is_gone = is_compacted and header is None and holder is not segments.active
                 if not is_gone and (header is None or not is_it(header)):
                     return f"producer {entry.producer_id} has an entry that names offset {offset}: no {name}"
     except LogDamaged:
-        return None  # who reads there is told of it, and no index could be made of it
+        return None  # a reader gets this error, and no index could be built from the segment
     finally:
         for one in looked_at:
             if one is not segments.active:
@@ -62,7 +62,7 @@ def _may_begin(header: BatchHeader, offset: int) -> bool:
 
 
 def _header_of(segment: Segment, offset: int) -> BatchHeader | None:
-    """That of the batch that holds the offset; None where there is none."""
+    """The header of the batch that holds the offset, None if no batch does."""
     position = segment.position_of(offset)
     header = None if position is None else segment.header_at(position)
     return None if header is None or header.base_offset > offset else header

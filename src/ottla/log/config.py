@@ -60,7 +60,7 @@ class LogConfig:
     def from_texts(cls, texts: Mapping[str, str]) -> LogConfig:
         """The settings named in `texts` (Kafka's names and spelling), defaults for the rest.
 
-        Names that are no topic setting are left alone; a text of the wrong kind is a ValueError.
+        Names that are no topic setting are ignored; a text of the wrong kind is a ValueError.
         """
         values: dict[str, Any] = {}
         for setting, (field, parse) in _SETTINGS.items():

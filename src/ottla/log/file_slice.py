@@ -1,4 +1,4 @@
-"""Where the bytes of an answer lie: what `Log.locate` finds and a connection sends."""
+"""A part of a segment file: `Log.locate` finds it, a connection sends it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ottla.ports import File
 
 
 class FileSlice:
-    """Bytes of a file, which may be parked meanwhile, and cannot be read once the segment is gone.
+    """Bytes of a file. The file may be parked in the meantime; once its segment is deleted, reading fails.
 
-    A connection sends them as they are, when their turn comes; what has been sent is off the slice.
+    A connection sends the bytes unchanged when the response is due, and removes from the slice what it sent.
     """
 
     __slots__ = ("file", "length", "position", "segment_base_offset")
@@ -23,7 +23,7 @@ class FileSlice:
         return self.length
 
     def read(self, count: int = -1) -> bytes:
-        """Take the next `count` bytes off the slice, or all of them."""
+        """Read the next `count` bytes, or all, and remove them from the slice."""
         if count < 0 or count > self.length:
             count = self.length
         data = self.file.pread(count, self.position)
@@ -33,7 +33,8 @@ class FileSlice:
         return data
 
     def skip(self, count: int) -> None:
-        """Leave out the next `count` bytes, which have been sent; there are always some."""
+        """Remove the next `count` bytes, which have been sent. Sending none is an error: the file is too
+        short."""
         if not count:
             raise self._too_short(self.length)
         self.position += count

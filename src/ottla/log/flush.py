@@ -1,9 +1,9 @@
-"""A flush as a thing of its own, so that it can wait for the disk while the log goes on.
+"""A flush as an object, so that a thread can wait for the disk while the log takes appends.
 
-It holds open files and names, nothing of the log that may change meanwhile. The rules: the recovery point
-moves only after `run` has come back without an error. A failed fsync is final, since what it should have
-written may be gone from memory. A file that could not be opened for want of descriptors was not tried at
-all: `NotOpened`, and the same flush may be tried later.
+It holds open files and paths, and no state of the log that may change in the meantime. The rules: the
+recovery point moves only after `run` has returned without an error. A failed fsync is final, since the data
+may be lost from memory. A file that could not be opened for lack of descriptors was not synced at all:
+`NotOpened`, and the same flush may be retried later.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class NotOpened(OSError):
-    """There was no descriptor, or no memory, to open a file that is to be synced: nothing has failed yet."""
+    """A file to be synced could not be opened for lack of descriptors or memory: no fsync has failed."""
 
 
 class Flush:
-    """What has to reach stable storage so that everything below `offset` survives."""
+    """The files to sync so that everything below `offset` survives a power loss."""
 
-    __slots__ = ("_directory", "_disk", "_files", "offset", "paths", "rolled")
+    __slots__ = ("_directory", "_disk", "_files", "_paths", "has_epochs", "offset", "rolled", "snapshots")
 
     def __init__(
         self,
@@ -33,25 +33,32 @@ class Flush:
         files: list[File],
         paths: list[str],
         directory: str | None,
+        *,
         rolled: Sequence[Segment] = (),
+        snapshots: Sequence[int] = (),
+        has_epochs: bool = False,
     ) -> None:
         self._disk = disk
         self.offset = offset
         self._files = files
-        self.paths = paths
+        self._paths = paths
         self._directory = directory  # None: no file is new
         self.rolled = rolled
-        """Segments whose index files are among `paths`."""
+        """The segments whose index files it syncs."""
+        self.snapshots = snapshots
+        """The offsets of the producer snapshots that it syncs."""
+        self.has_epochs = has_epochs
+        """Whether it syncs the epoch checkpoint."""
 
     def run(self) -> None:
-        """Block until all of it is safe. An OSError means that it may not be, now or after another try."""
+        """Block until all is on stable storage. After an OSError it may not be, even if a retry succeeds."""
         for file in self._files:
             file.fsync()
-        for path in self.paths:
+        for path in self._paths:
             try:
                 sync_file(self._disk, path)
             except FileNotFoundError:
-                continue  # deleted or renamed for deletion since, so nobody will ask for it
+                continue  # deleted, or renamed for deletion, in the meantime
         if self._directory is not None:
             try:
                 sync_directory(self._disk, self._directory)
@@ -64,7 +71,7 @@ def sync_file(disk: Disk, path: str) -> None:
     try:
         file = disk.open(path)
     except OSError as error:
-        raise told_apart(error) from error
+        raise opening_error(error) from error
     try:
         file.fsync()
     finally:
@@ -75,12 +82,12 @@ def sync_directory(disk: Disk, path: str) -> None:
     """Bring the names in a directory to stable storage. Blocks."""
     try:
         disk.sync_directory(path)
-    except OSError as error:  # of these, only opening the directory can fail for want of descriptors
-        raise told_apart(error) from error
+    except OSError as error:  # only opening the directory can fail for lack of descriptors
+        raise opening_error(error) from error
 
 
-def told_apart(error: OSError) -> OSError:
-    """What an error of opening a file means to whoever wants to sync it."""
+def opening_error(error: OSError) -> OSError:
+    """NotOpened if a file to be synced could not be opened for lack of resources, else the error itself."""
     if error.errno in OUT_OF_RESOURCES:
         return NotOpened(error.errno, error.strerror, error.filename)
     return error

@@ -1,11 +1,11 @@
 """The sparse indexes of a segment: `.index` (offset -> position) and `.timeindex` (timestamp -> offset).
 
-Entries are fixed-size and grow, so a look-up is a binary search. The newest entries are kept in memory and
-written to the file in blocks and when the segment is closed: an unclean stop rebuilds the index of the
-segment that took appends anyway. Older entries are read through a mapping. Files are never mapped for
+Entries have a fixed size and ascend, so a look-up is a binary search. The newest entries are kept in memory
+and written to the file in blocks and when the segment is closed: after an unclean stop the index of the
+active segment is rebuilt in any case. Older entries are read through a mapping. Files are never mapped for
 writing, so a full disk is an error and not a signal.
 
-An index only says where to begin to look. Whoever uses an answer checks it against the log.
+An index only gives a position to start from. Callers check it against the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _KEPT_BYTES = 2040
 
 
 class SparseIndex:
-    """What both indexes share: entries in a file, the newest of them in memory."""
+    """Entries of a fixed size in a file, the newest of them in memory. Subclasses define what an entry
+    holds."""
 
     __slots__ = (
         "_disk",
@@ -69,7 +70,7 @@ class SparseIndex:
         try:
             self._write_tail()
         except OSError as error:
-            # The index is whole in memory and the next entry tries again, so the append stands.
+            # The index is complete in memory and the next entry retries the write, so the append succeeds.
             logger.warning("cannot write index %s yet: %s", self.path, error)
             return
         del self._tail[:_BLOCK_BYTES]
@@ -86,7 +87,7 @@ class SparseIndex:
         self._written = self.size_bytes
 
     def write_out(self, *, create: bool = True) -> None:
-        """Bring the file to exactly the entries of the index. Without any, `create` decides."""
+        """Write all entries to the file, and nothing else. `create`: also an empty file."""
         self._write_tail()
         if not self._disk.exists(self.path):
             if create:
@@ -121,7 +122,7 @@ class SparseIndex:
             self._tail_start = size
 
     def release(self) -> None:
-        """Give back memory and mapping; the next look-up takes them again."""
+        """Release memory and mapping; the next look-up loads them again."""
         if self._written == self.size_bytes:
             self._tail = bytearray()
             self._tail_start = self.size_bytes
@@ -140,7 +141,7 @@ class SparseIndex:
         start = self._tail_start
         if start <= _BLOCK_BYTES:
             older = self._disk.read(self.path)[:start] if start else b""
-            older += bytes(start - len(older))  # a file cut short reads as zeros, which no check believes
+            older += bytes(start - len(older))  # a truncated file reads as zeros, which no check accepts
             self._tail = bytearray(older) + self._tail
             self._tail_start = 0
             return

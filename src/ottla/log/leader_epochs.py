@@ -1,13 +1,16 @@
 """Where each leader epoch begins in a log, and the text of `leader-epoch-checkpoint`.
 
-The rule: epochs and start offsets both grow from entry to entry. An entry that would break this removes the
-later ones that contradict it, since the newest word of a leader is the true one.
+The rule: epochs and start offsets both ascend. A new entry removes the later ones that contradict it, since
+the newest leader is right.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from ottla.ports import Disk
 
 CHECKPOINT_NAME = "leader-epoch-checkpoint"
 _EPOCH_MAX = 2**31 - 1
@@ -22,14 +25,16 @@ class EpochEntry(NamedTuple):
 
 
 class EpochCache:
-    """The epochs of one log in order. Methods that change it say whether anything changed."""
+    """The epochs of one log in order."""
 
-    __slots__ = ("entries", "latest_epoch")
+    __slots__ = ("entries", "is_changed", "latest_epoch")
 
-    def __init__(self, entries: list[EpochEntry] | None = None) -> None:
+    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self.entries: list[EpochEntry] = []
         self.latest_epoch = -1
-        for entry in entries or ():
+        self.is_changed = False
+        """Whether the checkpoint file lacks a change."""
+        for entry in entries:
             self.assign(entry.epoch, entry.start_offset)
 
     @property
@@ -41,7 +46,7 @@ class EpochCache:
         """The epoch before the latest one, -1 if there is none."""
         return self.entries[-2].epoch if len(self.entries) > 1 else -1
 
-    def assign(self, epoch: int, start_offset: int) -> bool:
+    def assign(self, epoch: int, start_offset: int) -> None:
         """Epoch `epoch` begins at `start_offset`. The same epoch again, not earlier, changes nothing."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"epoch {epoch} from offset {start_offset}: neither may be negative")
@@ -49,37 +54,44 @@ class EpochCache:
         if entries:
             last = entries[-1]
             if epoch == last.epoch and start_offset >= last.start_offset:
-                return False
+                return
             while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
                 entries.pop()
         entries.append(EpochEntry(epoch, start_offset))
         self.latest_epoch = epoch
-        return True
+        self.is_changed = True
 
-    def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at or after `end_offset`."""
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Remove epochs that begin at or after `end_offset`."""
         entries = self.entries
-        before = len(entries)
         while entries and entries[-1].start_offset >= end_offset:
             entries.pop()
+            self.is_changed = True
         self.latest_epoch = entries[-1].epoch if entries else -1
-        return len(entries) != before
 
-    def truncate_from_start(self, start_offset: int) -> bool:
-        """Forget what lies before `start_offset`; the epoch that covers it now begins there."""
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Remove what lies before `start_offset`; the epoch that covers it now begins there."""
         entries = self.entries
         covering = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset) - 1
         if covering < 0:
-            return False
+            return
         first = EpochEntry(entries[covering].epoch, start_offset)
         if covering == 0 and entries[0] == first:
-            return False
+            return
         entries[: covering + 1] = [first]
-        return True
+        self.is_changed = True
 
     def clear(self) -> None:
         self.entries.clear()
         self.latest_epoch = -1
+        self.is_changed = True
+
+    def copy_from(self, other: EpochCache) -> None:
+        """Have the entries of another cache."""
+        if self.entries != other.entries:
+            self.entries[:] = other.entries
+            self.latest_epoch = other.latest_epoch
+            self.is_changed = True
 
     def epoch_for_offset(self, offset: int) -> int | None:
         covering = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset) - 1
@@ -96,7 +108,7 @@ class EpochCache:
         if higher == len(entries):
             return UNDEFINED
         if higher == 0:
-            # What came before the first known epoch is gone, so the asker can only go on from there.
+            # Older epochs are not known, so the follower can only continue where the first known one starts.
             return epoch, entries[0].start_offset
         return entries[higher - 1].epoch, entries[higher].start_offset
 
@@ -110,7 +122,7 @@ class EpochCache:
         """Read a checkpoint; ValueError says what is wrong with it."""
         lines = text.split("\n")
         if lines.pop():
-            raise ValueError("its last line is cut off")
+            raise ValueError("its last line is incomplete")
         if len(lines) < 2:
             raise ValueError("it ends before the count of entries")
         if lines[0].strip() != "0":
@@ -124,7 +136,17 @@ class EpochCache:
             entries.append(EpochEntry(_number(words[0], _EPOCH_MAX), _number(words[1], _OFFSET_MAX)))
         if count != len(entries):
             raise ValueError(f"it promises {count} entries and holds {len(entries)}")
-        return cls(entries)
+        cache = cls(entries)
+        cache.is_changed = False
+        return cache
+
+
+def write_checkpoint(disk: Disk, directory: str, epochs: EpochCache, *, sync: bool = False) -> str:
+    """Write the checkpoint of a log; its path."""
+    path = f"{directory}/{CHECKPOINT_NAME}"
+    disk.replace(path, epochs.to_text().encode(), sync=sync)
+    epochs.is_changed = False
+    return path
 
 
 def _number(text: str, highest: int) -> int:

@@ -1,32 +1,42 @@
-"""One partition on disk: what is appended to it and read from it.
+"""One partition on disk: appends, reads, offsets and truncations.
+
+`Log` owns the parts: `Segments` finds batches, `LogFiles` creates, replaces and removes files, `FlushState`
+knows what is on stable storage, `ProducerStates` and `EpochCache` know what the batches say.
 
 The order of an append is the rule that keeps this right: decide (validate, check the producer), make what the
 batch needs (epoch entry, new segment, transaction index), write it, and only then move the offsets and the
 producers. So an append that fails leaves the log as it was, and no state is ahead of the file.
 
-A `Log` belongs to one event loop. Blocking work is cut out of it: `open`, `Flush.run`, `close`.
+The order of the offsets: log start <= last stable offset <= high watermark <= end. Nothing at or above the
+high watermark is ever deleted for its age or size.
+
+A `Log` belongs to one event loop. These methods block and may run on a thread: `open`, `Flush.run`, `close`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
+from ottla.log import retention
 from ottla.log.config import LogConfig
 from ottla.log.file_slice import FileSlice
-from ottla.log.files import draw_jitter_ms
+from ottla.log.files import LogFiles, draw_jitter_ms
+from ottla.log.flush import Flush, NotOpened
+from ottla.log.flush_state import FlushState
+from ottla.log.given_batches import GivenBatch, check_given, runs_of
 from ottla.log.index import RELATIVE_OFFSET_MAX
+from ottla.log.leader_epochs import EpochCache, write_checkpoint
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import ProducerStates, VerificationGuard
-from ottla.log.recovery import Loader, Progress, marker_of
+from ottla.log.recovery import Loaded, Loader, Progress, marker_of, rebuild_producers
 from ottla.log.segment import Segment
 from ottla.log.timestamp_search import BatchSearch, TimestampOffset
 from ottla.log.transactions import AbortedTransaction, CompletedTransaction, Marker
-from ottla.log.upkeep import LogUpkeep
 from ottla.ports import Buffer, Clock, Disk, Random
 from ottla.rare_paths import rarely
-from ottla.records.batch import BASE_OFFSET_MAX, BatchHeader, check_crc, iterate_headers
+from ottla.records.batch import BatchHeader
 from ottla.records.validate import (
     BYTES_AT_ONCE,
     NO_LIMIT,
@@ -36,13 +46,7 @@ from ottla.records.validate import (
     assign,
     validate,
 )
-from ottla.wire.errors import (
-    CorruptMessage,
-    InvalidRecord,
-    MessageTooLarge,
-    OffsetOutOfRange,
-    RecordListTooLarge,
-)
+from ottla.wire.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 
 logger = logging.getLogger("ottla.log")
 
@@ -50,11 +54,7 @@ _EPOCH_MAX = 2**31 - 1
 
 
 class UnexpectedAppendOffset(ValueError):
-    """A follower was given batches that begin before the end of its log."""
-
-
-class OffsetsOutOfOrder(ValueError):
-    """Batches whose offsets do not grow."""
+    """Batches for a follower begin before the end of its log."""
 
 
 class Appended(NamedTuple):
@@ -78,16 +78,101 @@ class LogRead(NamedTuple):
 
 
 class CheckedBatch(NamedTuple):
-    """A batch that keeps to some rules."""
+    """A batch that was validated by these rules."""
 
     rules: ProduceRules
     batch: ValidBatch
 
 
-class Log(LogUpkeep):
-    """See the module. Attributes are facts to read; only the methods change them."""
+class Log:
+    """See the module. Only its methods change its attributes."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_clock",
+        "_data_end",
+        "_disk",
+        "_files",
+        "_flush_messages",
+        "_flush_state",
+        "_roll_ms",
+        "_rules",
+        "_segment_bytes",
+        "_unfinished_truncation",
+        "config",
+        "epochs",
+        "failure",
+        "high_watermark",
+        "is_closed",
+        "log_end_offset",
+        "log_start_offset",
+        "name",
+        "partition",
+        "producers",
+        "segments",
+        "topic",
+        "topic_id",
+        "truncations_pending",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        directory: str,
+        config: LogConfig,
+        loaded: Loaded,
+        *,
+        topic: str,
+        partition: int,
+        topic_id: bytes | None,
+        random: Random | None,
+        open_files: OpenFiles | None = None,
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.name = f"{topic}-{partition}"
+        self.segments = loaded.segments
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.high_watermark = loaded.log_start_offset
+        self.failure: OSError | None = None
+        """Why appends and flushes are refused."""
+        self.is_closed = False
+        """Whether it is closed or about to be: appends are refused."""
+        self.truncations_pending = 0
+        """How many truncations are not on stable storage yet: until they are, appends are refused."""
+        self._unfinished_truncation: Callable[[], None] | None = None  # one that failed halfway
+        self._data_end = (-1, -1)
+        """(the offset after the last batch, the end of the log) of the last truncation that left them apart:
+        the records between them had been compacted away."""
+        self._flush_state = FlushState(
+            disk,
+            clock,
+            loaded.segments,
+            loaded.snapshots,
+            loaded.epochs,
+            recovery_point=loaded.recovery_point,
+            rolled=loaded.recovered,
+        )
+        self._files = LogFiles(
+            disk,
+            clock,
+            directory,
+            config,
+            loaded.segments,
+            loaded.snapshots,
+            self._flush_state,
+            deleted=loaded.deleted,
+            random=random,
+            open_files=open_files,
+            on_failure=self.fail,
+        )
+        self.reconfigure(config)
 
     @classmethod
     def open(
@@ -112,7 +197,7 @@ class Log(LogUpkeep):
         producer_id_expiration_ms: int = 86_400_000,
         verify_transactions: bool = False,
     ) -> Log:
-        """Load the log in `directory`, or make it. Blocks, after an unclean stop for long."""
+        """Load the log in `directory`, or create it. Blocks, after an unclean stop for long."""
         name = f"{topic}-{partition}"
         producers = ProducerStates(name, expiration_ms=producer_id_expiration_ms, verify=verify_transactions)
         loader = Loader(
@@ -144,8 +229,47 @@ class Log(LogUpkeep):
             open_files=open_files,
         )
         if loaded.has_gaps:
-            log.flush()  # from now on they lie below the recovery point
+            log.flush()  # from now on the gaps lie below the recovery point
         return log
+
+    def __repr__(self) -> str:
+        return f"Log({self.name}, start={self.log_start_offset}, end={self.log_end_offset})"
+
+    @property
+    def directory(self) -> str:
+        return self._files.directory
+
+    @property
+    def active_segment(self) -> Segment:
+        return self.segments.active
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Use new settings from now on."""
+        self.config = config
+        self._files.config = config
+        self._rules = config.produce_rules(self.name)
+        self._segment_bytes = config.segment_bytes
+        self._roll_ms = config.roll_ms
+        self._flush_messages = config.flush_messages
+
+    def fail(self, error: OSError) -> None:
+        """Refuse appends and flushes from now on. After a failed fsync a second one could report success for
+        data that was lost."""
+        self.failure = error
+
+    def _refuse(self) -> NoReturn:
+        if self.failure is None:
+            raise KafkaStorageError(f"The log of {self.name} is closed.")
+        raise KafkaStorageError(
+            f"The log of {self.name} is closed to writes since a disk error: {self.failure}."
+        )
+
+    def _refuse_while_truncating(self) -> NoReturn:
+        raise KafkaStorageError(f"The log of {self.name} takes records again when its truncation is flushed.")
 
     # ---- appending
 
@@ -160,16 +284,16 @@ class Log(LogUpkeep):
         guard: VerificationGuard | None = None,
         checked: CheckedBatch | None = None,
     ) -> Appended:
-        """Append as the leader: the batch is checked, given its offsets, and written.
+        """Append as the leader: validate the batch, assign its offsets, and write it.
 
-        A Raft leader has given offsets and epoch already, and may bring several batches. TakesLong: a
-        client's batch is too large to be checked here; have `check` run on another thread, and bring what it
-        returned.
+        A Raft leader has assigned offsets and epoch already, and may pass several batches. TakesLong: a
+        client's batch is too large to be validated here; run `check` on another thread, and pass what it
+        returns as `checked`.
         """
         if self.failure is not None or self.is_closed:
             self._refuse()
-        if self.cuts_pending:
-            self._refuse_behind_cut()
+        if self.truncations_pending:
+            self._refuse_while_truncating()
         if origin is Origin.RAFT_LEADER:
             return self._append_given(records, leader_epoch, origin)
         if checked is not None and checked.rules is self._rules:
@@ -192,7 +316,7 @@ class Log(LogUpkeep):
                 transaction_version=transaction_version,
             )
             if earlier is not None:
-                # A retry: the client learns what it would have learned the first time.
+                # A retry: the client gets the same response as the first time.
                 return Appended(
                     earlier.first_offset,
                     earlier.last_offset,
@@ -205,7 +329,7 @@ class Log(LogUpkeep):
                 )
         assign(batch, first_offset, leader_epoch)
         if leader_epoch != self.epochs.latest_epoch and leader_epoch >= 0:
-            self.assign_epoch_start_offset(leader_epoch, first_offset)
+            self.epochs.assign(leader_epoch, first_offset)
         last_offset = first_offset + header.last_offset_delta
         buffer = batch.buffer
         self._write(buffer, header, first_offset, last_offset, batch.max_timestamp, now_ms, marker)
@@ -222,9 +346,10 @@ class Log(LogUpkeep):
         return tuple.__new__(Appended, facts)  # half the time of a call of the class
 
     def check(self, records: memoryview, now_ms: int) -> Callable[[], CheckedBatch]:
-        """Work for another thread: it checks a client's batch as `append` would. It may raise what that does.
+        """A function for another thread: it validates a client's batch as `append` would, and may raise the
+        same.
 
-        Whatever happens to the log meanwhile, `append` looks at it again: here only the batch is looked at.
+        It validates the batch alone. `append` checks the state of the log, which may change in between.
         """
         rules = self._rules
         return lambda: CheckedBatch(rules, validate(records, rules, now_ms))
@@ -239,7 +364,7 @@ class Log(LogUpkeep):
         now_ms: int,
         marker: Marker | None,
     ) -> None:
-        """Put one batch behind the others and bring all that follows from it up to date."""
+        """Write one batch at the end, and update what depends on it."""
         size = len(buffer)
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms):
@@ -252,7 +377,6 @@ class Log(LogUpkeep):
             except OSError as error:
                 self._check_torn(segment, error)
                 raise
-        self.size_bytes += size
         self.log_end_offset = last_offset + 1
         producers = self.producers
         if header.producer_id >= 0 and marker is None:
@@ -260,7 +384,7 @@ class Log(LogUpkeep):
         producers.end_offset = last_offset + 1
 
     def _roll_for(self, size: int, first_offset: int, last_offset: int) -> Segment:
-        """A new segment, that takes the next `size` bytes, of these offsets."""
+        """A new segment for the next `size` bytes, of these offsets."""
         if size > self._segment_bytes:
             raise RecordListTooLarge(
                 f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds the "
@@ -269,7 +393,7 @@ class Log(LogUpkeep):
         return self.roll(first_offset if self._is_far(last_offset) else None)
 
     def _is_far(self, last_offset: int) -> bool:
-        """Whether not even a segment that begins at the end of the log could take a batch of this offset."""
+        """Whether this offset is too large for any segment that begins at the end of the log."""
         return last_offset - self.data_end_offset > RELATIVE_OFFSET_MAX
 
     def _write_marker(
@@ -281,7 +405,8 @@ class Log(LogUpkeep):
         max_timestamp: int,
         marker: Marker,
     ) -> None:
-        """A transaction's end. Its index entry goes first: once the marker is there no reader may miss it."""
+        """Write a transaction marker, after its index entry: a reader that sees the marker needs the
+        entry."""
         transactions = self.producers.transactions
         entry = self.producers.entries.get(header.producer_id)
         first_offset = entry.transaction_first_offset if entry is not None else None
@@ -303,15 +428,16 @@ class Log(LogUpkeep):
             transactions.complete(completed)
 
     def append_as_follower(self, records: memoryview, *, leader_epoch: int = _EPOCH_MAX) -> Appended:
-        """Append what the leader has, offsets and all. What is torn or of a later epoch is left out."""
+        """Append the leader's batches with their offsets. Incomplete ones and those of a later epoch are
+        skipped."""
         if self.failure is not None or self.is_closed:
             self._refuse()
-        if self.cuts_pending:
-            self._refuse_behind_cut()
+        if self.truncations_pending:
+            self._refuse_while_truncating()
         return self._append_given(records, leader_epoch, Origin.REPLICATION)
 
     def _append_given(self, records: memoryview, leader_epoch: int, origin: Origin) -> Appended:
-        batches = self._check_given(records, leader_epoch, origin)
+        batches = check_given(records, leader_epoch, origin, self.name, self.config.max_message_bytes)
         if not batches:
             end = self.log_end_offset
             return Appended(end, end - 1, -1, self.log_start_offset, -1, False, 0, 0)
@@ -327,10 +453,11 @@ class Log(LogUpkeep):
             self._take_epoch(header)
         now_ms = self._clock.now_ms()
         try:
-            for run in _runs(batches, self._segment_bytes):
+            for run in runs_of(batches, self._segment_bytes):
                 self._write_run(records, run, now_ms)
         except Exception:
-            self._forget_unwritten_epochs(epoch_before)
+            if self.epochs.latest_epoch != epoch_before:  # later epochs have no batch in this log
+                self.epochs.truncate_from_end(self.log_end_offset)
             raise
         return Appended(
             first_offset,
@@ -343,58 +470,16 @@ class Log(LogUpkeep):
             sum(max(header.record_count, 1) for _, header in batches),
         )
 
-    def _forget_unwritten_epochs(self, epoch_before: int) -> None:
-        """An append failed: the epochs of the batches that were not written are no epochs of this log."""
-        if self.epochs.latest_epoch != epoch_before and self.epochs.truncate_from_end(self.log_end_offset):
-            self._are_epochs_new = True
-
-    def _check_given(
-        self, records: memoryview, leader_epoch: int, origin: Origin
-    ) -> list[tuple[int, BatchHeader]]:
-        """The whole batches, each with a sound checksum and offsets that grow."""
-        batches = []
-        previous = -1
-        for position, header in iterate_headers(records):
-            epoch = header.partition_leader_epoch
-            if origin is Origin.RAFT_LEADER:
-                if epoch != leader_epoch:
-                    raise InvalidRecord(
-                        f"Append from Raft leader did not set the batch epoch correctly, expected "
-                        f"{leader_epoch} but the batch has {epoch}"
-                    )
-                if header.length_bytes > self.config.max_message_bytes:
-                    raise MessageTooLarge(
-                        f"The record batch size in the append to {self.name} is {header.length_bytes} bytes "
-                        f"which exceeds the maximum configured value of {self.config.max_message_bytes}."
-                    )
-            elif epoch > leader_epoch:
-                logger.info(
-                    "%s: leaving out batches of epoch %d, above epoch %d", self.name, epoch, leader_epoch
-                )
-                break
-            check_crc(records, position, header)
-            if header.base_offset > BASE_OFFSET_MAX:
-                raise CorruptMessage(f"A batch for {self.name} has the base offset {header.base_offset}.")
-            if header.last_offset <= previous or header.base_offset <= previous:
-                raise OffsetsOutOfOrder(
-                    f"Out of order offsets found in append to {self.name}: {header.base_offset} after "
-                    f"{previous}."
-                )
-            previous = header.last_offset
-            batches.append((position, header))
-        return batches
-
     def _take_epoch(self, header: BatchHeader) -> None:
-        """Learn of a new epoch from a batch. Old formats have none: then nothing is known any more."""
+        """Assign the epoch of a batch. Old formats have none, which invalidates all entries."""
         if header.magic < 2:
             if self.epochs.entries:
                 self.epochs.clear()
-                self._are_epochs_new = True
         elif header.partition_leader_epoch >= 0:
-            self.assign_epoch_start_offset(header.partition_leader_epoch, header.base_offset)
+            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
 
-    def _write_run(self, records: memoryview, run: list[tuple[int, BatchHeader]], now_ms: int) -> None:
-        """One write for batches that follow each other; a marker is a run of its own."""
+    def _write_run(self, records: memoryview, run: list[GivenBatch], now_ms: int) -> None:
+        """Write batches that follow each other at once; a marker is a run of its own."""
         position, first = run[0]
         end_position, last = run[-1]
         buffer = records[position : end_position + last.length_bytes]
@@ -412,7 +497,7 @@ class Log(LogUpkeep):
             size, last.last_offset, max_timestamp, now_ms, self._segment_bytes, self._roll_ms
         ) or (segment.size_bytes and rarely("a follower begins a new segment early")):
             if len(run) > 1 and self._is_far(last.last_offset):
-                # A segment may begin behind a gap only if its first batch is too far for the one before it.
+                # A segment may begin after a gap only if that offset is too large for the segment before it.
                 for batch in run:
                     self._write_run(records, [batch], now_ms)
                 return
@@ -422,7 +507,6 @@ class Log(LogUpkeep):
         except OSError as error:
             self._check_torn(segment, error)
             raise
-        self.size_bytes += len(buffer)
         self.log_end_offset = last.next_offset
         for _, header in run:
             if header.producer_id >= 0:
@@ -430,14 +514,16 @@ class Log(LogUpkeep):
         self.producers.end_offset = last.next_offset
 
     def _check_torn(self, segment: Segment, error: OSError) -> None:
-        """After a failed write: if its remains could not be cut off, nothing may follow them."""
+        """After a failed write: if the partial batch could not be truncated, nothing may be appended after
+        it."""
         if segment.is_torn:
             self.fail(error)
 
     def start_transaction_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
     ) -> VerificationGuard | None:
-        """Before a transaction's first append is verified with its coordinator; None: it is open already."""
+        """Called before a transaction's first append is verified with its coordinator; None if it is open
+        already."""
         return self.producers.start_verification(
             producer_id,
             sequence,
@@ -452,10 +538,10 @@ class Log(LogUpkeep):
     # ---- reading
 
     def read(self, offset: int, max_bytes: int, *, limit_offset: int, at_least_one: bool = True) -> LogRead:
-        """Batches from the one that holds `offset` on, below `limit_offset`, of one segment.
+        """Batches of one segment, from the one that holds `offset` on, below `limit_offset`.
 
-        `max_bytes` may cut the last batch. The first one comes whole even if it is larger, or, unless
-        `at_least_one`, not at all.
+        The last batch may be incomplete, because of `max_bytes`. The first one is complete even if it is
+        larger, or, unless `at_least_one`, missing.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
@@ -478,7 +564,7 @@ class Log(LogUpkeep):
     def locate(
         self, offset: int, max_bytes: int, *, limit_offset: int, at_least_one: bool = True
     ) -> FileSlice:
-        """Like `read`, but says where the bytes are."""
+        """Like `read`, but returns a slice of the file instead of the bytes."""
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
             self._refuse_offset(offset)
@@ -513,7 +599,7 @@ class Log(LogUpkeep):
         return self.segments.aborted_transactions(segment, first_offset, upper_bound_offset)
 
     def aborted_in(self, read: LogRead | FileSlice, offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that a read_committed reader of this answer must know."""
+        """The aborted transactions that a read_committed consumer needs with this read."""
         length = read.length if isinstance(read, FileSlice) else len(read.records)
         segment = self.segments.floor(read.segment_base_offset) if read.segment_base_offset >= 0 else None
         if segment is None or not length:
@@ -522,41 +608,336 @@ class Log(LogUpkeep):
         return self.segments.aborted_transactions(segment, offset, upper)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record at least as young as `timestamp`."""
+        """The first record whose timestamp is at least `timestamp`."""
         return self.segments.offset_for_timestamp(timestamp, self.log_start_offset)
 
     def batch_for_timestamp(self, timestamp: int, first_offset: int | None = None) -> BatchSearch | None:
-        """Where to look for such a record: `BatchSearch.find` may be called on another thread."""
+        """The batch that may hold such a record: `BatchSearch.find` may be called on another thread."""
         start = self.log_start_offset if first_offset is None else first_offset
         return self.segments.batch_for_timestamp(timestamp, start)
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         return self.segments.offset_of_max_timestamp()
 
+    # ---- watermarks
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset whose transaction is open, or ended above the high watermark."""
+        first = self.producers.transactions.first_unstable_offset
+        return None if first is None else max(first, self.log_start_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """read_committed consumers may read up to here."""
+        first = self.producers.transactions.first_unstable_offset
+        high_watermark = self.high_watermark
+        if first is None or first >= high_watermark:
+            return high_watermark
+        return max(first, self.log_start_offset)
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """Records below `offset` are replicated. The high watermark never decreases; says whether it
+        moved."""
+        if offset > self.log_end_offset:
+            offset = self.log_end_offset
+        if offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        if self.producers.transactions.unreplicated:
+            self.producers.transactions.forget_below(offset)
+        return True
+
+    def set_high_watermark(self, offset: int) -> int:
+        """Set it to the value of a checkpoint or a leader, within the log's start and end. It may
+        decrease."""
+        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+        self.producers.transactions.forget_below(self.high_watermark)
+        return self.high_watermark
+
+    def increase_log_start_offset(self, offset: int, reason: str) -> bool:
+        """Readers no longer see records below `offset`; says whether it moved."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(
+                f"Cannot increment the log start offset to {offset} of partition {self.name} since it is "
+                f"larger than the high watermark {self.high_watermark}"
+            )
+        if offset <= self.log_start_offset:
+            return False
+        logger.info(
+            "%s: log start offset moves from %d to %d: %s", self.name, self.log_start_offset, offset, reason
+        )
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self.producers.transactions.forget_below(offset)
+        self.producers.end_offset = max(self.producers.end_offset, offset)
+        return True
+
+    # ---- leader epochs
+
+    def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
+        """A leader of `epoch` writes from `start_offset` on."""
+        self.epochs.assign(epoch, start_offset)
+
+    def copy_epochs(self, epochs: EpochCache) -> None:
+        """Have the leader epochs of another copy of this log, also those without a record yet."""
+        self.epochs.copy_from(epochs)
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(the largest epoch up to `epoch`, where it ends); (-1, -1) if that is not known."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
+    # ---- segments
 
-def _runs(batches: list[tuple[int, BatchHeader]], bytes_max: int) -> list[list[tuple[int, BatchHeader]]]:
-    """Batches that one write, into one segment, may take.
+    @property
+    def data_end_offset(self) -> int:
+        """The offset after the last batch: the log's end, unless a truncation ended where no batch is."""
+        after_last, end_offset = self._data_end
+        return after_last if end_offset == self.log_end_offset else self.log_end_offset
 
-    A transaction marker goes alone, for the sake of its index entry.
-    """
-    runs: list[list[tuple[int, BatchHeader]]] = []
-    is_open = False
-    size = 0
-    for item in batches:
-        header = item[1]
-        is_marker = header.producer_id >= 0 and header.is_control
-        size += header.length_bytes
-        if is_open and not is_marker and size <= bytes_max:
-            runs[-1].append(item)
-        else:
-            runs.append([item])
-            size = header.length_bytes
-        is_open = not is_marker
-    return runs
+    def roll(self, base_offset: int | None = None) -> Segment:
+        """Begin a segment, by default at the offset after the last batch. If that fails, the old one stays
+        active.
+
+        A copy of a compacted log gets batches with gaps between them. A gap is always inside a segment: so a
+        segment that begins after the end of the one before it shows that a power loss destroyed that end.
+        """
+        return self._files.roll(max(base_offset or 0, self.data_end_offset), self.producers)
+
+    def replace_segments(self, new: list[Segment], old: list[Segment]) -> None:
+        """Replace segments by the compacted ones that were made from them."""
+        self._files.replace(new, old)
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Delete segments below the log start, or beyond the limits of size and age; how many."""
+        config = self.config
+        deleted = self._delete_expired(retention.below_log_start(self.log_start_offset))
+        if config.is_deleted:
+            deleted += self._delete_expired(retention.above_size(config.retention_bytes, self.size_bytes))
+            deleted += self._delete_expired(retention.above_age(config.retention_ms, now_ms))
+        return deleted
+
+    def _delete_expired(self, rule: retention.Rule) -> int:
+        expired = retention.expired_segments(self.segments, rule, self.high_watermark, self.log_end_offset)
+        if not expired:
+            return 0
+        last = expired[-1]
+        if last is self.segments.active:
+            self.roll(self.log_end_offset)  # a log always has a segment to append to
+        following = self.segments.after(last)
+        if following is not None:
+            self.increase_log_start_offset(following.base_offset, rule.reason)
+        logger.info("%s: deleting %d segments up to %s: %s", self.name, len(expired), last.path, rule.reason)
+        self._files.delete(expired)
+        return len(expired)
+
+    def delete_due(self, now_ms: int) -> int | None:
+        """Remove files whose delay is over; when the next one is due, None if there is none."""
+        return self._files.delete_due(now_ms)
+
+    def expire_producers(self, now_ms: int) -> None:
+        self.producers.expire(now_ms)
+
+    # ---- truncation
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop every batch that reaches `offset` or beyond; says whether there were any."""
+        self.finish_truncation()
+        if offset < 0:
+            raise ValueError(f"Cannot truncate partition {self.name} to a negative offset ({offset}).")
+        if offset >= self.log_end_offset:
+            # An epoch that began at the end and wrote nothing may be one that no other replica knows.
+            self.epochs.truncate_from_end(self.log_end_offset)
+            return False
+        if offset < self.high_watermark:
+            logger.warning(
+                "%s: truncating to %d, below the high watermark %d", self.name, offset, self.high_watermark
+            )
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        last = self.segments.floor(offset)
+        if last is not None:
+            # It may be parked. If it cannot be opened, the truncation fails before it changes anything.
+            last.position_of(offset)
+        unreplicated = self.producers.transactions.unreplicated
+        self._truncate(lambda: self._drop_from(offset, unreplicated))
+        return True
+
+    def _truncate(self, step: Callable[[], None]) -> None:
+        """Truncate. If that fails halfway, nothing is appended before `finish_truncation` has succeeded."""
+        if self._unfinished_truncation is None:
+            self.truncations_pending += 1
+        self._unfinished_truncation = step
+        step()
+        self._unfinished_truncation = None
+        self.truncations_pending -= 1
+
+    def add_pending_truncation(self) -> None:
+        """Refuse appends until `remove_pending_truncation`: a truncation is not on stable storage yet."""
+        self.truncations_pending += 1
+
+    def remove_pending_truncation(self) -> None:
+        self.truncations_pending -= 1
+
+    @property
+    def is_truncation_unfinished(self) -> bool:
+        """Whether a truncation failed halfway."""
+        return self._unfinished_truncation is not None
+
+    def finish_truncation(self) -> None:
+        """Complete a truncation that failed halfway."""
+        if self._unfinished_truncation is not None:
+            self._truncate(self._unfinished_truncation)
+
+    def _drop_from(self, offset: int, unreplicated: dict[int, int]) -> None:
+        """May be called again if it fails."""
+        # The offsets first: whatever happens to the files, no reader and no election sees truncated records.
+        self._move_end(offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        # The batch that held the offset is dropped, including its flushed records below the offset.
+        data_end_offset = self._files.truncate_to(offset)
+        self._data_end = (data_end_offset, offset)
+        self._flush_state.truncate_to(data_end_offset)
+        self.epochs.truncate_from_end(offset)
+        self._reload_producers()
+        self.producers.transactions.keep_unreplicated(unreplicated, offset)
+        self.set_high_watermark(self.high_watermark)
+
+    def _move_end(self, offset: int) -> None:
+        self.log_end_offset = offset
+        self._flush_state.truncate_to(offset)
+
+    def _reload_producers(self) -> None:
+        """Rebuild the producers as of the end of the log."""
+        now_ms = self._clock.now_ms()
+        snapshots = self._files.snapshots
+        rebuild_producers(self.producers, snapshots, self.segments, self.log_end_offset, now_ms)
+        if self.log_end_offset > self.segments[0].base_offset:
+            try:
+                snapshots.take(self.producers)
+            except OSError as error:  # it would only save the next load a scan
+                logger.warning("%s: no snapshot of producers was written: %s", self.name, error)
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Drop everything; the next record gets `offset`."""
+        self.finish_truncation()
+        empty = self._files.create_substitute(offset)
+        start_offset = offset if log_start_offset is None else log_start_offset
+        self._truncate(lambda: self._start_over(empty, start_offset))
+
+    def _start_over(self, empty: Segment, log_start_offset: int) -> None:
+        """Drop everything but an empty segment. May be called again if it fails."""
+        offset = empty.base_offset
+        self._move_end(offset)
+        self._data_end = (-1, -1)
+        self.log_start_offset = log_start_offset
+        self.high_watermark = offset
+        self._files.substitute(empty)
+        self.epochs.clear()
+        self.producers.restore((), offset, self._clock.now_ms())
+        self.set_high_watermark(offset)
+
+    # ---- flushing
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below this offset is on stable storage."""
+        return self._flush_state.recovery_point
+
+    @property
+    def scan_offset(self) -> int:
+        """Where a scan begins after an unclean stop: see `FlushState.scan_offset`."""
+        return self._flush_state.scan_offset
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush runs off the loop."""
+        return self._flush_state.is_flushing
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether flush.messages requires a flush before the last append is acknowledged."""
+        flush_messages = self._flush_messages
+        recovery_point = self._flush_state.recovery_point
+        return (
+            self.log_end_offset - recovery_point >= flush_messages
+            and self.data_end_offset - recovery_point >= flush_messages
+        )
+
+    def is_timed_flush_due(self, now_ms: int) -> bool:
+        """Whether flush.ms requires a flush."""
+        state = self._flush_state
+        return (
+            state.recovery_point < self.data_end_offset
+            and now_ms - state.last_flush_ms >= self.config.flush_ms
+        )
+
+    @property
+    def is_background_flush_due(self) -> bool:
+        """Whether rolled segments wait for a flush: `flush(active_segment.base_offset)`."""
+        state = self._flush_state
+        return state.has_rolled or state.recovery_point < self.segments.active.base_offset
+
+    def prepare_flush(self, offset: int | None = None) -> Flush | None:
+        """A flush of everything below `offset` (the end); None if there is nothing to flush."""
+        if self.failure is not None:
+            self._refuse()
+        # Not to the log's end if no batch is there: the next segment begins at the offset after the last one.
+        end = self.data_end_offset
+        return self._flush_state.prepare(end if offset is None else min(offset, end), self.directory)
+
+    def prepare_truncation_flush(self) -> Flush:
+        """A flush after which no power loss brings back truncated records."""
+        return self._flush_state.prepare_truncation(self.directory)
+
+    def complete_flush(self, flush: Flush) -> None:
+        """`flush.run` has returned: what it covered needs no scan after an unclean stop."""
+        self._flush_state.complete(flush, self.log_end_offset)
+
+    def postpone_flush(self, flush: Flush) -> None:
+        """`flush.run` has raised NotOpened: the next flush does all of it again."""
+        self._flush_state.postpone(flush)
+
+    def flush(self, offset: int | None = None) -> None:
+        """Bring everything below `offset` (the end) to stable storage. Blocks."""
+        flush = self.prepare_flush(offset)
+        if flush is None:
+            return
+        try:
+            flush.run()
+        except NotOpened:
+            self.postpone_flush(flush)
+            raise
+        except OSError as error:
+            self.fail(error)
+            raise
+        self.complete_flush(flush)
+
+    # ---- the end
+
+    def stop_appends(self) -> None:
+        """Refuse appends from now on: the log is about to be closed or replaced."""
+        self.is_closed = True
+
+    def rename_directory(self, path: str) -> None:
+        """Rename the log's directory. Open files stay open."""
+        self._files.rename_directory(path)
+
+    def close(self, *, clean: bool = True) -> None:
+        """Release files and mappings. After a clean close the next load needs no scan.
+
+        Flush before: what this writes (indexes, snapshot) can be rebuilt from the batches, and is not synced.
+        """
+        self.is_closed = True
+        if clean and self.failure is None:
+            if self.epochs.is_changed:
+                write_checkpoint(self._disk, self.directory, self.epochs, sync=True)
+            if self.log_end_offset > self.segments[0].base_offset:
+                self._files.snapshots.take(self.producers)
+            self._files.complete()
+        self._files.close()
 
 
 def _first_batch_bytes(segment: Segment, position: int, data: bytes) -> int:

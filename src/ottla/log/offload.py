@@ -1,7 +1,7 @@
-"""Work off the event loop that must not be left behind.
+"""Blocking work on a thread, awaited to its end.
 
-A task that is cancelled stops waiting, but its thread goes on using files. The rule: whoever hands files to a
-thread waits until the thread is done with them, cancelled or not.
+A cancelled task stops waiting, but its thread continues to use files. The rule: code that gives files to a
+thread waits until the thread is done with them, even if it is cancelled.
 """
 
 from __future__ import annotations

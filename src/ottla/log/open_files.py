@@ -1,9 +1,9 @@
 """The files of inactive segments that are open: a bounded number for all logs of a node.
 
-A segment that was rolled is written no more and seldom read. Beyond the bound, the one whose use lies back
-longest gives its descriptors back, and takes them again when it is read. The rule: only the event loop opens
-and closes here. Threads that load logs have segments that are not in the book yet, and those that close them
-at the end come after `close`.
+A rolled segment is not written any more and seldom read. Beyond the limit, the least recently used one closes
+its descriptors, and opens them again when it is read. The rule: only the event loop opens and closes here.
+Threads that load logs use segments that are not listed here yet, and threads that close logs at the end run
+after `close`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OpenFiles:
-    """The book of a node's inactive segments with open files, the one used last at the end."""
+    """The inactive segments of a node that have open files, the most recently used at the end."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -36,8 +36,8 @@ class OpenFiles:
             self._park_oldest()
 
     def _park_oldest(self) -> None:
-        """Park a segment that is flushed, if there is one: while no descriptor is open, the system may forget
-        that it failed to write a file, and then the flush does not hear of it."""
+        """Prefer a flushed segment: while no descriptor is open, the system may forget that it failed to
+        write a file, and then the fsync does not report it."""
         for is_unsynced in (False, True):
             for segment in self._segments:
                 if segment.is_unsynced is is_unsynced and segment.park():
@@ -50,6 +50,6 @@ class OpenFiles:
             self._segments.pop(segment, None)
 
     def close(self) -> None:
-        """Keep no book any more: all logs are about to be closed, off the loop."""
+        """Stop tracking: all logs are about to be closed, off the loop."""
         self._is_closed = True
         self._segments = {}

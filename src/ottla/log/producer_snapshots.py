@@ -1,8 +1,8 @@
-"""The `.snapshot` files of a log: what was known of its producers at some offsets.
+"""The `.snapshot` files of a log: the state of its producers at some offsets.
 
-A snapshot only saves scanning. One that is missing or damaged is passed over, and the state is rebuilt from
-an older one and the log; so snapshots may be written without waiting for the disk, as long as the recovery
-point moves past their offset only after they were synced.
+A snapshot only saves scanning. A missing or damaged one is skipped, and the state is rebuilt from an older
+one and the log. So a snapshot may be written without a sync, as long as the recovery point moves past its
+offset only after it was synced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Snapshots:
         self._disk = disk
         self.directory = directory
         self.offsets = sorted(offsets)
-        self.unsynced: list[str] = []
+        self.unsynced: list[int] = []
+        """The offsets of those that no flush has covered yet."""
 
     @property
     def latest_offset(self) -> int | None:
@@ -39,14 +40,13 @@ class Snapshots:
         return f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
     def take(self, states: ProducerStates) -> None:
-        """Write one for the offset that `states` has reached, unless that or a later one is there."""
+        """Write a snapshot of `states`, unless there is one of the same or a later offset."""
         offset = states.end_offset
         if self.offsets and offset <= self.offsets[-1]:
             return
-        path = self.path_of(offset)
-        self._disk.replace(path, encode_snapshot(states.entries.values()), sync=False)
+        self._disk.replace(self.path_of(offset), encode_snapshot(states.entries.values()), sync=False)
         insort(self.offsets, offset)
-        self.unsynced.append(path)
+        self.unsynced.append(offset)
 
     def remove(self, offset: int) -> None:
         if offset in self.offsets:
@@ -79,9 +79,9 @@ class Snapshots:
             self.remove(offset)
 
     def restore(self, states: ProducerStates, first_offset: int, end_offset: int, now_ms: int) -> None:
-        """Bring `states` to the newest sound snapshot in [first, end], else to nothing at the first offset.
+        """Set `states` to the newest valid snapshot in [first, end], or to no producers at the first offset.
 
-        Snapshots outside that range are removed: the log has gone back, or on, without them.
+        Snapshots outside that range are removed: the log does not contain their offsets.
         """
         self.remove_outside(first_offset, end_offset)
         while self.offsets:
@@ -90,7 +90,7 @@ class Snapshots:
             try:
                 entries = decode_snapshot(self._disk.read(path))
             except (ValueError, FileNotFoundError) as error:
-                logger.warning("snapshot %s is of no use (%s); rebuilding from an older one", path, error)
+                logger.warning("snapshot %s is not valid (%s); rebuilding from an older one", path, error)
                 self.remove(offset)
                 continue
             states.restore(entries, offset, now_ms)

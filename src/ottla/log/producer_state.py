@@ -1,8 +1,8 @@
 """What a partition remembers of each idempotent or transactional producer, and the `.snapshot` layout.
 
-For every producer: its epoch, the last five batches (so that a retry is answered with the old offsets), and
-where its open transaction began. The rule: `check` decides and changes nothing, `apply` changes and cannot
-refuse; between them the batch reaches the log, so memory never holds what the file does not.
+For every producer: its epoch, the last five batches (so that a retry gets the offsets of the first time), and
+where its open transaction began. The rule: `check` decides and changes nothing, `apply` changes the state and
+cannot refuse; between them the batch is written, so the state is never ahead of the file.
 """
 
 from __future__ import annotations
@@ -129,13 +129,13 @@ class ProducerEntry:
 
 
 class VerificationGuard:
-    """Stands for one check of a transaction with its coordinator; only the last one handed out counts."""
+    """Identifies one verification of a transaction with its coordinator; only the latest guard is valid."""
 
     __slots__ = ()
 
 
 class _Verification:
-    """A transactional append that waits for its coordinator's word, and the lowest sequence that does."""
+    """A transactional append that waits for its coordinator, and the lowest sequence that waits."""
 
     __slots__ = ("epoch", "guard", "lowest_sequence", "started_ms", "supports_epoch_bump")
 
@@ -147,7 +147,7 @@ class _Verification:
         self.supports_epoch_bump = supports_epoch_bump
 
     def lower(self, sequence: int, epoch: int) -> None:
-        """A lower sequence must get in before a higher one, or it would be out of order for ever."""
+        """A lower sequence must be appended before a higher one, or it would stay out of order."""
         if epoch == self.epoch and sequence < self.lowest_sequence:
             self.lowest_sequence = sequence
         if epoch > self.epoch:
@@ -172,7 +172,7 @@ class ProducerStates:
         self._name = name
         self.expiration_ms = expiration_ms
         self.verify = verify
-        """Whether a transaction's first append needs its coordinator's word."""
+        """Whether a transaction's first append is verified with its coordinator."""
         self.entries: dict[int, ProducerEntry] = {}
         self.transactions = OpenTransactions()
         self.end_offset = 0
@@ -238,7 +238,7 @@ class ProducerStates:
         return None
 
     def _is_next(self, header: BatchHeader, entry: ProducerEntry) -> bool:
-        """The common case in few steps: the next batch of a producer whose state is as the batch says."""
+        """A fast check of the common case: the next batch of a producer, in the same transaction state."""
         kind = header.attributes & _KIND_BITS
         is_open = entry.transaction_first_offset is not None
         return (
@@ -303,7 +303,7 @@ class ProducerStates:
                     f"{verification.lowest_sequence} (earliest seen sequence)"
                 )
         if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
-            return  # all that this producer wrote is gone from the log: any sequence may go on
+            return  # the log has no batch of this producer any more: any sequence may follow
         if header.producer_epoch != entry.epoch:
             if base_sequence != 0:
                 raise OutOfOrderSequenceNumber(
@@ -367,10 +367,10 @@ class ProducerStates:
         return None
 
     def _end_verification(self, header: BatchHeader, marker: Marker | None) -> None:
-        """A write has begun the transaction, or a marker has ended one: what waited for a word is over.
+        """End a verification, because a write has begun the transaction, or a marker has ended it.
 
-        But for a marker of protocol 2: it has the epoch of the transaction after it, and what waits with that
-        epoch is its first write.
+        Except for a marker of protocol 2: it has the epoch of the next transaction, whose first write may be
+        waiting with that epoch.
         """
         waiting = self._verifications.get(header.producer_id)
         if waiting is None:
@@ -427,7 +427,7 @@ class ProducerStates:
             if earlier is not None and earlier.epoch == entry.epoch:
                 entry.batches = deque((*earlier.batches, *entry.batches), BATCHES_KEPT)
             whole[entry.producer_id] = entry
-        # A producer expires as a whole: one that lost its last batches would take their retries for new.
+        # A producer expires with all its batches: without the last ones, their retries would count as new.
         self.entries = {
             producer_id: entry for producer_id, entry in whole.items() if not self._is_expired(entry, now_ms)
         }
@@ -448,9 +448,9 @@ def _stale_epoch(producer_id: int, epoch: int, current: int) -> str:
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
     """The bytes of a `.snapshot` file.
 
-    An entry has room for one batch. A producer may have several requests under way when a node stops, and
-    sends them again to the next leader, so each of its earlier batches gets an entry of its own before the
-    one that counts: Kafka, which writes the last one alone, takes the last entry of a producer.
+    An entry has room for one batch. A producer may have several requests in flight when a node stops, and
+    retries them at the next leader, so each of its earlier batches gets an entry of its own before the last:
+    Kafka, which writes the last one alone, uses the last entry of a producer.
     """
     body = bytearray()
     count = 0
@@ -485,7 +485,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_snapshot(data: Buffer) -> list[ProducerEntry]:
-    """The entries of a `.snapshot`, as they stand; ValueError says why it cannot be believed."""
+    """The entries of a `.snapshot`, unchanged; ValueError says why it is not valid."""
     try:
         version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
     except struct.error:

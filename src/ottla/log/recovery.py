@@ -1,9 +1,9 @@
-"""Opens the directory of a log: after a clean stop as it lies, after any other by scanning what may be torn.
+"""Loads a log from its directory. After an unclean stop it scans the segments that may be torn.
 
-What was flushed lies below the recovery point. From there on a batch that is cut off or does not match its
-checksum is where the log ends. Below it such a batch is damage: `LogDamaged` says where and nothing is
-cut off, because to go on would be to lose records in silence. Indexes, snapshots and the epoch checkpoint are
-copies of what the batches say: a missing or wrong one is made anew.
+What was flushed is below the recovery point. Above it, the log ends at the first batch that is incomplete or
+does not match its checksum. Below it, such a batch is damage: `LogDamaged` says where, and nothing is
+truncated, because that would silently lose records. Indexes, snapshots and the epoch checkpoint are derived
+from the batches: a missing or wrong one is rebuilt.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the directory, the bytes scanned so far and the bytes to scan."""
 
 _CHUNK_BYTES = 1024 * 1024
-_PREFIX_BYTES = 17  # enough to tell length and format
+_PREFIX_BYTES = 17  # enough for length and format
 _LENGTH_MIN = 14
 _PLAIN_BATCH_BYTES = HEADER_BYTES + PLAIN_MARKER_BYTES
 _PLAIN_ATTRIBUTES = CONTROL_BIT | TRANSACTIONAL_BIT
@@ -70,27 +70,25 @@ _RAFT_SNAPSHOT_DELETED = ".checkpoint.deleted"
 
 
 class Loaded(NamedTuple):
-    """The parts of a log that is ready."""
+    """The parts of a loaded log."""
 
     segments: Segments
     epochs: EpochCache
-    are_epochs_new: bool
-    """Whether the epoch checkpoint must be written."""
     producers: ProducerStates
     snapshots: Snapshots
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
-    doomed: list[Segment]
-    """Segments behind a torn one: renamed for deletion."""
+    deleted: list[Segment]
+    """Segments after a torn one, renamed for deletion."""
     recovered: list[Segment]
-    """Inactive segments whose indexes were written again, and are not on stable storage yet."""
+    """Inactive segments whose indexes were rebuilt and are not on stable storage yet."""
     has_gaps: bool
-    """Whether offsets are missing between scanned segments. Flush the log before it takes appends."""
+    """Whether offsets are missing between scanned segments. Then flush the log before the first append."""
 
 
 def marker_of(buffer: Buffer, position: int, header: BatchHeader) -> Marker | None:
-    """What the transaction marker in this control batch says; None for an empty batch or another kind."""
+    """The transaction marker in this control batch; None for an empty batch or another kind."""
     if header.length_bytes == _PLAIN_BATCH_BYTES and header.attributes == _PLAIN_ATTRIBUTES:
         plain = plain_end_txn_marker(buffer, position + HEADER_BYTES)
         if plain is not None and header.record_count == 1:
@@ -107,7 +105,7 @@ def marker_of(buffer: Buffer, position: int, header: BatchHeader) -> Marker | No
 def replay_batch(
     states: ProducerStates, header: BatchHeader, buffer: Buffer, position: int
 ) -> CompletedTransaction | None:
-    """Bring `states` past a batch that is in the log."""
+    """Apply a batch of the log to `states`."""
     completed = None
     if header.producer_id >= 0:
         marker = marker_of(buffer, position, header) if header.is_control else None
@@ -117,7 +115,7 @@ def replay_batch(
 
 
 class Loader:
-    """One load. `load` is the way in; it blocks."""
+    """Loads one log: see `load`, which blocks."""
 
     def __init__(
         self,
@@ -136,11 +134,11 @@ class Loader:
         is_contiguous: bool = True,
         keeps_dropped: bool = False,
     ) -> None:
-        """`is_contiguous`: above the recovery point every segment was begun where the one before it ended, so
-        offsets that are missing between two of them were lost. Otherwise they count as compacted away.
+        """`is_contiguous`: above the recovery point every segment began where the one before it ended, so
+        offsets that are missing between two of them were lost. Otherwise they count as compacted.
 
-        `keeps_dropped`: segments behind such a gap are renamed, not deleted. The log has no recovery point:
-        either it was created just before a power loss, or someone put it here, compacted by other software.
+        `keeps_dropped`: segments after such a gap are renamed to `.dropped`, not deleted. The log has no
+        recovery point: it was created just before a power loss, or copied here, compacted by other software.
         """
         self._disk = disk
         self._clock = clock
@@ -158,8 +156,7 @@ class Loader:
         self._segments = Segments()
         self._snapshots = Snapshots(disk, directory, ())
         self._epochs = EpochCache()
-        self._are_epochs_new = False
-        self._doomed: list[Segment] = []
+        self._deleted: list[Segment] = []
         self._without_indexes: set[int] = set()
         self._aborting: list[Segment] = []  # those with a .txnindex
         self._recovered: list[Segment] = []
@@ -191,13 +188,12 @@ class Loader:
         return Loaded(
             self._segments,
             self._epochs,
-            self._are_epochs_new,
             self._producers,
             self._snapshots,
             log_start_offset,
             end_offset,
             point,
-            self._doomed,
+            self._deleted,
             [segment for segment in self._recovered if segment is not self._segments.active],
             self._has_gaps,
         )
@@ -215,10 +211,10 @@ class Loader:
         self._disk.remove(f"{self._directory}/{name}")
 
     def _finish_swaps(self) -> None:
-        """Remove what an interrupted compaction or deletion left, or complete it if its result was whole.
+        """Remove the files of an interrupted compaction or deletion, or complete the compaction.
 
-        Cleaned segments are renamed to .swap from the last to the first, so while a .cleaned one is left, the
-        .swap ones at or behind it are not all of the result.
+        Cleaned segments are renamed to .swap from the last to the first, so if a .cleaned one exists, the
+        .swap ones at or after it are an incomplete result.
         """
         for name in self._disk.list(self._directory):
             is_unfinished = name.endswith((f"{SNAPSHOT_SUFFIX}.tmp", f"{CHECKPOINT_NAME}.tmp"))
@@ -236,7 +232,9 @@ class Loader:
             else:
                 swaps.append((name, offset, kind))
         if cleaned:
-            self._disk.sync_directory(self._directory)  # no .swap may outlive the .cleaned it belongs to
+            self._disk.sync_directory(
+                self._directory
+            )  # or a power loss could keep a .swap without its .cleaned
         for name, _ in cleaned:
             self._remove(name)
         if swaps:
@@ -257,7 +255,7 @@ class Loader:
                 if state not in (SWAP, DROPPED) and first <= offset < end:
                     logger.info("removing %s/%s, which a compacted segment replaces", self._directory, name)
                     self._remove(name)
-            # Or an old segment could come back beside the one that replaces it.
+            # Or an old segment could come back next to the one that replaces it.
             self._disk.sync_directory(self._directory)
         for name, _, _ in swaps:
             path = f"{self._directory}/{name}"
@@ -301,7 +299,7 @@ class Loader:
         return damaged
 
     def _contradicted(self, damaged: set[int]) -> set[int]:
-        """Of the other segments that nobody scans: those whose `.txnindex` the log does not bear out."""
+        """The other segments that are not scanned and whose `.txnindex` contradicts the log."""
         found = set()
         is_compacted = self._config.is_compacted or self._cleaned_offset > 0
         scanned = set(self._unflushed())
@@ -328,7 +326,7 @@ class Loader:
     # ---- scanning
 
     def _scan(self, damaged: set[int]) -> int:
-        """Scan what needs it; the offset where the log ends."""
+        """Scan the segments that need it; the offset where the log ends."""
         segments = list(self._segments)
         if not segments:
             return self._log_start_offset
@@ -336,8 +334,8 @@ class Loader:
         if unflushed:
             # The checkpoint may be older than the last truncation; the scan finds these in the batches.
             first_offset = min(segment.base_offset for segment in unflushed)
-            self._are_epochs_new |= self._epochs.truncate_from_end(first_offset)
-        # Records below the log start are deleted, so that they were flushed is no promise to anyone.
+            self._epochs.truncate_from_end(first_offset)
+        # Records below the log start are deleted: losing them is no damage, even if they were flushed.
         flushed_end = self._recovery_point if self._recovery_point > self._log_start_offset else 0
         scanned = {segment for segment in segments if segment in unflushed or segment.base_offset in damaged}
         self._bytes_total = sum(segment.size_bytes for segment in scanned)
@@ -355,7 +353,7 @@ class Loader:
                 continue
             segment.close_handles()
             if following.base_offset <= self._log_start_offset:
-                # All of it was deleted, and a power loss brought some of it back: nothing behind it is lost.
+                # All of it was deleted, and a power loss brought some of it back: nothing after it is lost.
                 self._is_replayed &= end_offset == following.base_offset
                 continue
             if dropped:
@@ -375,18 +373,18 @@ class Loader:
         return end_offset
 
     def _is_loss(self, segment: Segment, end_offset: int, following: Segment) -> bool:
-        """Whether a power loss took the end of a segment along a boundary of batches, or all of it.
+        """Whether a power loss destroyed the end of a segment, at a boundary of batches, or all of it.
 
-        Then the segments that follow are dropped: a log is a prefix of what was written. A log that copies a
-        compacted one has gaps within its segments and none between them (`LogFiles.roll`). Compaction leaves
-        gaps between segments, but only below the recovery point. A log that other software wrote may have
-        them anywhere, and so may one that was compacted and of which no recovery point is known.
+        Then the segments after it are dropped: a log is a prefix of what was written. A copy of a compacted
+        log has gaps inside its segments and none between them (`Log.roll`). Compaction leaves gaps between
+        segments, but only below the recovery point. A log that other software wrote may have them anywhere,
+        and so may a compacted one without a known recovery point.
         """
         if end_offset >= following.base_offset or segment.base_offset < self._cleaned_offset:
             return False
         if not self._is_contiguous or self._is_far(end_offset, following):
             logger.info(
-                "%s: ends at offset %d and the next segment begins at %d: taken for compacted",
+                "%s: ends at offset %d and the next segment begins at %d: assuming compaction",
                 segment.path,
                 end_offset,
                 following.base_offset,
@@ -394,7 +392,7 @@ class Loader:
             self._has_gaps = True
             return False
         logger.warning(
-            "%s: ends at offset %d and the next segment begins at %d: what is between was lost unflushed",
+            "%s: ends at offset %d and the next segment begins at %d: unflushed records between were lost",
             segment.path,
             end_offset,
             following.base_offset,
@@ -402,7 +400,7 @@ class Loader:
         return True
 
     def _is_far(self, end_offset: int, following: Segment) -> bool:
-        """Whether the first batch of a segment would not have fitted into one that begins at `end_offset`."""
+        """Whether the first offset of a segment is too large for a segment that begins at `end_offset`."""
         try:
             first = following.header_at(0) if following.size_bytes else None
         except LogDamaged:
@@ -414,7 +412,7 @@ class Loader:
         return [] if self._clean else self._segments.covering(self._recovery_point, 2**63 - 1)
 
     def _complete_indexes(self, segment: Segment) -> None:
-        """A flushed segment is believed; so are its indexes if they are there and do not look wrong."""
+        """Rebuild the indexes of a flushed segment if they are missing or look wrong."""
         problem = None
         if segment.base_offset in self._without_indexes and segment.size_bytes:
             problem = "an index file is missing"
@@ -430,7 +428,7 @@ class Loader:
             segment.become_inactive()
 
     def _recover(self, segment: Segment, promised_offset: int) -> tuple[int, int]:
-        """Scan one segment and make its indexes anew: (the offset after its last batch, bytes cut off)."""
+        """Scan one segment and rebuild its indexes: (the offset after its last batch, bytes truncated)."""
         if not self._is_replayed:
             self._rebuild_producers(segment.base_offset)
             self._is_replayed = True
@@ -450,7 +448,7 @@ class Loader:
             if next_offset < promised_offset:
                 raise segment.damaged(position, f"{cause} It was flushed.", next_offset)
             logger.warning(
-                "%s: cutting %d bytes at %d, after offset %d: %s",
+                "%s: truncating %d bytes at %d, after offset %d: %s",
                 segment.path,
                 dropped,
                 position,
@@ -464,7 +462,8 @@ class Loader:
         return next_offset, dropped
 
     def _sound_batches(self, segment: Segment) -> Iterator[tuple[int, BatchHeader | None, str | None]]:
-        """(position, header, None) of each sound batch, and at last (position, None, why it is not sound)."""
+        """(position, header, None) of each valid batch, then (position, None, why the next one is not
+        valid)."""
         size = segment.size_bytes
         position, next_offset = 0, segment.base_offset
         data, start = b"", 0
@@ -475,7 +474,7 @@ class Loader:
             if len(data) - at >= _PREFIX_BYTES:
                 needed = int.from_bytes(data[at + 8 : at + 12], "big", signed=True) + LOG_OVERHEAD_BYTES
             if needed > left or needed < _PREFIX_BYTES:
-                cause = "The batch is cut off." if needed > left else f"No batch is {needed} bytes long."
+                cause = "The batch is incomplete." if needed > left else f"No batch is {needed} bytes long."
                 yield position, None, cause
                 return
             if len(data) - at < needed:
@@ -495,7 +494,7 @@ class Loader:
             self._report(needed)
 
     def _problem(self, segment: Segment, data: bytes, at: int, next_offset: int) -> str | None:
-        """What is wrong with the batch at `at`, all of whose bytes are there."""
+        """What is wrong with the complete batch at `at`, or None."""
         try:
             header = read_header(data, at)
             check_crc(data, at, header)
@@ -508,10 +507,10 @@ class Loader:
         return None
 
     def _replay(self, segment: Segment, position: int, header: BatchHeader, data: bytes, at: int) -> None:
-        """Epochs, producers and aborted transactions of a scanned batch."""
+        """Update epochs, producers and aborted transactions for a scanned batch."""
         epoch = header.partition_leader_epoch
         if epoch > self._epochs.latest_epoch:
-            self._are_epochs_new |= self._epochs.assign(epoch, header.base_offset)
+            self._epochs.assign(epoch, header.base_offset)
         try:
             completed = replay_batch(self._producers, header, data, at)
         except (CorruptMessage, InvalidRecord) as error:
@@ -531,7 +530,7 @@ class Loader:
             self._progress(self._directory, self._bytes_done, self._bytes_total)
 
     def _drop_from(self, segment: Segment | None) -> None:
-        """Give up a segment and all behind it."""
+        """Delete a segment and all after it."""
         while segment is not None:
             following = self._segments.after(segment)
             logger.warning("deleting %s, which follows the torn end of the log", segment.path)
@@ -539,11 +538,11 @@ class Loader:
             segment.close_handles()
             segment.rename(suffix=DELETED)
             self._snapshots.remove(segment.base_offset)
-            self._doomed.append(segment)
+            self._deleted.append(segment)
             segment = following
 
     def _put_aside_from(self, first: Segment) -> None:
-        """Take a segment and all behind it out of the log, and leave them on the disk under another name."""
+        """Remove a segment and all after it from the log, and keep their files under another name."""
         segment: Segment | None = first
         while segment is not None:
             following = self._segments.after(segment)
@@ -563,7 +562,7 @@ class Loader:
         )
 
     def _drop_all(self, end_offset: int) -> None:
-        """Records below the log start were deleted on purpose, so a log that ends there holds nothing."""
+        """Records below the log start are deleted, so a log that ends below it is empty."""
         logger.warning(
             "%s ends at offset %d, before its log start %d: starting empty",
             self._directory,
@@ -573,14 +572,13 @@ class Loader:
         self._drop_from(self._segments[0])
         self._is_replayed = False
         self._epochs.clear()
-        self._are_epochs_new = True
         for offset in list(self._snapshots.offsets):
             self._snapshots.remove(offset)
 
     # ---- epochs and producers
 
     def _load_epochs(self) -> None:
-        """Read the checkpoint; a missing or damaged one is made from the batches."""
+        """Read the checkpoint; rebuild a missing or damaged one from the batches."""
         path = f"{self._directory}/{CHECKPOINT_NAME}"
         problem = "it is missing"
         is_there = self._disk.exists(path)
@@ -591,7 +589,7 @@ class Loader:
                 problem = str(error)
             else:
                 return
-        self._are_epochs_new = is_there or len(self._segments) > 0
+        self._epochs.is_changed = is_there or len(self._segments) > 0
         unflushed = set(self._unflushed())
         flushed = [segment for segment in self._segments if segment not in unflushed]
         if any(segment.size_bytes for segment in flushed):
@@ -602,8 +600,8 @@ class Loader:
                     self._epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def _trim_epochs(self, end_offset: int) -> None:
-        self._are_epochs_new |= self._epochs.truncate_from_end(end_offset)
-        self._are_epochs_new |= self._epochs.truncate_from_start(self._log_start_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(self._log_start_offset)
 
     def _load_producers(self, end_offset: int) -> None:
         bases = [segment.base_offset for segment in self._segments]
@@ -626,10 +624,10 @@ def rebuild_producers(
     end_offset: int,
     now_ms: int,
 ) -> None:
-    """Bring `states` to `end_offset`: from the newest snapshot, then through the batches that follow it.
+    """Rebuild `states` as of `end_offset`: from the newest snapshot and the batches after it.
 
-    Deleted records count as long as their segment, or the snapshot at the start of the first one, is there:
-    to forget a producer before its time would be to refuse or repeat what it sends next.
+    Deleted records count as long as their segment, or the snapshot at the start of the first segment, exists:
+    a producer that is forgotten too early gets an error, or a duplicate, with its next batch.
     """
     snapshots.restore(states, segments[0].base_offset, end_offset, now_ms)
     if states.end_offset < end_offset:
@@ -643,7 +641,7 @@ def rebuild_producers(
                 body = segment.read_at(at, header.length_bytes) if header.is_control else b""
                 try:
                     completed = replay_batch(states, header, body, 0)
-                except (CorruptMessage, InvalidRecord) as error:  # of a marker: no other batch is looked into
+                except (CorruptMessage, InvalidRecord) as error:  # of a marker: other batches are not decoded
                     raise segment.damaged(at, str(error), header.base_offset) from None
                 if completed is not None:
                     states.transactions.complete(completed)

@@ -1,7 +1,7 @@
 """One segment of a log: its `.log` file with the `.index`, `.timeindex` and `.txnindex` beside it.
 
-The rule: `size_bytes` counts whole batches only. Bytes beyond it (a write that failed half-way, space that
-was preallocated) are not part of the segment, and are cut off before the segment is left alone.
+The rule: `size_bytes` counts complete batches only. Bytes beyond it (a write that failed halfway,
+preallocated space) are not part of the segment, and are truncated before the segment becomes inactive.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WALK = Struct(">qi4xb6xi8xq")
 
 
 class LogDamaged(OSError):
-    """Bytes on disk that cannot be what was written. Nothing was cut; the directory must not go on."""
+    """Bytes on disk that cannot be what was written. Nothing was truncated, and the log cannot be served."""
 
     def __init__(self, path: str, position: int, offset: int, cause: str) -> None:
         super().__init__(
@@ -58,7 +58,7 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 class Segment:
-    """A run of batches from `base_offset` on. One event loop changes it; threads may read what is in it."""
+    """Batches from `base_offset` on. Only the event loop changes a segment; threads may read it."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -109,11 +109,11 @@ class Segment:
         self.is_torn = False
         """Whether the file may hold bytes beyond `size_bytes`."""
         self.is_unsynced = False
-        """Whether it was rolled and no flush has ended since."""
+        """Whether no flush has ended since it was rolled."""
         self.is_complete = not is_new
-        """Whether the index files were as they should be when the segment was opened or left."""
+        """Whether the index files are complete: since the segment was opened or became inactive."""
         self.open_files: OpenFiles | None = None
-        """The node's book of open files, as long as the segment is inactive and its log is served."""
+        """Tracks the open files of inactive segments of the node; None while this one is active."""
         self._file: File | None = None
         self._parked: weakref.ref[File] | None = None
         self._interval_bytes = config.index_interval_bytes
@@ -142,9 +142,9 @@ class Segment:
         suffix: str = "",
         jitter_ms: int = 0,
     ) -> Segment:
-        """A new, empty segment. Files of the same name that lie there are removed.
+        """A new, empty segment. Files of the same name are removed.
 
-        Index files come when the segment is left: until then a stop means that they are made anew anyway.
+        Index files are written when it becomes inactive: after a stop before that they are rebuilt anyway.
         """
         segment = cls(
             disk,
@@ -242,11 +242,11 @@ class Segment:
         return self._file is not None
 
     def _parked_file(self) -> File | None:
-        """The file that was parked, if an answer that is not sent yet still has it."""
+        """The parked file, if a response that is not sent yet still refers to it."""
         return self._parked() if self._parked is not None else None
 
     def touch(self) -> None:
-        """It was read: its files stay open longer than those of others."""
+        """It was read: its files stay open longer than those of other segments."""
         if self.open_files is not None and self._file is not None:
             self.open_files.use(self)
 
@@ -257,10 +257,10 @@ class Segment:
             self.open_files = None
 
     def park(self) -> bool:
-        """Give back descriptors and mappings until the next use; False: another thread is using them.
+        """Release descriptors and mappings until the next use; False: another thread is using them.
 
-        Whoever has the file still, to send a part of it, opens it again. Until then the segment keeps its
-        path up to date, and closes it when it closes its own: another file may have the old path by then.
+        A response that refers to the file opens it again. Until then the segment keeps its path up to date,
+        and closes it together with its own: another file may have the old path by then.
         """
         if self._file is not None:
             if not self._file.park():
@@ -280,7 +280,7 @@ class Segment:
         return self._disk.modified_ms(self.path)
 
     def rename(self, *, directory: str | None = None, suffix: str | None = None) -> None:
-        """Move its files to another suffix, or only follow them to a directory that was renamed."""
+        """Rename its files to another suffix, or only change their paths after a rename of the directory."""
         before = self.paths
         if directory is not None:
             self.directory = directory
@@ -298,7 +298,7 @@ class Segment:
                 file.path = self.path
 
     def close_handles(self) -> None:
-        """Give back descriptors and mappings; what is on disk stays as it is."""
+        """Release descriptors and mappings; the files stay as they are."""
         for file in (self._file, self._parked_file()):
             if file is not None:
                 file.close()
@@ -309,7 +309,7 @@ class Segment:
         self.time_index.close()
 
     def close(self) -> None:
-        """Leave the files complete."""
+        """Complete the files and release them."""
         self.become_inactive()
         self.close_handles()
 
@@ -351,7 +351,8 @@ class Segment:
         return self._offset_of_max_timestamp
 
     def _load_max_timestamp(self) -> int:
-        """Take it from the last entry of the time index if the batch that the entry names bears it out."""
+        """Read it from the last entry of the time index, if the batch that the entry names has that
+        timestamp."""
         timestamp, offset = self.time_index.last()
         is_sound = timestamp < 0 and self.first_batch_timestamp is None
         if timestamp >= 0 and not self.time_index.problem():
@@ -365,13 +366,13 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """What retention goes by: the largest timestamp, else the file's time."""
+        """The timestamp for retention: the largest one, else the file's time of modification."""
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self.modified_ms
 
     @property
     def first_batch_timestamp(self) -> int | None:
-        """The largest timestamp of the first batch: what rolling by time goes by. None without one."""
+        """The largest timestamp of the first batch, for rolling by time. None if there is none."""
         if self._first_timestamp is None and self.size_bytes:
             self._first_timestamp = next(self.headers())[1].max_timestamp
         first = self._first_timestamp
@@ -382,7 +383,7 @@ class Segment:
     def must_roll(
         self, size: int, last_offset: int, max_timestamp: int, now_ms: int, segment_bytes: int, roll_ms: int
     ) -> bool:
-        """Whether a new segment must take a batch of this size, last offset and timestamp."""
+        """Whether a batch of this size, last offset and timestamp needs a new segment."""
         held = self.size_bytes
         if held > segment_bytes - size or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             return True
@@ -397,7 +398,7 @@ class Segment:
         return waited_ms > roll_ms - self.jitter_ms
 
     def append(self, buffer: Buffer, last_offset: int, max_timestamp: int) -> None:
-        """Write one batch behind the others. After an OSError the segment is as it was."""
+        """Write one batch at the end. After an OSError the segment is as it was."""
         if self._max_timestamp is None:
             self._load_max_timestamp()
         position = self.size_bytes
@@ -412,7 +413,7 @@ class Segment:
         self._note_batch(position, size, last_offset, max_timestamp)
 
     def append_batches(self, buffer: Buffer) -> None:
-        """Write whole batches behind the others."""
+        """Write complete batches at the end."""
         if self._max_timestamp is None:
             self._load_max_timestamp()
         position = self.size_bytes
@@ -427,12 +428,12 @@ class Segment:
             self._note_batch(position + at, header.length_bytes, header.last_offset, header.max_timestamp)
 
     def _undo_write(self) -> None:
-        """Cut off what a failed write left. If that fails too it raises, and the log is given up."""
+        """Truncate what a failed write left. May raise OSError: then `is_torn` stays set."""
         self.is_torn = True
         self.trim()
 
     def _note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Keep timestamps and indexes up to a batch that was written."""
+        """Update timestamps and indexes for a batch that was written."""
         if not position:
             self._first_timestamp = max_timestamp
         known = self._max_timestamp
@@ -448,13 +449,13 @@ class Segment:
         self._bytes_since_entry += size
 
     def trim(self) -> None:
-        """Cut off what lies beyond the last batch."""
+        """Truncate bytes beyond the last batch."""
         if self.is_torn:
             self.file.truncate(self.size_bytes)
             self.is_torn = False
 
     def become_inactive(self) -> None:
-        """No more appends for now: trim the file, complete the indexes."""
+        """Trim the file and write out the indexes: there are no appends for now."""
         self.trim()
         if self._max_timestamp is not None:
             self.time_index.append(self._max_timestamp, self._offset_of_max_timestamp)
@@ -485,7 +486,7 @@ class Segment:
         return dropped
 
     def _recompute_max_timestamp(self) -> None:
-        """From the time index, and from the batches after its last entry."""
+        """Recompute it from the time index, and from the batches after its last entry."""
         timestamp, offset = self.time_index.last()
         _, position = self.offset_index.lookup(offset)
         for _, header in self.headers(position):
@@ -494,7 +495,7 @@ class Segment:
         self._max_timestamp, self._offset_of_max_timestamp = timestamp, offset
 
     def rebuild_indexes(self) -> None:
-        """Make offset and time index anew from the batches, which must be sound."""
+        """Rebuild offset and time index from the batches, which must be valid."""
         self.reset_indexes()
         for position, header in self.headers():
             self.index_scanned(position, header)
@@ -509,7 +510,7 @@ class Segment:
         self._bytes_since_entry = 0
 
     def index_scanned(self, position: int, header: BatchHeader) -> None:
-        """The next batch of a scan."""
+        """Index the next batch of a scan."""
         self._note_batch(position, header.length_bytes, header.last_offset, header.max_timestamp)
 
     # ---- reading
@@ -518,7 +519,7 @@ class Segment:
         return LogDamaged(self.path, position, self.base_offset if offset is None else offset, cause)
 
     def headers(self, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of each batch from `position` on. Reads little more than the headers."""
+        """(position, header) of each batch from `position` on. It reads little more than the headers."""
         stop = self.size_bytes if end is None else min(end, self.size_bytes)
         window, start = b"", position
         while position < stop:
@@ -540,7 +541,7 @@ class Segment:
     def chunks(
         self, position: int = 0, end: int | None = None, *, size: int = _CHUNK_BYTES
     ) -> Iterator[tuple[int, bytes]]:
-        """(position, bytes) in runs of whole batches, about `size` bytes each, more for a larger batch."""
+        """(position, bytes) in runs of complete batches, about `size` bytes each, more for a larger batch."""
         stop = self.size_bytes if end is None else min(end, self.size_bytes)
         while position < stop:
             data = self.file.pread(min(size, stop - position), position)
@@ -560,7 +561,7 @@ class Segment:
             position += whole
 
     def position_of(self, offset: int) -> int | None:
-        """Where the first batch begins whose last offset is at least `offset`; None: there is none here."""
+        """The position of the first batch whose last offset is at least `offset`, None if there is none."""
         entry_offset, position = self.offset_index.lookup(offset)
         found = self._walk(offset, position, entry_offset)
         if found >= 0:
@@ -576,7 +577,7 @@ class Segment:
         return None
 
     def _walk(self, offset: int, position: int, entry_offset: int) -> int:
-        """Go from header to header from where an index entry points. Negative: `_AT_END`, `_BAD_ENTRY`."""
+        """Walk the headers from the position of an index entry. Negative: `_AT_END`, `_BAD_ENTRY`."""
         size = self.size_bytes
         file = self._file or self.file
         is_entry = position != 0
@@ -628,7 +629,7 @@ class Segment:
         return next(self.headers(position))[1]
 
     def read_at(self, position: int, length: int) -> bytes:
-        """Exactly these bytes."""
+        """Exactly these bytes; LogDamaged if the file is too short."""
         data = (self._file or self.file).pread(length, position)
         if len(data) != length:
             raise self.damaged(position, f"The file ends {length - len(data)} bytes too early.")

@@ -1,8 +1,8 @@
-"""The segments of a log in order, and how to find things in them.
+"""The segments of a log in order, and look-ups in them.
 
-A look-up goes index, then from header to header; the answers of the last ones are kept, since a consumer asks
-next for the offset where its last answer ended. Rule: whoever changes which bytes stand where (roll,
-truncation, compaction, deletion) goes through this class, which then forgets the kept answers.
+A look-up reads the index, then walks headers. The latest results are cached, since a consumer fetches next
+from the offset where its last response ended. Rule: whatever moves bytes (roll, truncation, compaction,
+deletion) goes through this class, which then drops the cached positions.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _COLD_SEGMENTS_KEPT = 4
 
 
 class SegmentsInconsistent(OSError):
-    """An unforeseen error ended a change of segments halfway: those in memory are not those on disk.
+    """An unexpected error interrupted a change of segments: those in memory are not those on disk.
 
-    Nothing on disk is lost. The log is not served until a start has loaded it again.
+    Nothing on disk is lost. The log is not served until a restart loads it again.
     """
 
     def __init__(self, directory: str, cause: Exception) -> None:
@@ -36,7 +36,7 @@ class SegmentsInconsistent(OSError):
 
 
 class Slice(NamedTuple):
-    """Where the bytes of a read are: from `position` up to `end`, on batch borders both."""
+    """Where the bytes of a read are: from `position` up to `end`, both on batch boundaries."""
 
     segment: Segment
     position: int
@@ -77,7 +77,7 @@ class Segments:
     # ---- changes
 
     def add(self, segment: Segment) -> None:
-        """Put it in its place; one with the same base offset goes out."""
+        """Insert it by base offset; one with the same base offset is removed."""
         place = bisect_right(self._bases, segment.base_offset)
         if place and self._bases[place - 1] == segment.base_offset:
             self._drop(place - 1)
@@ -134,14 +134,14 @@ class Segments:
         return None
 
     def remember(self, offset: int, segment: Segment, position: int) -> None:
-        """The first batch at or after `offset` begins here, or will when it comes."""
+        """Cache where the first batch at or after `offset` begins, or will begin once it is appended."""
         positions = self._positions
         if len(positions) >= _POSITIONS_KEPT:
             del positions[next(iter(positions))]
         positions[offset] = segment, position
 
     def _keep_loaded(self, segment: Segment) -> None:
-        """Few inactive segments keep their indexes loaded: those that were read last."""
+        """Keep the indexes of the inactive segments loaded that were read last, and release others."""
         segment.touch()
         if segment in self._cold:
             return
@@ -160,7 +160,7 @@ class Segments:
         if limit_offset >= end_offset:
             end = segment.size_bytes
             if segment is self._items[-1] and end_offset not in self._positions:
-                self.remember(end_offset, segment, end)  # where the reader comes back for more
+                self.remember(end_offset, segment, end)  # where the reader will continue
             return Slice(segment, position, end)
         limit = self._positions.get(limit_offset) or self.find(limit_offset)
         if limit is None or limit[0].base_offset > segment.base_offset:
@@ -180,8 +180,8 @@ class Segments:
         return None
 
     def batch_for_timestamp(self, timestamp: int, first_offset: int) -> BatchSearch | None:
-        """The first batch from `first_offset` on that may hold such a record. If it does not, ask again for
-        what comes after it."""
+        """The first batch from `first_offset` on that may hold such a record. If it does not, call this again
+        with the offset after it."""
         for segment in self._items:
             if segment.largest_timestamp >= timestamp:
                 start = max(_start_of_search(segment, timestamp), first_offset)
@@ -229,7 +229,7 @@ class Segments:
         return found
 
     def upper_bound_offset(self, segment: Segment, end_position: int, end_offset: int) -> int:
-        """An offset above everything that stands before `end_position`: cheap, and close enough."""
+        """An offset above every batch before `end_position`: quick to find, and close enough."""
         bound = segment.offset_index.offset_at_or_after_position(end_position)
         if bound is not None:
             return bound
@@ -238,7 +238,7 @@ class Segments:
 
 
 def _start_of_search(segment: Segment, timestamp: int) -> int:
-    """An offset before which no record is as young as `timestamp`. The time index is checked."""
+    """An offset before which all records are older than `timestamp`. The time index is checked."""
     largest, offset = segment.time_index.lookup(timestamp)
     if largest < 0:
         return segment.base_offset

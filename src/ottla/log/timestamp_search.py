@@ -1,7 +1,7 @@
 """The search for a time within one batch.
 
-Which batch may hold it is found by indexes and headers, on the event loop; to look into the batch may take
-long, and can be done on another thread, since it needs the batch's bytes alone.
+Indexes and headers show which batch may hold it, on the event loop. Searching the batch may take long, and
+can run on another thread, since it needs only the bytes of the batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class TimestampOffset(NamedTuple):
 
 
 class BatchSearch(NamedTuple):
-    """A batch that may hold the first record from `first_offset` on that is as young as `timestamp`."""
+    """A batch that may hold the first record from `first_offset` on whose timestamp is at least
+    `timestamp`."""
 
     header: BatchHeader
     data: bytes
@@ -33,7 +34,8 @@ class BatchSearch(NamedTuple):
     first_offset: int
 
     def find(self, bytes_at_once: int = NO_LIMIT) -> TimestampOffset | None:
-        """The record, if it is there. TakesLong if the batch has more than `bytes_at_once`, packed or not."""
+        """The record, if it is there. TakesLong if the batch has more than `bytes_at_once`, compressed or
+        not."""
         header = self.header
         if len(self.data) > bytes_at_once:
             raise TakesLong
@@ -48,7 +50,7 @@ class BatchSearch(NamedTuple):
             if bytes_at_once < DECOMPRESSED_BYTES_MAX:
                 raise TakesLong from None
             raise
-        is_stamped = header.timestamp_type == TimestampType.LOG_APPEND_TIME  # all have one time
+        is_stamped = header.timestamp_type == TimestampType.LOG_APPEND_TIME  # all records have the same time
         if not content or (is_stamped and header.max_timestamp < self.timestamp):
             return None
         try:

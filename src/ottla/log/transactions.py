@@ -1,8 +1,8 @@
 """Transactions as one partition sees them: which are open, which have ended, and the `.txnindex` layout.
 
-An offset is unstable while its transaction is open, or has ended with a marker that is not yet below the
-high watermark. A read_committed reader stops before the first unstable offset, so the rule here is: a
-transaction leaves this book only when its marker is replicated.
+An offset is unstable while its transaction is open, or has ended with a marker that is not yet below the high
+watermark. A read_committed consumer stops before the first unstable offset, so the rule here is: a
+transaction is forgotten only when its marker is replicated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Marker(NamedTuple):
 
 
 class OpenTransactions:
-    """The book of a partition's transactions that readers must still care about."""
+    """The transactions of a partition that still make offsets unstable."""
 
     __slots__ = ("first_unstable_offset", "ongoing", "unreplicated")
 
@@ -69,7 +69,7 @@ class OpenTransactions:
             self.first_unstable_offset = first_offset
 
     def restore(self, ongoing: dict[int, int]) -> None:
-        """Start over with these open transactions."""
+        """Replace all by these open transactions."""
         self.ongoing = dict(sorted(ongoing.items()))
         self.unreplicated = {}
         self._recompute()
@@ -116,7 +116,7 @@ def encode_aborted(entry: AbortedTransaction) -> bytes:
 
 
 def decode_aborted(data: Buffer) -> Iterator[AbortedTransaction]:
-    """The entries of a `.txnindex` in order. A last entry that is not whole is left out."""
+    """The entries of a `.txnindex` in order. An incomplete last entry is skipped."""
     whole = len(data) - len(data) % ENTRY_BYTES
     for _version, producer_id, first_offset, last_offset, stable in _ENTRY.iter_unpack(
         memoryview(data)[:whole]
@@ -172,7 +172,7 @@ class AbortedIndex:
         self.data.extend(encoded)
 
     def clear(self) -> None:
-        """Keep nothing, whatever it is."""
+        """Remove all entries, valid or not."""
         if self.data:
             self._write(b"", 0)
             self._data = bytearray()
@@ -196,8 +196,8 @@ class AbortedIndex:
     def collect(self, first_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """Those that touch [first, upper), and whether later segments need not be looked at.
 
-        Every read_committed fetch asks, so the entries before are skipped by search: they are in the order of
-        their markers, and those with a marker before `first` matter neither here nor for where to stop.
+        Every read_committed fetch calls this, so a binary search skips the earlier entries: they are in the
+        order of their markers, and those with a marker before `first` are irrelevant.
         """
         data = self.data
         count = len(data) // ENTRY_BYTES

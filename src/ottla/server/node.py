@@ -245,7 +245,7 @@ class Node:
             log_config=self._log_config,
             on_offline=self._on_offline,
             on_moved=self._on_moved,
-            on_cut=self._on_cut,
+            on_truncated=self._on_truncated,
             failures=self.failures,
         )
 
@@ -383,7 +383,7 @@ class Node:
                 directory_id = self.broker.directories.directory_id_of(log)
                 self._placements.note(partition.topic_id, partition.index, directory_id)
 
-    def _on_cut(self, key: tuple[str, int], log: Log) -> None:
+    def _on_truncated(self, key: tuple[str, int], log: Log) -> None:
         """A log that was truncated takes records again."""
         partition = self.broker.partitions.get(*key)
         if partition is not None and partition.log is log and self._replicas is not None:

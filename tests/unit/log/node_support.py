@@ -1,4 +1,4 @@
-"""What tests of log directories share: a node's directories, started, stopped and killed at will."""
+"""Shared by tests of log directories: the directories of a node, which a test starts, stops and kills."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tests.unit.log.support import START_MS, FakeClock, FaultyDisk
 
 from ottla.host import HostRandom
 from ottla.log.config import LogConfig
-from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories, LogDirectory, checkpoints
+from ottla.log.directories import checkpoints
+from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories
+from ottla.log.directories.log_directory import LogDirectory
 from ottla.log.directories.properties import MetaProperties, write_meta
 from ottla.log.log import Log
 
@@ -22,7 +24,7 @@ COMPACT = LogConfig(cleanup_policy=frozenset(("compact",)), min_cleanable_dirty_
 
 
 class Node:
-    """The directories of one node, started and stopped at will."""
+    """The directories of one node."""
 
     def __init__(self, path: Path, count: int = 2) -> None:
         self.paths = [str(path / f"d{number}") for number in range(count)]
@@ -31,7 +33,7 @@ class Node:
         self.config = LogConfig()
         self.offline: list[tuple[str, list[checkpoints.Partition]]] = []
         self.moved: list[tuple[checkpoints.Partition, Log]] = []
-        self.cut: list[Log] = []
+        self.truncated: list[Log] = []
         self.options: dict[str, Any] = {}
         self.running: LogDirectories | None = None
         for number, one in enumerate(self.paths):
@@ -51,7 +53,7 @@ class Node:
             log_config=lambda topic: self.config,
             on_offline=went_offline,
             on_moved=lambda partition, log: self.moved.append((partition, log)),
-            on_cut=lambda partition, log: self.cut.append(log),
+            on_truncated=lambda partition, log: self.truncated.append(log),
         )
 
     async def start(self, is_stray: Callable[[Log], str | None] | None = None) -> LogDirectories:
@@ -65,7 +67,7 @@ class Node:
         self.running = None
 
     async def kill(self, directories: LogDirectories) -> None:
-        """Stop as kill -9 does: handles are gone, nothing is written."""
+        """Stop as kill -9 does: release the handles and write nothing."""
         for log in directories.everything():
             log.close(clean=False)
         directories._release()

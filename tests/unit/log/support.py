@@ -1,4 +1,4 @@
-"""What tests of the log share: a clock to set, batches, logs on real files, a disk that fails on demand."""
+"""Shared by tests of the log: a clock to set, batches, logs on real files, a disk that fails on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPIC_ID = bytes(range(16))
 
 
 class FakeClock:
-    """Time that stands still until a test moves it."""
+    """A clock that only a test advances."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self.time_ms = now_ms
@@ -73,7 +73,7 @@ class FaultyDisk(HostDisk):
 
 
 class FaultyFile(HostFile):
-    """A file that writes half of the bytes before it says that it failed."""
+    """A file that writes half of the bytes before it raises an error."""
 
     __slots__ = ("_disk",)
 
@@ -142,7 +142,7 @@ def produced(
 def marker(
     producer_id: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0, timestamp: int = START_MS
 ) -> memoryview:
-    """A transaction marker as a coordinator has it written."""
+    """A transaction marker as a coordinator writes it."""
     return memoryview(
         end_txn_marker(
             commit=commit,
@@ -155,7 +155,7 @@ def marker(
 
 
 class Bench:
-    """One log in a temporary directory, opened, closed and reopened at will."""
+    """One log in a temporary directory, which a test opens, closes and reopens."""
 
     def __init__(self, path: Path, config: LogConfig | None = None, disk: HostDisk | None = None) -> None:
         self.disk = disk or HostDisk(threads=1)

@@ -1,4 +1,4 @@
-"""Appending to a log: offsets, epochs, idempotence, transactions, rolling, and what a failure leaves."""
+"""Appending to a log: offsets, epochs, idempotence, transactions, rolling, failures."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from tests.unit.log.support import (
 )
 
 from ottla.log.config import LogConfig
-from ottla.log.log import Log, OffsetsOutOfOrder, UnexpectedAppendOffset
+from ottla.log.given_batches import OffsetsOutOfOrder
+from ottla.log.log import Log, UnexpectedAppendOffset
 from ottla.log.segment import Segment
+from ottla.ports import Disk
 from ottla.records.batch import Codec, iterate_headers, read_header, set_base_offset, set_leader_epoch
 from ottla.records.record import Record, build_batch
 from ottla.records.validate import Origin
@@ -37,7 +39,7 @@ from ottla.wire.errors import (
 
 
 def given_batch(base_offset: int, count: int = 1, *, epoch: int = 0, **options: Any) -> bytearray:
-    """A batch as it stands in a leader's log."""
+    """A batch as a leader's log contains it."""
     data = bytearray(batch(count, **options))
     set_base_offset(data, 0, base_offset)
     set_leader_epoch(data, 0, epoch)
@@ -60,7 +62,7 @@ def test_offsets_are_assigned_one_after_the_other(bench: Bench) -> None:
     assert [record.offset for record in read_all(log)] == [0, 1, 2, 3, 4]
 
 
-def test_the_log_append_time_is_stamped_and_answered(bench: Bench) -> None:
+def test_the_log_append_time_is_written_and_returned(bench: Bench) -> None:
     log = bench.open(config=LogConfig(message_timestamp_type="LogAppendTime"))
     appended = append(log, batch(2, timestamp=5), now_ms=START_MS + 9)
     assert appended.log_append_time_ms == appended.max_timestamp == START_MS + 9
@@ -68,7 +70,7 @@ def test_the_log_append_time_is_stamped_and_answered(bench: Bench) -> None:
     assert log.active_segment.max_timestamp == START_MS + 9
 
 
-def test_a_refused_batch_leaves_no_trace(bench: Bench) -> None:
+def test_a_refused_batch_changes_nothing(bench: Bench) -> None:
     log = bench.open(config=LogConfig(max_message_bytes=200))
     append(log, batch())
     before = bench.path("00000000000000000000.log").read_bytes()
@@ -101,7 +103,7 @@ def test_a_new_leader_epoch_is_remembered_where_it_begins(bench: Bench) -> None:
     assert log.end_offset_for_epoch(4) == (4, 5)
 
 
-def test_a_retry_is_answered_with_the_old_offsets_and_not_written(bench: Bench) -> None:
+def test_a_retry_gets_the_old_offsets_and_is_not_written(bench: Bench) -> None:
     log = bench.open()
     append(log, batch(5))
     first = append(log, produced(1, 0, 3))
@@ -114,7 +116,7 @@ def test_a_retry_is_answered_with_the_old_offsets_and_not_written(bench: Bench) 
     assert (log.size_bytes, log.log_end_offset) == (size, 10)
 
 
-def test_a_gap_in_the_sequence_is_refused_and_leaves_no_trace(bench: Bench) -> None:
+def test_a_gap_in_the_sequence_is_refused_and_changes_nothing(bench: Bench) -> None:
     log = bench.open()
     append(log, produced(1, 0))
     with pytest.raises(OutOfOrderSequenceNumber):
@@ -200,7 +202,7 @@ def test_it_rolls_by_the_time_between_first_and_new_batch(bench: Bench) -> None:
     assert roll_sizes(log) == [0, 2]
 
 
-def test_rolling_by_time_goes_on_after_a_restart(bench: Bench) -> None:
+def test_rolling_by_time_continues_after_a_restart(bench: Bench) -> None:
     log = bench.open(config=LogConfig(segment_ms=1000))
     append(log, batch(timestamp=START_MS))
     log = bench.reopen(log, config=LogConfig(segment_ms=1000))
@@ -253,7 +255,7 @@ def test_it_rolls_when_offsets_no_longer_fit_the_index(bench: Bench) -> None:
     assert [record.offset for record in read_all(log)] == [0, 2**31 - 1, 2**31]
 
 
-def test_an_index_without_room_does_not_stop_the_log(bench: Bench) -> None:
+def test_a_full_disk_for_an_index_does_not_stop_appends(bench: Bench) -> None:
     log = bench.open(config=LogConfig(segment_index_bytes=4))
     append(log, batch())
     append(log, batch())
@@ -280,20 +282,20 @@ def test_a_follower_takes_offsets_and_epochs_as_they_are(bench: Bench) -> None:
     assert [record.offset for record in read_all(log, 0)] == [5, 6, 9]
 
 
-def test_a_follower_that_wrote_a_part_knows_only_the_epochs_of_that(
+def test_a_follower_that_wrote_a_part_keeps_only_the_epochs_of_that_part(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = [given_batch(offset, epoch=3 + offset) for offset in range(3)]
     log = bench.open(config=LogConfig(segment_bytes=len(data[0]) + 1))
-    create = Log._create_segment
+    create = Segment.create
 
-    def create_once(log: Log, base_offset: int) -> Segment:
+    def create_once(disk: Disk, directory: str, base_offset: int, *others: Any, **named: Any) -> Segment:
         if base_offset > 1:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return create(log, base_offset)
+        return create(disk, directory, base_offset, *others, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Log, "_create_segment", create_once)
+        patch.setattr(Segment, "create", create_once)
         with pytest.raises(OSError, match="No space left"):
             log.append_as_follower(memoryview(bytearray().join(data)))
     assert (log.log_end_offset, log.epochs.entries) == (2, [(3, 0), (4, 1)])
@@ -301,7 +303,7 @@ def test_a_follower_that_wrote_a_part_knows_only_the_epochs_of_that(
     assert (log.log_end_offset, log.epochs.entries) == (3, [(3, 0), (4, 1), (5, 2)])
 
 
-def test_a_follower_leaves_out_epochs_it_does_not_know(bench: Bench) -> None:
+def test_a_follower_skips_batches_of_later_epochs(bench: Bench) -> None:
     log = bench.open()
     data = given_batch(0, epoch=3) + given_batch(1, epoch=4)
     assert log.append_as_follower(memoryview(data), leader_epoch=3).last_offset == 0
@@ -381,7 +383,7 @@ def test_a_full_disk_refuses_the_append_and_leaves_the_log_as_it_was(faulty: Ben
     assert len(read_all(faulty.reopen(log))) == 6
 
 
-def test_if_the_remains_of_a_failed_write_stay_nothing_is_written_after_them(faulty: Bench) -> None:
+def test_if_a_partial_write_cannot_be_truncated_nothing_is_written_after_it(faulty: Bench) -> None:
     log = faulty.open()
     append(log, batch())
     disk_of(faulty).fault = lambda operation, path: errno.EIO if operation in ("write", "truncate") else 0

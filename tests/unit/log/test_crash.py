@@ -1,4 +1,4 @@
-"""A process that dies at any of its disk operations leaves a log that opens with all it acknowledged."""
+"""A process that dies at any disk operation leaves a log that opens with everything it acknowledged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=80, retention_bytes=9
 
 
 class Life:
-    """A fixed life of a log, and what it may expect to find after its death."""
+    """A fixed sequence of operations on a log, and what must be found after a crash."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []  # every value that an append was asked for
@@ -59,7 +59,7 @@ class Life:
 
 
 def die_at(bench: Bench, operation: int) -> tuple[Life, bool]:
-    """Live until the disk operation of that number; whether that one was reached."""
+    """Run up to the disk operation of that number; whether it was reached."""
     disk = bench.disk
     assert isinstance(disk, FaultyDisk)
     count = 0
@@ -94,7 +94,7 @@ def test_nothing_acknowledged_is_lost_wherever_the_process_dies(tmp_path: Path, 
         log = bench.open(clean=False, recovery_point=life.flushed, log_start_offset=life.start)
         values = [record.value for record in read_all(log, log.segments[0].base_offset or None)]
         values = [value for value in values if value in set(life.written)]
-        # Retention takes from the front only, and the last append may be in the file without its answer.
+        # Retention deletes from the front only, and the last append may be in the file without a response.
         unanswered = life.written[len(life.written) - len(values) :]
         answered = life.written[life.acknowledged - len(values) : life.acknowledged]
         assert values in (unanswered, answered), operation

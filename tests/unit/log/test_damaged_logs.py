@@ -1,6 +1,6 @@
-"""Logs and log directories with files that are damaged: they open with what is right, or say what is not.
+"""Logs and log directories with damaged files: they open with what is valid, or report what is not.
 
-Whatever the damage, nothing but the errors that are meant for it comes out, and memory stays in proportion.
+Damage raises only the errors that are meant for it, and memory stays in proportion.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tests.unit.log.support import START_MS, FakeClock, append, batch, end_trans
 
 from ottla.host import HostRandom
 from ottla.log.config import LogConfig
-from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories, checkpoints
+from ottla.log.directories import checkpoints
+from ottla.log.directories.log_directories import DirectoriesConfig, LogDirectories
 from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
@@ -93,7 +94,7 @@ def _sound_log() -> tuple[Files, int]:
     return _files(disk, DIRECTORY), log.log_end_offset
 
 
-def test_the_log_that_is_damaged_here_has_files_of_every_kind() -> None:
+def test_the_log_that_these_tests_damage_has_files_of_every_kind() -> None:
     files, end_offset = _sound_log()
     kinds = {path.rpartition(".")[2] for path in files}
     assert kinds == {
@@ -196,7 +197,7 @@ _SMALL = (
 )
 
 
-def test_the_directory_that_is_damaged_here_has_all_small_files() -> None:
+def test_the_directory_that_these_tests_damage_has_all_small_files() -> None:
     assert {f"/data/{name}" for name in _SMALL} <= set(_sound_directory())
 
 

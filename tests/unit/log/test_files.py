@@ -74,7 +74,7 @@ def test_rolling_an_empty_segment_starts_it_over(bench: Bench) -> None:
     assert offsets(log) == [0]
 
 
-def test_a_preallocated_segment_is_trimmed_when_it_is_left(bench: Bench) -> None:
+def test_a_preallocated_segment_is_trimmed_when_it_becomes_inactive(bench: Bench) -> None:
     bench.config = LogConfig(preallocate=True, segment_bytes=3 * SIZE)
     log = bench.open()
     append(log, batch())
@@ -105,7 +105,7 @@ def test_leftovers_of_the_same_name_do_not_reach_a_new_segment(bench: Bench) -> 
 
 
 def test_a_flush_moves_the_recovery_point(bench: Bench) -> None:
-    log = bench.open()
+    log = bench.open(config=LogConfig(flush_ms=100))
     assert log.prepare_flush() is None
     append(log, batch(3))
     assert log.recovery_point == 0
@@ -114,11 +114,12 @@ def test_a_flush_moves_the_recovery_point(bench: Bench) -> None:
     bench.clock.time_ms += 50
     log.flush()
     assert log.recovery_point == 3
-    assert log.last_flush_ms == START_MS + 50
     assert log.prepare_flush() is None
+    append(log, batch())
+    assert [log.is_timed_flush_due(START_MS + 50 + waited_ms) for waited_ms in (99, 100)] == [False, True]
 
 
-def test_flush_counters_say_when(bench: Bench) -> None:
+def test_flush_messages_and_flush_ms_make_a_flush_due(bench: Bench) -> None:
     log = bench.open(config=LogConfig(flush_messages=3, flush_ms=100))
     append(log, batch(2))
     assert not log.is_flush_due
@@ -131,7 +132,7 @@ def test_flush_counters_say_when(bench: Bench) -> None:
     assert not log.is_timed_flush_due(START_MS + 100)
 
 
-def test_an_append_that_asks_for_a_flush_needs_one_fsync(faulty: Bench) -> None:
+def test_an_append_that_requires_a_flush_needs_one_fsync(faulty: Bench) -> None:
     log = faulty.open()
     append(log, batch())
     log.flush()
@@ -165,7 +166,7 @@ def test_rolled_segments_are_flushed_with_indexes_snapshot_and_directory(faulty:
     assert log.recovery_point == 2
 
 
-def test_appends_go_on_while_a_flush_runs(bench: Bench) -> None:
+def test_appends_continue_while_a_flush_runs(bench: Bench) -> None:
     log = bench.open(config=LogConfig(segment_bytes=SIZE, retention_ms=0, file_delete_delay_ms=0))
     append(log, batch())
     flush = log.prepare_flush()
@@ -220,7 +221,7 @@ def three_segments(bench: Bench) -> Log:
     return log
 
 
-def test_compacted_segments_take_the_place_of_the_old(bench: Bench) -> None:
+def test_compacted_segments_replace_the_old_ones(bench: Bench) -> None:
     log = three_segments(bench)
     first, second, _ = log.segments
     new = cleaned(bench, log, 0, {1, 4, 5})
@@ -280,7 +281,7 @@ CHANGES: dict[str, tuple[Callable[[Log, list[Segment]], object], list[int]]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("stop", range(1, 30))
-def test_an_unforeseen_error_within_a_change_of_segments_hides_no_record(
+def test_an_unexpected_error_within_a_change_of_segments_hides_no_record(
     faulty: Bench, change: str, stop: int
 ) -> None:
     log = three_segments(faulty)
@@ -305,8 +306,8 @@ def test_an_unforeseen_error_within_a_change_of_segments_hides_no_record(
     try:
         make(log, new)
     except (MemoryError, OSError):
-        # A log that failed is taken out of service, one with a truncation pending completes it first.
-        if log.failure is None and not log.cuts_pending:
+        # A failed log is no longer served; one with a pending truncation completes it first.
+        if log.failure is None and not log.truncations_pending:
             assert offsets(log) in (before, after)
             append(log, batch())
             before.append(log.log_end_offset - 1)
@@ -314,8 +315,8 @@ def test_an_unforeseen_error_within_a_change_of_segments_hides_no_record(
     else:
         assert count < stop
     disk_of(faulty).heal()
-    if log.is_cut_unmade:
-        log.redo_cut()
+    if log.is_truncation_unfinished:
+        log.finish_truncation()
         assert offsets(log) == after
     log = faulty.reopen(log, clean=False)
     assert offsets(log) in (before, after)
@@ -324,7 +325,7 @@ def test_an_unforeseen_error_within_a_change_of_segments_hides_no_record(
 # ---- directories and ends
 
 
-def test_a_renamed_log_goes_on_under_its_new_name(bench: Bench) -> None:
+def test_a_renamed_log_takes_appends_under_its_new_name(bench: Bench) -> None:
     log = three_segments(bench)
     log.increase_log_start_offset(4, "test")
     log.delete_old_segments(START_MS)
@@ -344,7 +345,7 @@ def test_a_renamed_log_goes_on_under_its_new_name(bench: Bench) -> None:
 def test_open_files_are_few(bench: Bench) -> None:
     log = three_segments(bench)
     log = bench.reopen(log)
-    gc.collect()  # or files of earlier tests are closed meanwhile
+    gc.collect()  # or files of earlier tests are closed in the meantime
     before = len(os.listdir("/proc/self/fd"))
     logs = []
     for number in range(50):
@@ -359,7 +360,7 @@ def test_open_files_are_few(bench: Bench) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_closing_twice_is_no_fault(bench: Bench) -> None:
+def test_closing_twice_is_no_error(bench: Bench) -> None:
     log = bench.open()
     append(log, batch())
     log.close()

@@ -1,4 +1,4 @@
-"""Offsets that a log does not have: compacted away before it was copied, or lost with the power."""
+"""Offsets that a log does not have: compacted before it was copied, or lost in a power loss."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tests.unit.log.node_support import COMPACT, TOPIC_ID, Node, content, put, r
 from tests.unit.log.support import START_MS, Bench, append, batch, end_transaction, produced, read_all
 
 from ottla.log.config import LogConfig
+from ottla.log.directories import checkpoints
 from ottla.log.directories.checkpoints import Partition
-from ottla.log.directories.log_directories import LogDirectories, checkpoints
+from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.index import RELATIVE_OFFSET_MAX
 from ottla.log.log import Log
 from ottla.log.segment import COMPACTED_MARK
@@ -51,7 +52,7 @@ def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments]
 
 
-def test_a_copy_of_a_compacted_log_is_whole_after_a_kill(bench: Bench) -> None:
+def test_a_copy_of_a_compacted_log_is_complete_after_a_kill(bench: Bench) -> None:
     log = copied(bench, 0, 10, 20, 30, 40)
     assert bases(log) == [0, 1, 11, 21, 31], "a segment begins where the one before it ends"
     log.close(clean=False)
@@ -73,7 +74,9 @@ def test_a_copy_that_lost_the_end_of_a_segment_ends_there(bench: Bench) -> None:
     assert offsets(log) == [0, 10, 20]
 
 
-def test_a_batch_too_far_for_its_segment_begins_another_that_a_kill_leaves(bench: Bench) -> None:
+def test_a_batch_whose_offset_is_too_large_for_its_segment_begins_another_that_survives_a_kill(
+    bench: Bench,
+) -> None:
     far = RELATIVE_OFFSET_MAX + 100
     log = copied(bench, 0, far)
     assert bases(log) == [0, far]
@@ -106,7 +109,7 @@ def test_a_log_that_starts_over_forgets_where_its_last_batch_was(bench: Bench) -
 
 
 @pytest.mark.parametrize("first", [(), (0,)])
-def test_batches_of_which_only_the_last_is_too_far_are_whole_after_a_kill(
+def test_batches_whose_last_offset_is_too_large_for_the_segment_are_complete_after_a_kill(
     bench: Bench, first: tuple[int, ...]
 ) -> None:
     near, far = RELATIVE_OFFSET_MAX - 50, RELATIVE_OFFSET_MAX + 50
@@ -118,7 +121,7 @@ def test_batches_of_which_only_the_last_is_too_far_are_whole_after_a_kill(
     assert offsets(log) == [*first, near, far, far + 1]
 
 
-def test_a_log_truncated_among_compacted_offsets_is_whole_after_a_kill(bench: Bench) -> None:
+def test_a_log_truncated_among_compacted_offsets_is_complete_after_a_kill(bench: Bench) -> None:
     log = copied(bench, 0, 10, 20)
     log.truncate_to(15)
     assert (log.log_end_offset, log.data_end_offset) == (15, 11)
@@ -146,7 +149,7 @@ def test_a_flush_of_a_log_truncated_among_compacted_offsets_ends_after_its_last_
     assert log.recovery_point == 16
 
 
-def test_a_flush_under_way_covers_nothing_behind_a_truncation_among_compacted_offsets(bench: Bench) -> None:
+def test_a_running_flush_covers_nothing_after_a_truncation_among_compacted_offsets(bench: Bench) -> None:
     log = copied(bench, 0, 10, 20)
     flush = log.prepare_flush()
     assert flush is not None
@@ -156,7 +159,7 @@ def test_a_flush_under_way_covers_nothing_behind_a_truncation_among_compacted_of
     assert log.recovery_point == 11
 
 
-def test_a_damaged_transaction_index_of_a_compacted_segment_costs_no_segment(bench: Bench) -> None:
+def test_a_damaged_transaction_index_of_a_compacted_segment_is_rebuilt_without_loss(bench: Bench) -> None:
     log = bench.open(config=COPY)
     append(log, produced(7, 0, transactional=True))
     end_transaction(log, 7, commit=False)
@@ -165,7 +168,7 @@ def test_a_damaged_transaction_index_of_a_compacted_segment_costs_no_segment(ben
     append(log, batch(value=b"v" * 900))
     log.flush()
     log.close(clean=True)
-    # As compaction leaves it: nothing of offset 2 stayed.
+    # As compaction leaves it: offset 2 was dropped.
     bench.path(f"{2:020}.log").unlink()
     bench.path(f"{0:020}.txnindex").write_bytes(b"x" * 34)
     log = bench.open(config=COPY, clean=True)
@@ -189,7 +192,7 @@ def test_a_directory_that_other_software_wrote_keeps_its_gaps(node: Node) -> Non
         for path in node.paths:
             checkpoints.write(node.disk, f"{path}/{checkpoints.RECOVERY_POINTS}", {("orders", 0): 0})
 
-        for _ in range(2):  # the second start knows who wrote the directory last
+        for _ in range(2):  # the second start knows which software wrote the directory last
             again = await node.start()
             assert offsets(again.logs["orders", 0]) == [0, 10, 20]
             await node.kill(again)
@@ -218,7 +221,7 @@ def test_a_new_directory_says_before_the_first_record_that_its_gaps_are_losses(n
     run(test)
 
 
-def test_a_compacted_log_that_was_put_back_by_hand_keeps_its_gaps(node: Node) -> None:
+def test_a_compacted_log_that_was_restored_from_a_copy_keeps_its_gaps(node: Node) -> None:
     async def test() -> None:
         node.config = replace(COMPACT, segment_bytes=1500)
         first = await node.start()
@@ -253,7 +256,7 @@ def fill_for_compaction(log: Log, segments: int = 6) -> None:
 
 
 async def clean_and_kill(node: Node, directories: LogDirectories) -> None:
-    """Stop the node when a cleaning has exchanged segments and is about to write how far it came."""
+    """Stop the node when a cleaning has replaced segments and is about to write its checkpoint."""
 
     async def stop(directory: str, changes: Mapping[Partition, int | None]) -> None:
         raise asyncio.CancelledError
@@ -264,14 +267,14 @@ async def clean_and_kill(node: Node, directories: LogDirectories) -> None:
     await node.kill(directories)
 
 
-def test_a_kill_within_a_compaction_beside_a_slow_flush_costs_no_record(node: Node) -> None:
+def test_a_kill_within_a_compaction_during_a_slow_flush_loses_no_record(node: Node) -> None:
     async def test() -> None:
         node.config = replace(COMPACT, segment_bytes=1000, flush_messages=1)
         first = await node.start()
         log = first.create("orders", 0, TOPIC_ID)
         await first.checkpoint_recovery_points()
         fill_for_compaction(log)
-        slow = log.prepare_flush()  # its fsync takes longer than all that follows
+        slow = log.prepare_flush()  # its fsync takes longer than everything after it
         assert slow is not None
         append(log, batch())
         await first.flush(log)
@@ -292,7 +295,7 @@ def test_a_kill_within_a_compaction_beside_a_slow_flush_costs_no_record(node: No
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
-def test_a_kill_within_a_compaction_without_a_checkpoint_costs_no_record(node: Node, code: int) -> None:
+def test_a_kill_within_a_compaction_without_a_checkpoint_loses_no_record(node: Node, code: int) -> None:
     async def test() -> None:
         node.config = replace(COMPACT, segment_bytes=1000)
         first = await node.start()
@@ -315,7 +318,7 @@ def test_a_kill_within_a_compaction_without_a_checkpoint_costs_no_record(node: N
     run(test)
 
 
-def test_a_flush_that_ends_frees_its_own_segments_while_another_is_under_way(bench: Bench) -> None:
+def test_a_flush_that_ends_frees_its_own_segments_while_another_runs(bench: Bench) -> None:
     log = bench.open(config=replace(COPY, segment_bytes=300))
     for _ in range(6):
         append(log, batch())
@@ -342,7 +345,7 @@ def test_a_flush_that_ends_frees_its_own_segments_while_another_is_under_way(ben
 
 
 async def put_compacted(node: Node, path: Path) -> tuple[str, list[int]]:
-    """Put a log into a stopped node that was compacted, as Kafka leaves it: its directory and offsets."""
+    """Copy a compacted log into a stopped node, as Kafka leaves it: its directory and offsets."""
     source = Node(path / "source", 1)
     source.config = node.config = replace(COMPACT, segment_bytes=1000)
     directories = await source.start()
@@ -357,7 +360,7 @@ async def put_compacted(node: Node, path: Path) -> tuple[str, list[int]]:
     return directory, before
 
 
-def test_a_compacted_log_that_was_put_here_after_a_clean_stop_keeps_its_gaps(tmp_path: Path) -> None:
+def test_a_compacted_log_that_was_copied_here_after_a_clean_stop_keeps_its_gaps(tmp_path: Path) -> None:
     async def test() -> None:
         node = Node(tmp_path / "node", 1)
         await node.stop(await node.start())

@@ -1,4 +1,4 @@
-"""Both indexes against plain lists, in memory, on disk and in between."""
+"""Both indexes compared with plain lists, in memory, on disk and partly on both."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_ends_that_cannot_be_are_a_problem(tmp_path: Path) -> None:
     assert index.problem(1 << 20) is not None
 
 
-def test_a_full_disk_costs_no_entry(tmp_path: Path) -> None:
+def test_a_full_disk_loses_no_entry(tmp_path: Path) -> None:
     disk = FaultyDisk()
     index = OffsetIndex(disk, str(tmp_path / "00.index"), BASE, 1 << 20)
     disk.fail_on("create", ".index", errno.ENOSPC)
@@ -149,7 +149,7 @@ def test_time_entries_are_kept_only_while_they_grow(entries: list[tuple[int, int
     assert index.count == len(expected)
 
 
-def test_time_index_truncation_goes_by_offset(tmp_path: Path) -> None:
+def test_a_time_index_is_truncated_by_offset(tmp_path: Path) -> None:
     index = TimeIndex(HostDisk(threads=1), str(tmp_path / "00.timeindex"), BASE, 1 << 20)
     for number in range(1000):
         index.append(number, BASE + 2 * number)

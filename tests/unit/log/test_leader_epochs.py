@@ -1,12 +1,15 @@
-"""Leader epochs against a plain list, and the checkpoint's text."""
+"""Leader epochs, and the text of their checkpoint."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.log.support import Bench, FaultyDisk
 
-from ottla.log.leader_epochs import EpochCache, EpochEntry
+from ottla.log.leader_epochs import CHECKPOINT_NAME, EpochCache, EpochEntry, write_checkpoint
 
 ENTRIES = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50)), max_size=12)
 
@@ -15,24 +18,66 @@ def cache_of(*entries: tuple[int, int]) -> EpochCache:
     return EpochCache([EpochEntry(*entry) for entry in entries])
 
 
+def saved(*entries: tuple[int, int]) -> EpochCache:
+    """A cache that was read from a checkpoint."""
+    return EpochCache.from_text(cache_of(*entries).to_text())
+
+
 def test_the_same_epoch_again_changes_nothing() -> None:
-    cache = cache_of((1, 10))
-    assert not cache.assign(1, 10)
-    assert not cache.assign(1, 15)
-    assert cache.entries == [(1, 10)]
+    cache = saved((1, 10))
+    cache.assign(1, 10)
+    cache.assign(1, 15)
+    assert (cache.entries, cache.is_changed) == ([(1, 10)], False)
 
 
-def test_an_earlier_start_of_the_same_epoch_is_taken() -> None:
+def test_a_cache_is_changed_until_its_checkpoint_is_written() -> None:
+    changes: list[Callable[[EpochCache], None]] = [
+        lambda cache: cache.assign(3, 30),
+        lambda cache: cache.truncate_from_end(20),
+        lambda cache: cache.truncate_from_start(15),
+        lambda cache: cache.clear(),
+        lambda cache: cache.copy_from(cache_of((7, 0))),
+    ]
+    for change in changes:
+        cache = saved((1, 10), (2, 20))
+        assert not cache.is_changed
+        change(cache)
+        assert cache.is_changed
+
+
+def test_a_failed_write_leaves_the_cache_changed(faulty: Bench) -> None:
     cache = cache_of((1, 10))
-    assert cache.assign(1, 5)
+    disk = faulty.disk
+    assert isinstance(disk, FaultyDisk)
+    disk.make_directory(faulty.directory)
+    disk.fail_on("replace", CHECKPOINT_NAME)
+    with pytest.raises(OSError):
+        write_checkpoint(disk, faulty.directory, cache)
+    assert cache.is_changed
+    disk.heal()
+    path = write_checkpoint(disk, faulty.directory, cache)
+    assert (disk.read(path), cache.is_changed) == (b"0\n1\n1 10\n", False)
+
+
+def test_a_copy_has_the_entries_of_the_other_cache_and_changes_alone() -> None:
+    cache, other = saved((1, 0)), saved((1, 0), (4, 20))
+    cache.copy_from(other)
+    assert (cache.entries, cache.latest_epoch) == ([(1, 0), (4, 20)], 4)
+    cache.assign(5, 30)
+    assert other.entries == [(1, 0), (4, 20)]
+
+
+def test_an_earlier_start_of_the_same_epoch_replaces_the_later_one() -> None:
+    cache = cache_of((1, 10))
+    cache.assign(1, 5)
     assert cache.entries == [(1, 5)]
 
 
 def test_a_new_entry_removes_those_that_contradict_it() -> None:
     cache = cache_of((1, 10), (2, 20), (3, 30))
-    assert cache.assign(2, 15)
+    cache.assign(2, 15)
     assert cache.entries == [(1, 10), (2, 15)]
-    assert cache.assign(5, 12)
+    cache.assign(5, 12)
     assert cache.entries == [(1, 10), (5, 12)]
 
 
@@ -43,23 +88,26 @@ def test_negative_epochs_and_offsets_are_refused() -> None:
 
 
 def test_truncation_at_the_start_moves_the_covering_epoch() -> None:
-    cache = cache_of((1, 0), (2, 10), (4, 20))
-    assert cache.truncate_from_start(15)
+    cache = saved((1, 0), (2, 10), (4, 20))
+    cache.truncate_from_start(15)
     assert cache.entries == [(2, 15), (4, 20)]
-    assert cache.truncate_from_start(20)
+    cache.truncate_from_start(20)
     assert cache.entries == [(4, 20)]
-    assert not cache.truncate_from_start(20)
-    assert not cache.truncate_from_start(3)
+    cache = saved((4, 20))
+    cache.truncate_from_start(20)
+    cache.truncate_from_start(3)
+    assert (cache.entries, cache.is_changed) == ([(4, 20)], False)
 
 
-def test_truncation_at_the_end_forgets_epochs_that_begin_there() -> None:
+def test_truncation_at_the_end_removes_epochs_that_begin_there() -> None:
     cache = cache_of((1, 0), (2, 10), (4, 20))
-    assert cache.truncate_from_end(10)
-    assert cache.entries == [(1, 0)]
-    assert cache.latest_epoch == 1
-    assert not cache.truncate_from_end(10)
-    assert cache.truncate_from_end(0)
-    assert cache.latest_epoch == -1
+    cache.truncate_from_end(10)
+    assert (cache.entries, cache.latest_epoch) == ([(1, 0)], 1)
+    cache = saved((1, 0))
+    cache.truncate_from_end(10)
+    assert not cache.is_changed
+    cache.truncate_from_end(0)
+    assert (cache.entries, cache.latest_epoch) == ([], -1)
 
 
 def test_the_end_of_an_epoch_is_the_start_of_the_next() -> None:
@@ -117,7 +165,7 @@ def test_a_damaged_text_is_refused(text: str) -> None:
         *("0\n1\n5 1_0\n", "0\n1\n+5 1\n", f"0\n1\n5 {'9' * 5000}\n", "0\n1\n\u0663 1\n", "0\n-1\n"),
     ],
 )
-def test_a_text_that_is_cut_off_or_out_of_range_is_refused_shortly(text: str) -> None:
+def test_a_truncated_text_or_one_out_of_range_is_refused_with_a_short_error(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         EpochCache.from_text(text)
     assert len(str(caught.value)) < 200

@@ -1,4 +1,4 @@
-"""A log against a plain list of batches: appends, truncation, retention, rolls and stops of all kinds."""
+"""A log compared with a plain list of batches: appends, truncation, retention, rolls and stops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRODUCERS = (1, 2)
 
 @dataclass(frozen=True)
 class Written:
-    """One batch as the model remembers it."""
+    """One batch in the model."""
 
     first: int
     last: int
@@ -31,11 +31,11 @@ class Written:
     timestamp: int
     producer_id: int = -1
     sequence: int = -1
-    is_open: bool = False  # begins or goes on with a transaction
+    is_open: bool = False  # begins or continues a transaction
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Rules are what happens to a log; the invariants compare it with the list."""
+    """The rules change a log; the invariants compare it with the list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(written.sequence >= 0 for written in self.batches))
     @rule(data=st.data())
     def retry(self, data: st.DataObject) -> None:
-        """The last batch of a producer, sent again."""
+        """Retry the last batch of a producer."""
         producer_id = data.draw(st.sampled_from(PRODUCERS))
         known = [w for w in self.batches if w.producer_id == producer_id and w.sequence >= 0]
         if not known or producer_id not in self.log.producers.entries:
@@ -149,7 +149,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        """To where a batch begins, as replicas do."""
+        """Truncate to the start of a batch, as replicas do."""
         borders = [w.first for w in self.batches if w.first >= self.start]
         offset = data.draw(st.sampled_from([*borders, self.end]))
         self.log.truncate_to(offset)
@@ -199,7 +199,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(part=st.floats(0, 1), garbage=st.binary(max_size=30))
     def lose_power(self, part: float, garbage: bytes) -> None:
-        """What was not flushed is cut anywhere, and something else may stand there."""
+        """Truncate the unflushed bytes anywhere, and perhaps write other bytes there."""
         self.log.close(clean=False)
         active = self.log.active_segment
         flushed_bytes = sum(w.size for w in self.batches if active.base_offset <= w.first < self.flushed)

@@ -1,5 +1,5 @@
-"""A process that has too many files open for a moment loses nothing by it: what could not be opened is tried
-again later, and only a failed fsync is final."""
+"""A process that has too many files open for a moment loses nothing: opening is retried later, and only a
+failed fsync is final."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.log.node_support import COMPACT, OTHER_ID, TOPIC_ID, Node, run
 from tests.unit.log.support import append, batch, read_all
 
 from ottla.log.directories.log_directories import LogDirectories
-from ottla.log.directories.properties import DirectoryError
+from ottla.log.directories.properties import CLEAN_SHUTDOWN, DirectoryError
 from ottla.log.log import Log
 from ottla.wire.errors import KafkaStorageError
 
@@ -30,7 +30,7 @@ def node(tmp_path: Path) -> Node:
 
 
 async def busy(node: Node) -> tuple[LogDirectories, Log]:
-    """Directories with something to do for every duty."""
+    """Directories with work for every periodic task."""
     directories = await node.start()
     log = directories.create(*PARTITION, TOPIC_ID)
     for _ in range(3):
@@ -55,7 +55,7 @@ async def flush(directories: LogDirectories) -> None:
         await directories.flush(directories.logs[PARTITION])
 
 
-DUTIES: dict[str, Callable[[LogDirectories], Awaitable[object]]] = {
+TASKS: dict[str, Callable[[LogDirectories], Awaitable[object]]] = {
     "flush": flush,
     "flush_due": lambda directories: directories.flush_due(),
     "recovery points": lambda directories: directories.checkpoint_recovery_points(),
@@ -72,23 +72,23 @@ DUTIES: dict[str, Callable[[LogDirectories], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize(
-    ("duty", "code", "operations"),
+    ("task", "code", "operations"),
     [
-        *((duty, errno.EMFILE, OPENING) for duty in DUTIES),
-        *((duty, errno.ENFILE, ("open",)) for duty in ("flush", "flush_due", "recovery points", "cleaning")),
+        *((task, errno.EMFILE, OPENING) for task in TASKS),
+        *((task, errno.ENFILE, ("open",)) for task in ("flush", "flush_due", "recovery points", "cleaning")),
         ("flush", errno.ENOMEM, ("open",)),
         ("flush", errno.EMFILE, ("sync_directory",)),
     ],
 )
-def test_a_duty_without_descriptors_costs_nothing_and_succeeds_later(
-    node: Node, duty: str, code: int, operations: tuple[str, ...]
+def test_a_periodic_task_without_descriptors_loses_nothing_and_succeeds_later(
+    node: Node, task: str, code: int, operations: tuple[str, ...]
 ) -> None:
     async def test() -> None:
         directories, log = await busy(node)
         before = [record.offset for record in read_all(log)]
         node.disk.fault = lambda operation, path: code if operation in operations else 0
         for _ in range(2):
-            await DUTIES[duty](directories)
+            await TASKS[task](directories)
         assert node.offline == []
         assert log.failure is None
         assert directories.logs[PARTITION] is log
@@ -105,9 +105,9 @@ def test_a_duty_without_descriptors_costs_nothing_and_succeeds_later(
         assert "leader-epoch-checkpoint" in synced
         await directories.checkpoint_recovery_points()
         assert directories.hosted.unsynced == set()
-        for repeated in DUTIES:
+        for repeated in TASKS:
             if repeated != "flush":
-                await DUTIES[repeated](directories)
+                await TASKS[repeated](directories)
         assert directories.cleaner.uncleanable == {}
         assert not [name for number in (0, 1) for name in node.names(number) if "leaving" in name]
         await node.stop(directories)
@@ -118,7 +118,7 @@ def test_a_duty_without_descriptors_costs_nothing_and_succeeds_later(
     run(test)
 
 
-def test_a_cut_waits_until_it_can_be_synced(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncation_waits_until_it_can_be_synced(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         directories, log = await busy(node)
         naps = 0
@@ -143,7 +143,7 @@ def test_a_cut_waits_until_it_can_be_synced(node: Node, monkeypatch: pytest.Monk
     run(test)
 
 
-def test_a_log_that_cannot_be_opened_at_the_start_costs_itself_alone(node: Node) -> None:
+def test_a_log_that_cannot_be_opened_at_the_start_affects_no_other(node: Node) -> None:
     async def test() -> None:
         directories, log = await busy(node)
         await directories.flush(log)
@@ -173,12 +173,12 @@ def test_a_log_that_cannot_be_opened_at_the_start_costs_itself_alone(node: Node)
 
 @pytest.mark.parametrize("operation", ["read", "list", "sync_directory"])
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
-def test_a_start_without_descriptors_for_a_moment_costs_no_directory_and_stays_clean(
+def test_a_start_without_descriptors_for_a_moment_takes_no_directory_offline_and_stays_clean(
     node: Node, monkeypatch: pytest.MonkeyPatch, operation: str, code: int
 ) -> None:
     async def test() -> None:
         directories, _log = await busy(node)
-        await node.stop(directories)
+        await node.stop(directories, epoch=7)
         left = fail_in_first_directory(node, monkeypatch, operation, code, times=3)
         monkeypatch.setattr(asyncio, "sleep", no_pause)
         again = await node.start()
@@ -187,6 +187,7 @@ def test_a_start_without_descriptors_for_a_moment_costs_no_directory_and_stays_c
         assert [directory.online for directory in again.directories] == [True, True]
         assert again.logs[PARTITION].recovery_point == again.logs[PARTITION].log_end_offset == 17
         assert ("moving", 0) in again.logs
+        assert again.previous_broker_epoch == 7
         await node.stop(again)
 
     run(test)
@@ -209,10 +210,37 @@ def test_a_start_without_descriptors_ends_and_says_what_to_do(
     run(test)
 
 
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_clean_stop_is_not_forgotten_when_its_marker_cannot_be_opened(
+    node: Node, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    read = node.disk.read
+
+    def fail(path: str) -> bytes:
+        if path.endswith(CLEAN_SHUTDOWN):
+            raise OSError(code, "Too many open files", path)
+        return read(path)
+
+    async def test() -> None:
+        await node.stop(await node.start(), epoch=7)
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "sleep", no_pause)
+            patch.setattr(node.disk, "read", fail)
+            with pytest.raises(DirectoryError, match="Raise the limit of open files"):
+                await node.start()
+        assert node.running is not None
+        await node.kill(node.running)
+        directories = await node.start()
+        assert directories.previous_broker_epoch == 7
+        await node.stop(directories)
+
+    run(test)
+
+
 def fail_in_first_directory(
     node: Node, monkeypatch: pytest.MonkeyPatch, operation: str, code: int, *, times: int
 ) -> list[int]:
-    """Let one operation of the disk fail in the first directory; the failures that are left to come."""
+    """Let one operation of the disk fail in the first directory; the failures that have not happened yet."""
     original = getattr(node.disk, operation)
     left = [code] * times
 

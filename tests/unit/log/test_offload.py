@@ -12,7 +12,7 @@ from ottla.log.offload import outlast
 
 
 class Thread:
-    """Work in a thread that ends, badly, when it is told to."""
+    """Work on a thread that fails when the test lets it."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
@@ -37,7 +37,7 @@ def disk() -> Iterator[HostDisk]:
     made.close()
 
 
-def test_whoever_is_cancelled_waits_for_the_thread_and_its_failure_is_not_reported(disk: HostDisk) -> None:
+def test_a_cancelled_task_waits_for_the_thread_and_its_failure_is_not_reported(disk: HostDisk) -> None:
     async def story() -> None:
         thread = Thread()
         waiting = asyncio.ensure_future(outlast(disk, thread.work))
@@ -53,7 +53,7 @@ def test_whoever_is_cancelled_waits_for_the_thread_and_its_failure_is_not_report
     assert reported(story()) == []
 
 
-def test_a_failure_is_not_reported_either_when_whoever_waits_is_cancelled_twice(disk: HostDisk) -> None:
+def test_a_failure_is_not_reported_either_when_the_task_is_cancelled_twice(disk: HostDisk) -> None:
     async def story() -> None:
         thread = Thread()
         waiting = asyncio.ensure_future(outlast(disk, thread.work))
@@ -83,7 +83,7 @@ def test_urgent_work_does_not_wait_behind_other_work(disk: HostDisk) -> None:
     assert reported(story()) == []
 
 
-def test_who_waits_hears_of_the_failure(disk: HostDisk) -> None:
+def test_a_failure_of_the_thread_is_raised_to_its_awaiter(disk: HostDisk) -> None:
     async def story() -> None:
         thread = Thread()
         thread.go_on.set()

@@ -1,4 +1,4 @@
-"""How many files of inactive segments are open, and that nobody notices when one is closed meanwhile."""
+"""The limit of open files of inactive segments. A file that is parked is opened again by its users."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_log_of_many_segments_has_few_files_open(node: Node) -> None:
     run(test)
 
 
-def test_a_clean_stop_leaves_segments_alone_that_were_left_before(node: Node) -> None:
+def test_a_clean_stop_does_not_write_inactive_segments_again(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -84,7 +84,7 @@ def test_a_clean_stop_leaves_segments_alone_that_were_left_before(node: Node) ->
     run(test)
 
 
-def test_an_answer_is_sent_from_a_file_that_was_parked_meanwhile(node: Node) -> None:
+def test_a_response_is_sent_from_a_file_that_was_parked_in_the_meantime(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -102,12 +102,12 @@ def test_an_answer_is_sent_from_a_file_that_was_parked_meanwhile(node: Node) -> 
 
 
 def read_everything(log: Log) -> None:
-    """Let the segments of `log`, and only those of the end, be open."""
+    """Have only the last segments of `log` open."""
     for offset in range(log.log_end_offset):
         log.read(offset, 1 << 20, limit_offset=log.log_end_offset)
 
 
-def test_a_parked_answer_is_sent_from_its_own_file_after_a_compaction(node: Node) -> None:
+def test_a_response_from_a_parked_file_is_sent_unchanged_after_a_compaction(node: Node) -> None:
     async def test() -> None:
         node.config = replace(COMPACT, segment_bytes=500, index_interval_bytes=0)
         directories = await node.start()
@@ -133,7 +133,7 @@ def test_a_parked_answer_is_sent_from_its_own_file_after_a_compaction(node: Node
     run(test)
 
 
-def test_a_parked_answer_of_a_deleted_topic_has_no_records_of_the_next_topic_of_that_name(node: Node) -> None:
+def test_a_response_of_a_deleted_topic_has_no_records_of_a_new_topic_of_that_name(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -159,7 +159,7 @@ def test_a_parked_answer_of_a_deleted_topic_has_no_records_of_the_next_topic_of_
     run(test)
 
 
-def test_a_segment_and_an_answer_share_one_file_after_it_was_parked(node: Node) -> None:
+def test_a_segment_and_a_response_share_one_file_after_it_was_parked(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -258,7 +258,7 @@ def test_a_descriptor_that_another_thread_uses_stays_open_until_its_release(file
         os.fstat(descriptor)
 
 
-def test_a_file_that_nobody_has_any_more_gives_its_descriptor_back(tmp_path: Path) -> None:
+def test_a_file_without_references_releases_its_descriptor(tmp_path: Path) -> None:
     disk = HostDisk(threads=1)
     file = disk.open(str(tmp_path / "file"), create=True)
     descriptor = file.fileno()
@@ -278,7 +278,9 @@ def test_a_closed_file_stays_closed(file: HostFile) -> None:
         file.pread(1, 0)
 
 
-def test_a_lack_of_descriptors_at_the_first_append_after_a_start_costs_no_directory(node: Node) -> None:
+def test_a_lack_of_descriptors_at_the_first_append_after_a_start_takes_no_directory_offline(
+    node: Node,
+) -> None:
     async def test() -> None:
         directories = await node.start()
         append(directories.create("orders", 0, TOPIC_ID), batch())

@@ -1,4 +1,4 @@
-"""Snapshot files: taken, restored, passed over, cleared away."""
+"""Snapshot files: taken, restored, skipped, removed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def names(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir())
 
 
-def test_one_offset_is_written_once(tmp_path: Path) -> None:
+def test_a_snapshot_of_one_offset_is_written_once(tmp_path: Path) -> None:
     snapshots = snapshots_of(tmp_path, 5, 5, 3)
     assert names(tmp_path) == ["00000000000000000005.snapshot"]
     assert snapshots.latest_offset == 5
     assert len(snapshots.unsynced) == 1
 
 
-def test_the_newest_in_range_is_restored_and_the_others_go(tmp_path: Path) -> None:
+def test_the_newest_snapshot_in_range_is_restored_and_the_others_are_removed(tmp_path: Path) -> None:
     snapshots = snapshots_of(tmp_path, 5, 10, 20)
     states = states_at(0)
     snapshots.restore(states, 6, 15, START_MS)
@@ -48,7 +48,7 @@ def test_the_newest_in_range_is_restored_and_the_others_go(tmp_path: Path) -> No
     assert names(tmp_path) == ["00000000000000000010.snapshot"]
 
 
-def test_damaged_and_missing_ones_are_passed_over(tmp_path: Path) -> None:
+def test_damaged_and_missing_snapshots_are_skipped(tmp_path: Path) -> None:
     snapshots = snapshots_of(tmp_path, 5, 10, 20)
     Path(snapshots.path_of(20)).write_bytes(b"garbage")
     Path(snapshots.path_of(10)).unlink()
@@ -60,7 +60,7 @@ def test_damaged_and_missing_ones_are_passed_over(tmp_path: Path) -> None:
     assert (states.end_offset, states.entries) == (2, {})
 
 
-def test_strays_go_except_one_beyond_all_segments(tmp_path: Path) -> None:
+def test_stray_snapshots_are_removed_except_one_beyond_all_segments(tmp_path: Path) -> None:
     snapshots = snapshots_of(tmp_path, 3, 5, 8, 10, 12, 15)
     snapshots.remove_strays([0, 5, 10])
     assert snapshots.offsets == [5, 10, 15]
@@ -69,7 +69,7 @@ def test_strays_go_except_one_beyond_all_segments(tmp_path: Path) -> None:
     assert snapshots.offsets == []
 
 
-def test_one_is_renamed_for_deletion(tmp_path: Path) -> None:
+def test_a_snapshot_is_renamed_for_deletion(tmp_path: Path) -> None:
     snapshots = snapshots_of(tmp_path, 5)
     path = snapshots.mark_deleted(5)
     assert path is not None

@@ -102,7 +102,7 @@ def test_a_retry_of_one_of_the_last_five_batches_gets_its_old_offsets() -> None:
     with pytest.raises(OutOfOrderSequenceNumber):
         partition.append(2, 2)
     with pytest.raises(OutOfOrderSequenceNumber):
-        partition.append(12, 1)  # begins like a known batch but ends elsewhere
+        partition.append(12, 1)  # begins like a known batch but has another end
 
 
 def test_sequences_start_again_at_zero_after_the_largest() -> None:
@@ -125,7 +125,7 @@ def test_a_batch_may_span_the_largest_sequence() -> None:
     partition.append(3)
 
 
-def test_an_unknown_producer_may_go_on_from_any_sequence() -> None:
+def test_an_unknown_producer_may_start_at_any_sequence() -> None:
     partition = Partition()
     partition.append(77)
     partition.append(78)
@@ -310,7 +310,7 @@ ENTRIES = st.builds(
 
 
 @given(st.lists(ENTRIES, max_size=5, unique_by=lambda entry: entry.producer_id))
-def test_a_snapshot_keeps_each_producer_with_its_last_batches(entries: list[ProducerEntry]) -> None:
+def test_a_snapshot_has_each_producer_with_its_last_batches(entries: list[ProducerEntry]) -> None:
     states = ProducerStates("t-0", expiration_ms=2**60)
     states.restore(decode_snapshot(encode_snapshot(entries)), 0, 0)
     assert list(states.entries) == [entry.producer_id for entry in entries]
@@ -323,7 +323,7 @@ def test_a_snapshot_keeps_each_producer_with_its_last_batches(entries: list[Prod
 
 
 @given(st.lists(ENTRIES, max_size=5, unique_by=lambda entry: entry.producer_id))
-def test_whoever_takes_the_last_entry_of_a_producer_finds_what_kafka_writes(
+def test_the_last_entry_of_a_producer_is_what_kafka_writes(
     entries: list[ProducerEntry],
 ) -> None:
     stored = decode_snapshot(encode_snapshot(entries))
@@ -339,7 +339,7 @@ def test_whoever_takes_the_last_entry_of_a_producer_finds_what_kafka_writes(
         assert all(one.transaction_first_offset is None for one in of_it[:-1])
 
 
-def test_batches_of_an_epoch_that_is_over_do_not_come_back_with_a_snapshot() -> None:
+def test_a_snapshot_does_not_restore_batches_of_an_earlier_epoch() -> None:
     states = ProducerStates("t-0", expiration_ms=2**60)
     old = ProducerEntry(7, epoch=1, last_timestamp=5, batches=[RememberedBatch(3, 10, 0, 5)])
     new = ProducerEntry(7, epoch=2, last_timestamp=6, batches=[RememberedBatch(0, 11, 0, 6)])
@@ -364,7 +364,7 @@ def test_a_snapshot_with_any_flipped_bit_is_refused(data: st.DataObject) -> None
         decode_snapshot(bytes(sound))
 
 
-def test_a_snapshot_cut_anywhere_is_refused() -> None:
+def test_a_snapshot_truncated_at_any_byte_is_refused() -> None:
     sound = encode_snapshot([ProducerEntry(1)])
     for size in range(len(sound)):
         with pytest.raises(ValueError):
@@ -383,8 +383,8 @@ def test_expired_producers_are_not_restored() -> None:
 
 
 @pytest.mark.parametrize("ages", [(0, 2), (2, 0), (2, 0, 2), (0, 2, 2, 2, 2)])
-def test_a_producer_expires_as_a_whole_by_its_newest_batch(ages: tuple[int, ...]) -> None:
-    """Clients choose timestamps: whatever their order is, a retry is known after a restart as before it."""
+def test_a_producer_expires_with_all_its_batches_by_the_newest_one(ages: tuple[int, ...]) -> None:
+    """Clients choose timestamps: a retry is recognized after a restart, whatever their order is."""
     partition = Partition()
     for sequence, days in enumerate(ages):
         partition.append(sequence, timestamp=START_MS - days * DAY_MS)

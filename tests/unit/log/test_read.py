@@ -1,4 +1,4 @@
-"""Reading a log: slices, limits, look-ups by offset, time and epoch, and indexes that lie."""
+"""Reading a log: slices, limits, look-ups by offset, time and epoch, and wrong indexes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_one_read_stays_within_one_segment(bench: Bench) -> None:
         assert (read.segment_base_offset, read.position) == (segment.base_offset, 0)
 
 
-def test_the_size_limit_may_cut_the_last_batch_but_never_the_first(bench: Bench) -> None:
+def test_a_read_may_end_inside_the_last_batch_but_never_inside_the_first(bench: Bench) -> None:
     log = filled(bench, segment_bytes=1 << 20)
     size = len(batch(3))
     for max_bytes in (0, 1, size - 1, size, size + 1, 3 * size - 1):
@@ -59,7 +59,7 @@ def test_the_size_limit_may_cut_the_last_batch_but_never_the_first(bench: Bench)
         assert len(data) == (max_bytes if max_bytes >= size else 0)
 
 
-def test_the_offset_limit_cuts_before_the_batch_that_holds_it(bench: Bench) -> None:
+def test_a_read_ends_before_the_batch_that_holds_the_offset_limit(bench: Bench) -> None:
     log = filled(bench, segment_bytes=1 << 20)
     for limit in range(1, 30):
         data = log.read(0, 1 << 20, limit_offset=limit).records
@@ -125,7 +125,7 @@ def test_readers_at_many_places_do_not_disturb_each_other(bench: Bench) -> None:
 # ---- by time
 
 
-def test_the_first_record_as_young_as_the_time_is_found(bench: Bench) -> None:
+def test_the_first_record_at_or_after_a_time_is_found(bench: Bench) -> None:
     log = filled(bench)
     times = [START_MS + 10 * (offset // 3) + offset % 3 for offset in range(log.log_end_offset)]
     for timestamp in range(START_MS - 2, times[-1] + 1):
@@ -208,7 +208,7 @@ def test_an_offset_index_that_points_anywhere_is_rebuilt(bench: Bench, relative:
 @pytest.mark.parametrize(
     ("timestamp", "relative"), [(0, 140), (START_MS + 1, 140), (START_MS + 2, 0), (2**60, 3)]
 )
-def test_a_time_index_that_lies_is_rebuilt(bench: Bench, timestamp: int, relative: int) -> None:
+def test_a_wrong_time_index_is_rebuilt(bench: Bench, timestamp: int, relative: int) -> None:
     log = filled(bench, segment_bytes=1 << 20)
     log = damage_index(log, bench, ".timeindex", struct.Struct(">qi"), timestamp, relative)
     for offset in range(0, log.log_end_offset, 5):

@@ -1,4 +1,4 @@
-"""Opening logs: after clean stops and others, with files missing, torn, damaged or left over."""
+"""Opening logs after clean and unclean stops, with missing, torn, damaged or unfinished files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def small_segments(bench: Bench, count: int = 8) -> Log:
 
 
 def rich(bench: Bench) -> Log:
-    """A log with idempotent producers, transactions of both ends, one open, over several segments."""
+    """A log with idempotent producers, committed, aborted and open transactions, over several segments."""
     bench.config = LogConfig(segment_bytes=450, index_interval_bytes=100)
     log = bench.open()
     append(log, produced(1, 0, 2))
@@ -58,7 +58,7 @@ def rich(bench: Bench) -> Log:
 
 
 def summary(log: Log) -> dict[str, object]:
-    """All that a load must bring back."""
+    """The state that a load must restore."""
     return {
         "records": read_all(log),
         "end": log.log_end_offset,
@@ -123,7 +123,7 @@ def test_a_long_scan_reports_its_progress(bench: Bench) -> None:
     assert reports[-1][1] == reports[-1][2] > 3_600_000
 
 
-def test_the_tail_is_cut_at_the_last_whole_batch_wherever_the_write_stopped(bench: Bench) -> None:
+def test_the_tail_is_truncated_to_the_last_complete_batch_wherever_the_write_stopped(bench: Bench) -> None:
     log = bench.open()
     append(log, batch(2))
     append(log, produced(1, 0, 3))
@@ -150,7 +150,7 @@ def test_a_flipped_bit_in_the_unflushed_tail_ends_the_log_there(bench: Bench) ->
     log.close(clean=False)
     path = bench.path(f"{FIRST}.log")
     data = path.read_bytes()
-    epoch_bytes = range(whole + 12, whole + 16)  # not under the checksum, and no value of it is impossible
+    epoch_bytes = range(whole + 12, whole + 16)  # not covered by the checksum, and every value is possible
     for position in range(whole, whole + (len(data) - whole) // 2):
         if position in epoch_bytes:
             continue
@@ -158,13 +158,13 @@ def test_a_flipped_bit_in_the_unflushed_tail_ends_the_log_there(bench: Bench) ->
         damaged[position] ^= 0x80
         path.write_bytes(damaged)
         log = bench.open(clean=False)
-        # The base offset is not under the checksum: one that grew still follows the batch before it.
+        # The checksum does not cover the base offset: a larger one still follows the batch before it.
         assert log.log_end_offset == 2 or position < whole + 8
         assert offsets(log)[:2] == [0, 1]
         log.close(clean=False)
 
 
-def test_a_flipped_bit_in_what_was_flushed_is_an_error_and_cuts_nothing(bench: Bench) -> None:
+def test_a_flipped_bit_in_flushed_bytes_is_an_error_and_truncates_nothing(bench: Bench) -> None:
     log = bench.open()
     append(log, batch(2))
     first = log.size_bytes
@@ -193,7 +193,7 @@ def test_a_flushed_log_that_is_too_short_is_an_error(bench: Bench) -> None:
     log.close(clean=False)
     path = bench.path(f"{FIRST}.log")
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(LogDamaged, match="cut off"):
+    with pytest.raises(LogDamaged, match="incomplete"):
         bench.open(clean=False, recovery_point=4)
 
 
@@ -208,7 +208,7 @@ def test_after_a_clean_stop_a_torn_end_is_an_error(bench: Bench) -> None:
         bench.open(clean=True, recovery_point=2)
 
 
-def test_records_deleted_on_purpose_are_no_promise(bench: Bench) -> None:
+def test_losing_records_below_the_log_start_is_no_damage(bench: Bench) -> None:
     log = bench.open()
     append(log, batch(4))
     log.increase_log_start_offset(4, "test")
@@ -234,7 +234,7 @@ def test_after_truncation_into_a_flushed_batch_a_torn_tail_is_no_damage(bench: B
     assert log.log_end_offset == 0
 
 
-def test_producers_outlive_their_segments_over_a_crash(bench: Bench) -> None:
+def test_producers_of_deleted_segments_survive_a_crash(bench: Bench) -> None:
     log = bench.open()
     append(log, produced(1, 0, 3))
     append(log, produced(2, 0, transactional=True))
@@ -248,7 +248,7 @@ def test_producers_outlive_their_segments_over_a_crash(bench: Bench) -> None:
     assert log.has_ongoing_transaction(2, 0)
 
 
-def test_segments_behind_a_torn_one_are_dropped(bench: Bench) -> None:
+def test_segments_after_a_torn_one_are_dropped(bench: Bench) -> None:
     log = small_segments(bench)
     log.close(clean=False)
     middle = bench.path("00000000000000000003.log")
@@ -266,7 +266,7 @@ def test_segments_behind_a_torn_one_are_dropped(bench: Bench) -> None:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", ["missing", "empty", "garbage", "zeros", "short"])
-def test_damaged_indexes_cost_nothing_but_time(bench: Bench, suffix: str, clean: bool, damage: str) -> None:
+def test_damaged_indexes_are_rebuilt(bench: Bench, suffix: str, clean: bool, damage: str) -> None:
     log = small_segments(bench)
     before = summary(log)
     times = [log.offset_for_timestamp(START_MS + number) for number in range(8)]
@@ -296,7 +296,7 @@ def test_damaged_indexes_cost_nothing_but_time(bench: Bench, suffix: str, clean:
 
 
 @pytest.mark.parametrize("damage", ["missing", "garbage", "short"])
-def test_damaged_snapshots_are_made_anew_from_the_log(bench: Bench, damage: str) -> None:
+def test_damaged_snapshots_are_rebuilt_from_the_log(bench: Bench, damage: str) -> None:
     log = rich(bench)
     before = summary(log)
     log.flush()
@@ -313,7 +313,7 @@ def test_damaged_snapshots_are_made_anew_from_the_log(bench: Bench, damage: str)
 
 @pytest.mark.parametrize("text", [None, "", "0\n1\n", "nonsense\n", "0\n9\n0 0\n"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_damaged_epoch_checkpoint_is_made_anew_from_the_log(
+def test_a_damaged_epoch_checkpoint_is_rebuilt_from_the_log(
     bench: Bench, clean: bool, text: str | None
 ) -> None:
     log = rich(bench)
@@ -353,7 +353,7 @@ def test_epochs_beyond_the_end_are_forgotten(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_damaged_transaction_index_is_made_anew(bench: Bench, clean: bool) -> None:
+def test_a_damaged_transaction_index_is_rebuilt(bench: Bench, clean: bool) -> None:
     log = rich(bench)
     before = summary(log)
     log.flush()
@@ -369,7 +369,7 @@ def test_a_damaged_transaction_index_is_made_anew(bench: Bench, clean: bool) -> 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 def test_no_bit_flips_unseen_in_a_transaction_index(bench: Bench, policy: str) -> None:
     """Its entries have no checksum, but the batches that they name must be there."""
-    bench.config = LogConfig(cleanup_policy=policy, segment_bytes=700, index_interval_bytes=100)
+    bench.config = LogConfig(cleanup_policy=frozenset((policy,)), segment_bytes=700, index_interval_bytes=100)
     log = bench.open()
     append(log, produced(0x70, 0, 2, transactional=True))
     append(log, batch(3))
@@ -422,7 +422,7 @@ def test_a_transaction_that_began_before_the_log_does_now_is_no_contradiction(
     assert "rebuilding" not in caplog.text
 
 
-def test_leftovers_of_a_stop_are_cleared_away(bench: Bench) -> None:
+def test_files_of_an_interrupted_change_are_removed(bench: Bench) -> None:
     log = small_segments(bench)
     log.flush()
     log.close()
@@ -447,7 +447,7 @@ def test_leftovers_of_a_stop_are_cleared_away(bench: Bench) -> None:
     assert bench.names(".checkpoint.deleted") != []
 
 
-def test_snapshots_without_a_segment_go_except_the_last(bench: Bench) -> None:
+def test_snapshots_without_a_segment_are_removed_except_the_last(bench: Bench) -> None:
     log = small_segments(bench)
     log.flush()
     log.close()
@@ -544,7 +544,7 @@ def test_whatever_is_in_the_unflushed_tail_a_log_opens_with_a_prefix_of_what_was
     log = bench.open(clean=False, recovery_point=flushed)
     found = [(record.offset, record.value) for record in read_all(log)]
     survivors = len(found)
-    # Offsets are not under the checksum: a flipped one can only move the batch that follows all others.
+    # The checksum does not cover offsets: a flipped bit can only move the last batch.
     assert [value for _, value in found] == [value for _, value in written[:survivors]]
     assert survivors >= sum(offset < flushed for offset, _ in written)
     append(log, batch(value=b"after"))
@@ -553,7 +553,7 @@ def test_whatever_is_in_the_unflushed_tail_a_log_opens_with_a_prefix_of_what_was
     bench.close()
 
 
-def test_the_scan_keeps_what_the_index_files_of_a_crash_were(bench: Bench) -> None:
+def test_a_scan_rebuilds_the_index_files_as_they_were_before_the_crash(bench: Bench) -> None:
     """An index that was preallocated, as Kafka leaves it after a crash, is full of zeros."""
     log = small_segments(bench)
     log.close(clean=False)
@@ -563,7 +563,7 @@ def test_the_scan_keeps_what_the_index_files_of_a_crash_were(bench: Bench) -> No
     assert offsets(log) == list(range(8))
 
 
-def test_an_unflushed_segment_that_a_crash_emptied_takes_what_follows_with_it(bench: Bench) -> None:
+def test_segments_after_an_unflushed_one_that_a_crash_emptied_are_dropped(bench: Bench) -> None:
     log = bench.open(config=LogConfig(segment_bytes=500))
     for number in range(20):
         append(log, batch(value=b"%d" % number))
@@ -577,7 +577,7 @@ def test_an_unflushed_segment_that_a_crash_emptied_takes_what_follows_with_it(be
     log.close(clean=False)
 
 
-def test_a_damaged_marker_among_flushed_batches_is_told_as_damage(bench: Bench) -> None:
+def test_a_damaged_marker_among_flushed_batches_is_damage(bench: Bench) -> None:
     log = bench.open()
     append(log, produced(7, 0, transactional=True))
     end_transaction(log, 7, commit=False)
@@ -588,12 +588,12 @@ def test_a_damaged_marker_among_flushed_batches_is_told_as_damage(bench: Bench) 
     content[-1] ^= 1
     path.write_bytes(content)
     for snapshot in bench.names(".snapshot"):
-        bench.path(snapshot).write_bytes(b"")  # so that the batches are looked into
+        bench.path(snapshot).write_bytes(b"")  # so that the batches are decoded
     with pytest.raises(LogDamaged, match="crc"):
         bench.open(clean=True, recovery_point=2)
 
 
-def test_a_batch_of_an_offset_far_away_is_told_as_damage_when_indexes_are_made_anew(bench: Bench) -> None:
+def test_a_batch_whose_offset_is_too_large_is_damage_when_indexes_are_rebuilt(bench: Bench) -> None:
     log = bench.open(config=LogConfig(index_interval_bytes=1))
     for _ in range(4):
         append(log, batch())

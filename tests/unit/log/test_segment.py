@@ -1,4 +1,4 @@
-"""One segment: walking it, reading it in chunks, rolling it, and what is left of failed writes."""
+"""One segment: look-ups, reading in chunks, rolling, failed writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def segment_of(path: Path, *sizes: int, disk: HostDisk | None = None) -> Segment
     return segment
 
 
-def test_a_new_segment_removes_what_lies_in_its_place(tmp_path: Path) -> None:
+def test_a_new_segment_removes_files_of_its_name(tmp_path: Path) -> None:
     for suffix in (".log", ".index", ".timeindex", ".txnindex"):
         (tmp_path / f"{10:020d}{suffix}{CLEANED}").write_bytes(b"left over")
     segment = Segment.create(HostDisk(threads=1), str(tmp_path), 10, CONFIG, now_ms=START_MS, suffix=CLEANED)
@@ -53,7 +53,7 @@ def test_headers_are_walked_however_far_apart_they_are(tmp_path: Path) -> None:
     assert segment.read_next_offset() == 17
 
 
-def test_chunks_hold_whole_batches_and_all_bytes(tmp_path: Path) -> None:
+def test_chunks_hold_complete_batches_and_all_bytes(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 5, 2000, 3, 819, 0, 10_000, 7)
     whole = Path(segment.path).read_bytes()
     for size in (80, 1000, 3000, 1 << 20):
@@ -91,7 +91,7 @@ def test_timestamps_are_known_after_a_load(tmp_path: Path) -> None:
     assert empty.largest_timestamp == empty.modified_ms
 
 
-def test_a_failed_write_is_cut_off(tmp_path: Path) -> None:
+def test_a_failed_write_is_truncated(tmp_path: Path) -> None:
     disk = FaultyDisk()
     segment = segment_of(tmp_path, 5, disk=disk)
     before = Path(segment.path).read_bytes()
@@ -105,7 +105,7 @@ def test_a_failed_write_is_cut_off(tmp_path: Path) -> None:
     assert segment.read_next_offset() == 12
 
 
-def test_a_segment_that_cannot_be_made_leaves_no_files(tmp_path: Path) -> None:
+def test_a_segment_that_cannot_be_created_leaves_no_files(tmp_path: Path) -> None:
     disk = FaultyDisk()
     disk.fault = lambda operation, path: errno.ENOSPC if operation == "truncate" else 0
     config = LogConfig(preallocate=True)
@@ -114,7 +114,7 @@ def test_a_segment_that_cannot_be_made_leaves_no_files(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_removed_segment_is_gone(tmp_path: Path) -> None:
+def test_a_removed_segment_is_not_found(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 5)
     file = segment.file
     segment.become_inactive()

@@ -1,4 +1,4 @@
-"""The book of open transactions, and the transaction index."""
+"""Open transactions, and the transaction index."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_stable_offset_of_an_index_entry_is_the_next_open_transaction_of_ano
     assert book.last_stable_offset_after(ended(2, 20, 30)) == 10
 
 
-def test_a_restored_book_is_in_order() -> None:
+def test_restored_transactions_are_in_order() -> None:
     book = OpenTransactions()
     book.begin(9, 1)
     book.restore({30: 3, 20: 2})

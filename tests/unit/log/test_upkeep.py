@@ -33,7 +33,7 @@ def filled(bench: Bench, count: int = 10, *, per_segment: int = 2, **settings: o
 # ---- watermarks
 
 
-def test_the_high_watermark_only_goes_forward_and_not_beyond_the_end(bench: Bench) -> None:
+def test_the_high_watermark_only_advances_and_not_beyond_the_end(bench: Bench) -> None:
     log = bench.open()
     log.append(batch(5), leader_epoch=0, now_ms=START_MS)
     assert log.high_watermark == 0
@@ -44,7 +44,7 @@ def test_the_high_watermark_only_goes_forward_and_not_beyond_the_end(bench: Benc
     assert log.high_watermark == 5
 
 
-def test_a_checkpoint_or_a_leader_may_set_it_within_the_log(bench: Bench) -> None:
+def test_a_checkpoint_or_a_leader_may_set_the_high_watermark_within_the_log(bench: Bench) -> None:
     log = filled(bench)
     assert log.set_high_watermark(4) == 4
     assert log.set_high_watermark(99) == 10
@@ -85,7 +85,7 @@ def test_the_first_unstable_offset_is_never_below_the_log_start(bench: Bench) ->
 # ---- retention
 
 
-def test_old_segments_go_by_their_largest_timestamp(bench: Bench) -> None:
+def test_old_segments_are_deleted_by_their_largest_timestamp(bench: Bench) -> None:
     log = filled(bench, retention_ms=100)
     assert log.delete_old_segments(START_MS + 110) == 0
     assert log.delete_old_segments(START_MS + 111) == 1
@@ -120,7 +120,7 @@ def test_retention_never_passes_the_high_watermark(bench: Bench) -> None:
     assert bases(log) == [4, 6, 8]
 
 
-def test_segments_below_the_log_start_go_even_from_a_compacted_topic(bench: Bench) -> None:
+def test_segments_below_the_log_start_are_deleted_even_from_a_compacted_topic(bench: Bench) -> None:
     log = filled(bench, cleanup_policy=frozenset({"compact"}), retention_ms=0, retention_bytes=0)
     log.increase_log_start_offset(5, "test")
     assert log.delete_old_segments(START_MS + 10**9) == 2
@@ -139,7 +139,7 @@ def test_files_are_renamed_at_once_and_removed_after_the_delay(bench: Bench) -> 
     assert bench.names(".deleted") == []
 
 
-def test_snapshots_go_with_their_segments(bench: Bench) -> None:
+def test_snapshots_are_deleted_with_their_segments(bench: Bench) -> None:
     log = filled(bench, retention_ms=100)
     assert bench.names(".snapshot") == [f"{base:020d}.snapshot" for base in (2, 4, 6, 8)]
     log.delete_old_segments(START_MS + 131)
@@ -172,7 +172,7 @@ def test_truncation_beyond_the_end_only_drops_epochs_without_records(bench: Benc
     assert log.log_end_offset == 10
 
 
-def test_truncation_into_a_batch_drops_the_whole_batch(bench: Bench) -> None:
+def test_truncation_into_a_batch_drops_all_of_it(bench: Bench) -> None:
     log = bench.open()
     append(log, batch(3))
     append(log, batch(3))
@@ -181,7 +181,7 @@ def test_truncation_into_a_batch_drops_the_whole_batch(bench: Bench) -> None:
     assert log.log_end_offset == 4
 
 
-def test_truncation_takes_producers_and_transactions_back(bench: Bench) -> None:
+def test_truncation_restores_producers_and_transactions(bench: Bench) -> None:
     log = bench.open()
     append(log, produced(1, 0, 3))
     append(log, produced(1, 3, 2))
@@ -223,7 +223,7 @@ def test_truncation_does_not_make_a_replicated_transaction_unstable(bench: Bench
     assert log.last_stable_offset == log.high_watermark == 5
 
 
-def test_truncation_takes_the_largest_timestamp_back(bench: Bench) -> None:
+def test_truncation_restores_the_largest_timestamp(bench: Bench) -> None:
     log = bench.open(config=LogConfig(index_interval_bytes=0))
     for timestamp in (5, 9, 7, 20, 1):
         append(log, batch(timestamp=timestamp))
@@ -277,7 +277,7 @@ def test_reads_after_truncation_see_the_new_records(bench: Bench) -> None:
     assert log.epochs.entries == [(0, 0), (1, 4)]
 
 
-def test_a_flush_promises_nothing_of_what_was_written_in_place_of_what_was_cut_meanwhile(
+def test_a_flush_does_not_cover_what_was_written_after_a_truncation_in_the_meantime(
     bench: Bench,
 ) -> None:
     log = bench.open()

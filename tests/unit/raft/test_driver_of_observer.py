@@ -12,7 +12,6 @@ import pytest
 from tests.unit.raft.listener import RecordingListener
 
 from ottla.host import HostClock, HostDisk, HostRandom
-from ottla.log.log import Log
 from ottla.log.segment import Segment
 from ottla.raft.disk_reserve import BLOCK_BYTES
 from ottla.raft.driver import (
@@ -208,14 +207,14 @@ def test_a_newer_snapshot_replaces_the_log(tmp_path: Path) -> None:
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch, has_room: Callable[[], bool]) -> None:
     """No segment can be created until there is room."""
-    create = Log._create_segment
+    create = Segment.create
 
-    def create_if_room(log: Log, base_offset: int) -> Segment:
+    def create_if_room(*arguments: Any, **named: Any) -> Segment:
         if not has_room():
             raise OSError(errno.ENOSPC, "No space left on device")
-        return create(log, base_offset)
+        return create(*arguments, **named)
 
-    monkeypatch.setattr(Log, "_create_segment", create_if_room)
+    monkeypatch.setattr(Segment, "create", create_if_room)
 
 
 def test_a_snapshot_that_failed_on_a_full_disk_is_adopted_once_there_is_space(

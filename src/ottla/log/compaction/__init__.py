@@ -1,1 +1,1 @@
-"""Log compaction: which logs are dirty, what stays of them, and the exchange of their segments."""
+"""Log compaction: which logs are dirty, which records stay, and the replacement of segments."""

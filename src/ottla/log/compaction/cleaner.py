@@ -1,13 +1,13 @@
 """The cleaner: compacts logs, the dirtiest first, while they are read and written.
 
-A cleaning goes through the dirty part once to learn the last offset of each key, then copies what stays of
-every segment up to there into `.cleaned` files and puts these in place of the old ones. The work is done in
-slices off the event loop (`rewriter.py`); only the exchange of segments happens on the loop. The rule:
-before an exchange the old segments must still be the log's own and as long as they were. Otherwise (the log
-was truncated, deleted or moved) the work is thrown away.
+A cleaning reads the dirty part once to map each key to its last offset, then copies the records that stay
+into `.cleaned` files and replaces the old segments by these. The work is done in slices off the event loop
+(`rewriter.py`); only the replacement happens on the loop. The rule: before it, the old segments must still
+belong to the log and have the size they had. Otherwise (the log was truncated, deleted or moved) the result
+is discarded.
 
-Whatever a cleaning raises concerns its own log: that log is compacted no more until a restart, as in Kafka,
-and the cleaner goes on with the others.
+An error of a cleaning affects its own log: that log is not compacted again until a restart, as in Kafka, and
+the cleaner continues with the others.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _BUFFER_BYTES_MAX = 2**31 - 1
 _LOAD_FACTORS = (0.01, 1.0)
 _UNLIMITED = 1e15
 _FOREVER_S = float("inf")
-_NAP_S = 1.0
-"""A cleaning that is throttled looks this often whether it is aborted or the rate has changed."""
+_THROTTLE_PAUSE_S = 1.0
+"""A throttled cleaning checks this often whether it is aborted or the rate has changed."""
 
 
 class CleaningAborted(Exception):
@@ -96,7 +96,7 @@ class _Throttle:
 
 
 class _Job:
-    """One cleaning under way."""
+    """A cleaning in progress."""
 
     __slots__ = ("dirt", "is_aborted", "log", "partition", "report", "sizes")
 
@@ -108,7 +108,7 @@ class _Job:
         self.report = CleaningReport(
             name=log.name, first_dirty_offset=dirt.first_dirty_offset, end_offset=dirt.first_dirty_offset
         )
-        # The segments that must stay as they are, and how long they are.
+        # The segments that must not change until they are replaced, with their sizes.
         segments = log.segments.covering(-1, dirt.end_offset)
         self.sizes = {segment: segment.size_bytes for segment in segments}
 
@@ -121,7 +121,7 @@ class _Job:
 
 
 class Cleaner:
-    """All cleaning of a node. `clean_next` is what the node calls, again and again."""
+    """The log cleaner of a node, which calls `clean_next` periodically."""
 
     def __init__(
         self,
@@ -149,15 +149,15 @@ class Cleaner:
         self._files: dict[str, CheckpointFile] = {}
         self.config = config
         self.cleaned: dict[str, dict[Partition, int]] = {}
-        """For each log directory up to where its logs are clean: what `cleaner-offset-checkpoint` holds."""
+        """For each log directory the offsets up to which its logs are clean: `cleaner-offset-checkpoint`."""
         self.uncleanable: dict[Partition, str] = {}
-        """Partitions that cleaning gave up, and why."""
+        """Partitions that are no longer cleaned, and why."""
         self.last: CleaningReport | None = None
         self.dirtiest_ratio = 0.0
         self.overdue_ms_max = 0
 
     def reconfigure(self, config: CleanerConfig) -> None:
-        """New settings, for the next cleaning on."""
+        """Use new settings from the next cleaning on."""
         self.config = config
         self._throttle.set_rate(config.io_bytes_per_second)
 
@@ -167,13 +167,13 @@ class Cleaner:
         return partition in self._jobs
 
     def abort(self, partition: Partition) -> None:
-        """Throw away a cleaning of this log if there is one: its segments are about to change."""
+        """Abort a cleaning of this log if there is one: its segments are about to change."""
         job = self._jobs.get(partition)
         if job is not None:
             job.is_aborted = True
 
     def pause(self, partition: Partition) -> None:
-        """No cleaning of this log until as many `resume`s."""
+        """Do not clean this log until `resume` has been called as often as this."""
         self.abort(partition)
         self._pauses[partition] = self._pauses.get(partition, 0) + 1
 
@@ -183,7 +183,7 @@ class Cleaner:
             self._pauses[partition] = count
 
     async def close(self) -> None:
-        """Stop for good, and wait until nothing is under way."""
+        """Stop, and wait until no cleaning runs."""
         self._is_closed = True
         for job in self._jobs.values():
             job.is_aborted = True
@@ -192,7 +192,8 @@ class Cleaner:
     # ---- the checkpoint
 
     def load_checkpoint(self, directory: str) -> None:
-        """Read how far the logs of a directory are clean; after damage all is cleaned again. Blocks."""
+        """Read up to where the logs of a directory are clean. If that is damaged, cleaning starts over.
+        Blocks."""
         path = f"{directory}/{checkpoints.CLEANED}"
         try:
             self.cleaned[directory] = checkpoints.read(self._disk, path)
@@ -204,7 +205,8 @@ class Cleaner:
         return self.cleaned.get(directory_of(log), {}).get(partition)
 
     async def set_cleaned(self, directory: str, changes: Mapping[Partition, int | None]) -> None:
-        """Change the checkpoint of a directory; None takes a partition out. Those without a log go too."""
+        """Change the checkpoint of a directory; None removes a partition. Those without a log are removed
+        too."""
         offsets = self.cleaned.setdefault(directory, {})
         for partition, offset in changes.items():
             if offset is None:
@@ -220,7 +222,7 @@ class Cleaner:
         await file.write(lambda: offsets)
 
     async def truncated(self, partition: Partition, log: Log) -> None:
-        """The log was cut: what comes now behind the cut is dirty."""
+        """The log was truncated: what is appended from now on is dirty."""
         cleaned = self.cleaned_offset(partition, log)
         offset = log.active_segment.base_offset
         if cleaned is not None and cleaned > offset:
@@ -236,7 +238,7 @@ class Cleaner:
         for partition, log in self._compacted_logs():
             try:
                 dirt = measure(log, self.cleaned_offset(partition, log), now_ms)
-            except Exception as error:  # noqa: BLE001 - it concerns this log, the others are still cleaned
+            except Exception as error:  # noqa: BLE001 - it affects this log alone
                 self._handle(partition, log, error)
                 continue
             if dirt.is_checkpoint_wrong:
@@ -248,7 +250,7 @@ class Cleaner:
         return _Job(*best) if best is not None else None
 
     def _restart_at(self, partition: Partition, log: Log, offset: int) -> None:
-        """The checkpoint is outside the log: with `compact,delete` nothing special, else worth a word."""
+        """The checkpoint is outside the log: with `compact,delete` that is normal, else worth a warning."""
         self.cleaned.setdefault(directory_of(log), {})[partition] = offset
         if not log.config.is_deleted:
             logger.warning(
@@ -269,21 +271,21 @@ class Cleaner:
     def _is_compacted(self, partition: Partition, log: Log) -> bool:
         try:
             return log.config.is_compacted and log.failure is None
-        except Exception as error:  # noqa: BLE001 - it concerns this log, the others are still cleaned
+        except Exception as error:  # noqa: BLE001 - it affects this log alone
             self._handle(partition, log, error)
             return False
 
     def _handle(self, partition: Partition, log: Log, error: Exception) -> None:
-        """A disk that fails is its directory's matter. Anything else concerns this log alone."""
+        """A failing disk is reported for its directory. Any other error affects this log alone."""
         if isinstance(error, OSError) and not isinstance(error, LogDamaged):
             self._on_disk_error(log, error)
             return
-        if isinstance(error, KafkaStorageError):  # its directory was told already; a later try may succeed
+        if isinstance(error, KafkaStorageError):  # it was reported for its directory; a retry may succeed
             logger.warning("%s was not compacted: %s", log.name, error)
             return
         is_foreseen = isinstance(error, (OSError, KafkaError))
         logger.warning(
-            "%s is no longer compacted until a restart, because that failed: %s",
+            "%s is not compacted again until a restart, because compacting it failed: %s",
             log.name,
             error if is_foreseen else f"{type(error).__name__}: {error}",
             exc_info=None if is_foreseen else error,
@@ -317,7 +319,7 @@ class Cleaner:
             logger.info("the cleaning of %s is aborted", job.log.name)
             return False
         except Exception as error:
-            if isinstance(error, OSError) or not self._is_void(job):
+            if isinstance(error, OSError) or not self._is_outdated(job):
                 self._handle(job.partition, job.log, error)
             else:
                 logger.warning(
@@ -335,7 +337,7 @@ class Cleaner:
     def _announce(self, report: CleaningReport) -> None:
         self.last = report
         logger.info(
-            "%s is clean up to offset %d (before: %d): %d of %d bytes and %d of %d records stay, in %.1f s",
+            "%s is clean up to offset %d (before: %d): kept %d of %d bytes and %d of %d records, in %.1f s",
             report.name,
             report.end_offset,
             report.first_dirty_offset,
@@ -349,17 +351,17 @@ class Cleaner:
             logger.warning("%s: dropped %d records without a key", report.name, report.records_without_key)
 
     def _delete_old_segments(self) -> None:
-        """Retention of compacted logs: what is below the log start, and with `compact,delete` what is old."""
+        """Retention of compacted logs: below the log start, and with `compact,delete` by age and size."""
         for partition, log in self._compacted_logs():
             try:
                 log.delete_old_segments(self._clock.now_ms())
-            except Exception as error:  # noqa: BLE001 - it concerns this log, the others are still cleaned
+            except Exception as error:  # noqa: BLE001 - it affects this log alone
                 self._handle(partition, log, error)
 
     async def _clean(self, job: _Job) -> None:
         log, dirt = job.log, job.dirt
         key_map = await outlast(self._disk, self._new_key_map, dirt)
-        if self._is_void(job):
+        if self._is_outdated(job):
             raise CleaningAborted
         clean = log.segments.covering(-1, dirt.first_dirty_offset)
         compaction = Compaction(
@@ -378,8 +380,8 @@ class Cleaner:
         await self._map_keys(job, compaction)
         end_offset = key_map.latest_offset + 1
         if self._secure is not None:
-            await self._secure(log, dirt.end_offset)  # all of the segments that are exchanged, not a part
-        if self._is_void(job):
+            await self._secure(log, dirt.end_offset)  # all of the segments that are replaced
+        if self._is_outdated(job):
             raise CleaningAborted
         groups = group_segments(log.segments.covering(-1, end_offset), log.config, dirt.end_offset)
         for group in groups:
@@ -390,16 +392,16 @@ class Cleaner:
         job.report.end_offset = end_offset
 
     def _new_key_map(self, dirt: Dirt) -> KeyMap:
-        """Room for every key that the dirty part can have, but not more than the buffer allows."""
+        """A map with room for each key of the dirty part, within the limit of the buffer."""
         bytes_max = min(self.config.dedupe_buffer_bytes // max(1, self.config.threads), _BUFFER_BYTES_MAX)
         keys_max = dirt.end_offset - dirt.first_dirty_offset
-        least, most = _LOAD_FACTORS  # Kafka takes any number for a load factor
+        least, most = _LOAD_FACTORS  # Kafka accepts any number as a load factor
         load_factor = min(max(least, self.config.load_factor), most)
         slots = min(bytes_max // SLOT_BYTES, int(keys_max / load_factor) + 2)
         return KeyMap(slots, self._random.bytes(SECRET_BYTES), load_factor)
 
     async def _map_keys(self, job: _Job, compaction: Compaction) -> None:
-        """Learn the last offset of each key in the dirty part, or in as much of it as the map takes."""
+        """Map the keys of the dirty part to their last offsets, until the map is full."""
         log, dirt = job.log, job.dirt
         tracker = TransactionTracker()
         tracker.expect(log.aborted_transactions(dirt.first_dirty_offset, dirt.end_offset))
@@ -423,24 +425,24 @@ class Cleaner:
                     return results[0]
                 self._throttle.charge(count)
                 while (delay_s := self._throttle.delay_s()) > 0 and not job.is_aborted:
-                    await asyncio.sleep(min(delay_s, _NAP_S))
+                    await asyncio.sleep(min(delay_s, _THROTTLE_PAUSE_S))
         except CleaningAborted:
             raise
         except Exception as error:
-            if self._is_void(job):
+            if self._is_outdated(job):
                 raise CleaningAborted from error
             raise
         finally:
             if not is_done:
                 await outlast(self._disk, steps.close)
 
-    def _is_void(self, job: _Job) -> bool:
-        """Whether the log changed so that this cleaning is good for nothing."""
+    def _is_outdated(self, job: _Job) -> bool:
+        """Whether the log has changed so that the result cannot be used."""
         return job.is_aborted or self._logs.get(job.partition) is not job.log or not job.is_unchanged
 
     async def _exchange(self, job: _Job, cleaned: Segment, group: list[Segment]) -> None:
-        """Put the cleaned segment in the place of its sources."""
-        if self._is_void(job):
+        """Replace the sources by the cleaned segment."""
+        if self._is_outdated(job):
             await outlast(self._disk, cleaned.remove)
             raise CleaningAborted
         job.log.replace_segments([cleaned], group)
@@ -449,7 +451,7 @@ class Cleaner:
 
 
 def directory_of(log: Log) -> str:
-    """The log directory that a log lies in."""
+    """The log directory that has a log."""
     return log.directory.rpartition("/")[0]
 
 

@@ -1,8 +1,8 @@
 """The half of the cleaner that blocks: reading segments, judging batches, writing `.cleaned` segments.
 
-All of it runs off the event loop, as generators that stop after every chunk, so that the loop can look in
-between, throttle and call off. The rule: it reads inactive segments through handles of its own and writes
-only files that nobody else knows yet, so it needs nothing from the loop and cannot harm the log.
+All of it runs off the event loop, as generators that stop after every chunk, so that the loop can throttle
+and abort them. The rule: it reads inactive segments through its own file handles and writes only files that
+are not part of the log yet, so it shares no state with the loop and cannot harm the log.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CleaningReport:
 
 @dataclass(slots=True, kw_only=True)
 class Compaction:
-    """What one cleaning goes by, and the state it carries from segment to segment."""
+    """The settings of one cleaning, and its state from segment to segment."""
 
     disk: Disk
     config: LogConfig
@@ -63,7 +63,7 @@ class Compaction:
     tracker: TransactionTracker = field(default_factory=TransactionTracker)
 
     def map_segment(self, segment: Segment, tracker: TransactionTracker) -> Steps[bool]:
-        """Take in the keys of a dirty segment; False if they did not all fit."""
+        """Add the keys of a dirty segment to the map; False if it is full."""
         start_offset = self.first_dirty_offset
         reader = self._reader_of(segment)
         try:
@@ -97,7 +97,8 @@ class Compaction:
     def copy_segments(
         self, sources: list[tuple[Segment, list[AbortedTransaction]]], last: LastRecords
     ) -> Steps[Segment]:
-        """A `.cleaned` segment with what stays of the sources, on stable storage; none if that fails."""
+        """A `.cleaned` segment with the records of the sources that stay, synced. No file remains if that
+        fails."""
         first = sources[0][0]
         cleaned = Segment.create(
             self.disk, first.directory, first.base_offset, self.config, now_ms=self.now_ms, suffix=CLEANED
@@ -109,7 +110,7 @@ class Compaction:
                 yield from self._copy_segment(cleaned, segment, last)
             cleaned.become_inactive()
             cleaned.sync()
-            # Retention and the tombstones of old formats go by the age of the file.
+            # Retention and the tombstones of old formats depend on the age of the file.
             self.disk.set_modified_ms(cleaned.path, sources[-1][0].modified_ms)
             is_done = True
         finally:
@@ -139,7 +140,7 @@ class Compaction:
     def _copy_chunk(
         self, reader: Segment, start: int, chunk: bytes, rules: Rules, last: LastRecords
     ) -> list[Buffer]:
-        """What stays of some batches. Those that stay as they are and follow each other are one piece."""
+        """The batches that stay. Unchanged batches that follow each other are one piece."""
         pieces: list[Buffer] = []
         report = self.report
         whole_from = whole_to = 0
@@ -167,7 +168,7 @@ class Compaction:
         return pieces
 
     def _reader_of(self, segment: Segment) -> Segment:
-        """The same files through other handles: the log may close its own meanwhile."""
+        """The same files through other handles: the log may close its own in the meantime."""
         reader = Segment.open_existing(
             self.disk, segment.directory, segment.base_offset, self.config, suffix=segment.suffix
         )
@@ -178,8 +179,8 @@ class Compaction:
 def _position_of(reader: Segment, offset: int) -> int | None:
     """Where the first batch begins whose last offset is at least `offset`.
 
-    The index would be quicker, but a wrong entry has it rebuilt: its file must not shrink here, because the
-    log has mapped it.
+    The index would be quicker. But a wrong entry would rebuild it, and its file must not shrink here,
+    because the log has mapped it.
     """
     if offset <= reader.base_offset:
         return 0
@@ -187,7 +188,7 @@ def _position_of(reader: Segment, offset: int) -> int | None:
 
 
 def advance(steps: Steps[_T]) -> tuple[int, list[_T]]:
-    """Run steps for one slice: (bytes read and written, the result if they came to their end)."""
+    """Run steps for one slice: (bytes read and written, a list with the result if they are done)."""
     total = 0
     while total < _SLICE_BYTES:
         try:

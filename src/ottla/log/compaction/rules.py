@@ -1,8 +1,8 @@
-"""The rules of compaction for one log: what is dirty, what may be cleaned, in which pieces, what goes.
+"""The rules of compaction for one log: what is dirty, what may be cleaned, which records are dropped.
 
-A log has a clean part, a dirty part behind it and, at its end, what must not be touched: the active segment,
+A log has a clean part, then a dirty part and, at its end, a part that is not cleaned: the active segment,
 everything above the last stable offset, and what is younger than `min.compaction.lag.ms`. So every
-transaction that cleaning meets has ended, and the transaction index says how.
+transaction in a cleaning has ended, and the transaction index says how.
 
 Nothing here reads or writes a file; `cleaner.py` applies these rules.
 """
@@ -29,7 +29,7 @@ class Dirt(NamedTuple):
 
     first_dirty_offset: int
     end_offset: int
-    """Cleaning stops here: the base offset of the first segment that must not be touched."""
+    """Cleaning stops here: the base offset of the first segment that must not be cleaned."""
     clean_bytes: int
     dirty_bytes: int
     overdue_ms: int
@@ -122,7 +122,7 @@ def group_segments(segments: Sequence[Segment], config: LogConfig, end_offset: i
 
 
 class TransactionTracker:
-    """Follows the transactions of a log while cleaning walks through it from its start."""
+    """Tracks the transactions of a log while a cleaning reads it from its start."""
 
     __slots__ = ("_aborted", "_committed", "_upcoming", "retained")
 
@@ -131,10 +131,10 @@ class TransactionTracker:
         self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}  # producer id -> (which, has batches)
         self._committed: set[int] = set()
         self.retained: list[AbortedTransaction] = []
-        """What the transaction index of the cleaned segment must hold; the caller takes it out."""
+        """The entries for the transaction index of the cleaned segment; the caller removes them."""
 
     def expect(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Aborted transactions that the next segment touches. One that was told before does no harm."""
+        """Add aborted transactions of the next segment. Adding one twice is harmless."""
         for transaction in aborted:
             heapq.heappush(self._upcoming, (transaction.first_offset, transaction))
 
@@ -144,7 +144,7 @@ class TransactionTracker:
             self._aborted.setdefault(transaction.producer_id, (transaction, False))
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Take note of a batch of records; whether its transaction was aborted, so that it can go."""
+        """Track a batch of records; whether its transaction was aborted, so that it can be dropped."""
         self._reach(header.last_offset)
         if not header.is_transactional:
             return False
@@ -156,7 +156,7 @@ class TransactionTracker:
         return True
 
     def is_marker_idle(self, header: BatchHeader, kind: ControlType | None) -> bool:
-        """Take note of a control batch; whether no batch depends on it any more. No kind: it was emptied."""
+        """Track a control batch; whether no batch depends on it any more. No kind: it is empty."""
         self._reach(header.last_offset)
         if kind is None:
             return True
@@ -191,7 +191,7 @@ def judge(
     end_offset: int,
     now_ms: int,
 ) -> Verdict:
-    """What happens to a batch as a whole. `kind` is that of a control batch's record, None if it has none."""
+    """The verdict on a batch. `kind` is that of a control batch's record, None if it has none."""
     if header.is_control:
         is_idle = tracker.is_marker_idle(header, kind)
         horizon = header.delete_horizon_ms

@@ -1,6 +1,6 @@
 """Writes the checkpoints of a node's log directories.
 
-The rule: a checkpoint is written after what it speaks of, so it may be old but not wrong.
+The rule: a checkpoint is written after the files it describes, so it may be old but not wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger("ottla.log.directories.log_directories")
 
 
 class CheckpointWriter:
-    """See the module. Nothing here raises for a disk that fails: its directory goes offline."""
+    """See the module. Nothing here raises when a disk fails: its directory goes offline."""
 
     def __init__(self, disk: Disk, hosted: HostedLogs, cleaner: Cleaner, errors: DiskErrors) -> None:
         self._disk = disk
@@ -35,7 +35,7 @@ class CheckpointWriter:
             await self.write(directory, name)
 
     async def write(self, directory: LogDirectory, name: str) -> bool:
-        """Have one checkpoint of one directory on stable storage; False: it could not be written."""
+        """Write one checkpoint of one directory to stable storage; False if that fails."""
         if not directory.online or not directory.is_loaded:
             return False
         file = directory.files.get(name)
@@ -60,7 +60,7 @@ class CheckpointWriter:
             partition = (log.topic, log.partition)
             try:
                 offset = _offset_of(log, name)
-            except Exception as error:  # noqa: BLE001 - what the checkpoint said before is old, not wrong
+            except Exception as error:  # noqa: BLE001 - the value in the file is old, not wrong
                 self._errors.contain(name, log, error)
                 offset = directory.files[name].known.get(partition)
             if offset is not None:
@@ -68,7 +68,8 @@ class CheckpointWriter:
         return offsets
 
     async def forget_removed(self, paths: Iterable[str]) -> None:
-        """After logs left directories: no checkpoint may speak of them when a namesake comes."""
+        """After logs were removed: remove them from the checkpoints, before a topic of the same name is
+        created."""
         for path in paths:
             directory = self._hosted.by_path(path)
             await self.write(directory, checkpoints.RECOVERY_POINTS)
@@ -82,7 +83,7 @@ class CheckpointWriter:
 
 
 def _offset_of(log: Log, name: str) -> int | None:
-    """What a checkpoint says of a log; None if it has nothing to say."""
+    """The offset of a log for a checkpoint; None for no entry."""
     if name == checkpoints.RECOVERY_POINTS:
         return log.scan_offset
     if name == checkpoints.HIGH_WATERMARKS:

@@ -1,8 +1,8 @@
 """The offset checkpoints of a log directory: text files that give one offset for each partition.
 
-First line the version (0), second the number of entries, then `topic partition offset` on a line each. The
-rule: a file that is damaged in any way is an error that names file, line and cause, never a shorter list:
-what a missing entry costs (a scan, a recovery from zero) is for the caller to choose.
+The first line is the version (0), the second the number of entries, then one line `topic partition offset`
+for each. The rule: a damaged file is an error that names file, line and cause, never a shorter list: the
+caller decides what follows from a missing entry (a scan, a recovery from zero).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 
 CONTIGUOUS: Partition = ("(contiguous)", 0)
-"""An entry among recovery points that is no partition. It says: above these recovery points every segment was
-begun where the one before it ended. Kafka, whose logs may have gaps there, drops it with its next write."""
+"""An entry among the recovery points that is no partition. It means: above these recovery points every
+segment began where the one before it ended. Kafka, whose logs may have gaps there, drops it with its next
+write."""
 
 VERSION = 0
 _PARTITION_MAX = 2**31 - 1
@@ -32,14 +33,14 @@ _OFFSET_MAX = 2**63 - 1
 
 
 class CheckpointError(ValueError):
-    """A checkpoint file that cannot be believed; the message names file, line and cause."""
+    """A damaged checkpoint file; the message names file, line and cause."""
 
 
 def parse(text: str, path: str) -> dict[Partition, int]:
     """The offsets in a checkpoint; `path` is for error messages. A file of no bytes holds no entry."""
     lines = text.split("\n")
     if lines[-1]:
-        _refuse(path, len(lines), "the last line is cut off")
+        _refuse(path, len(lines), "the last line is incomplete")
     lines.pop()
     if not lines:
         return {}
@@ -89,21 +90,21 @@ def write(disk: Disk, path: str, offsets: Mapping[Partition, int]) -> None:
 
 
 class CheckpointFile:
-    """A checkpoint that is written again and again: one writer at a time, and only when something changed."""
+    """A checkpoint file: one writer at a time, and no write if nothing has changed."""
 
     __slots__ = ("_disk", "_lock", "_path", "_written", "known")
 
     def __init__(self, disk: Disk, path: str, written: Mapping[Partition, int] | None = None) -> None:
-        """`written` is what the file is known to hold."""
+        """`written` are the contents of the file, if they are known."""
         self._disk = disk
         self._path = path
         self._lock = asyncio.Lock()
         self.known: Mapping[Partition, int] = dict(written or {})
-        """What the file held when it was last written with success."""
+        """The contents of the file since the last successful write."""
         self._written = None if written is None else dict(written)
 
     async def write(self, gather: Callable[[], Mapping[Partition, int]]) -> None:
-        """Write what `gather` gives once it is this writer's turn. OSError if the disk refuses."""
+        """Wait for other writers, then write what `gather` returns. May raise OSError."""
         async with self._lock:
             offsets = dict(gather())
             if offsets == self._written:

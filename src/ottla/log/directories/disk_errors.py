@@ -1,7 +1,7 @@
 """What a disk error means for the logs of a node.
 
-The rules. A disk that fails takes its directory offline: its partitions answer KAFKA_STORAGE_ERROR and the
-others go on. A full disk only refuses writes, until there is room. Bytes that are damaged concern their log.
+The rules. A failing disk takes its directory offline: its partitions respond with KAFKA_STORAGE_ERROR, the
+others are not affected. A full disk only refuses writes, until there is room. Damaged bytes affect their log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger("ottla.log.directories.log_directories")
 
 
 class DiskErrors:
-    """See the module. `failures` counts what nobody foresaw."""
+    """See the module. `failures` counts unexpected exceptions."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class DiskErrors:
         self._on_offline = on_offline
 
     def storage_error(self, log: Log, error: OSError) -> KafkaError:
-        """What to answer when `log` met `error`, after doing what must be done about it."""
+        """Handle an error of `log`; the error to respond with."""
         partition = (log.topic, log.partition)
         if self._hosted.logs.get(partition) is not log and self._hosted.futures.get(partition) is not log:
             return KafkaStorageError(f"The log of {log.name} is no longer served here: {error}.")
@@ -63,17 +63,17 @@ class DiskErrors:
             )
         return KafkaStorageError(f"Disk error in {log.directory}: {error}.")
 
-    def contain(self, duty: str, log: Log, error: Exception) -> None:
-        """Whatever a duty raised over one log concerns that log alone, or its disk."""
+    def contain(self, task: str, log: Log, error: Exception) -> None:
+        """Handle what a periodic task raised for one log: it affects that log alone, or its disk."""
         if isinstance(error, OSError):
             logger.error("%s: %s", log.name, self.storage_error(log, error))
         elif isinstance(error, KafkaError):
             logger.error("%s: %s", log.name, error)
         else:
-            self.failures.note(duty, log.name, error)
+            self.failures.note(task, log.name, error)
 
     def note_failure(self, directory: LogDirectory, error: OSError) -> None:
-        """A full disk or a lack of descriptors passes; anything else ends the directory."""
+        """A full disk or a lack of descriptors passes; any other error takes the directory offline."""
         if error.errno in DISK_FULL:
             if not directory.full:
                 logger.error("The disk of %s is full: writes are refused until there is room", directory.path)
@@ -111,7 +111,8 @@ class DiskErrors:
             self._on_offline(directory, lost)
 
     def _take_log_offline(self, log: Log, error: SegmentsInconsistent) -> None:
-        """Stop serving one log until a start has loaded it again. The others in its directory go on."""
+        """Stop serving one log until a restart loads it again. The others in its directory are not
+        affected."""
         partition = (log.topic, log.partition)
         logger.error("Stopping serving %s: %s", log.name, error)
         self._cleaner.abort(partition)
@@ -136,8 +137,8 @@ class DiskErrors:
             self._on_offline(directory, [partition])
 
     def _rename_copy(self, partition: Partition) -> None:
-        """A log's directory failed at the end of a move. The copy may lack its last records, so a start must
-        not take it for the log."""
+        """A log's directory failed at the end of a move. The copy may lack its last records, so it must not
+        have the name of the log at the next start."""
         future = self._hosted.futures.get(partition)
         if future is None or not future.directory.endswith(f"/{name_of(partition)}"):
             return

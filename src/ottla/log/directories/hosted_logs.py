@@ -1,7 +1,7 @@
-"""The logs of a node by partition, and the log directories that they lie in.
+"""The logs of a node by partition, and their log directories.
 
-Tables and look-ups, which the parts of `LogDirectories` share. Rule: the tables are changed, never replaced,
-since every part has them.
+The parts of `LogDirectories` share these tables. Rule: the tables are changed in place, never replaced, since
+every part has a reference to them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ottla.wire.errors import KafkaStorageError
 
 
 class DamagedLog(NamedTuple):
-    """A log that was found but cannot be served. What the checkpoints said of it must not be forgotten:
-    without its recovery point the next start would take the damage for a torn end, and truncate."""
+    """A log that exists but cannot be served. Its checkpoint entries must be kept: without its recovery point
+    the next start would treat the damage as a torn end, and truncate."""
 
     directory: str
     offsets: Mapping[str, int]
@@ -36,14 +36,14 @@ class HostedLogs:
         self.directories = list(directories)
         self.logs = LogTable()
         self.futures = LogTable()
-        """Copies on their way from another directory."""
+        """Copies that are being moved from another directory."""
         self.offline_partitions: dict[Partition, str] = {}
-        """Partitions that are here but cannot be served, and why."""
+        """Partitions of this node that cannot be served, and why."""
         self.damaged: dict[Partition, DamagedLog] = {}
         self.preferred: dict[Partition, str] = {}
-        """Where a partition that comes later is to be put."""
+        """The directories for partitions that may be created later."""
         self.unsynced: set[str] = set()
-        """Directories of new logs that may not survive a power loss yet."""
+        """Directories of new logs that are not synced yet: a power loss may remove them."""
 
     def get(self, partition: Partition) -> Log | None:
         """The log of a partition, None if it is not here; KafkaStorageError if it cannot be served."""
@@ -64,7 +64,7 @@ class HostedLogs:
         return self.by_path(directory_of(log))
 
     def everything(self) -> Iterator[Log]:
-        """All logs, those on their way too."""
+        """All logs, also copies that are being moved."""
         yield from list(self.logs.values())
         yield from list(self.futures.values())
 
@@ -81,7 +81,7 @@ class HostedLogs:
         return name_of(partition, kind, self._random.bytes(16).hex())
 
     def rename(self, log: Log, path: str) -> None:
-        """Give the directory of a log that stays another name. May raise OSError."""
+        """Rename the directory of a log that stays. May raise OSError."""
         old = log.directory
         log.rename_directory(path)
         if old in self.unsynced:

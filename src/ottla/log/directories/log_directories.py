@@ -1,13 +1,14 @@
-"""The `log.dirs` of a node: all its logs, from the first look at the disk to the last flush.
+"""The `log.dirs` of a node: all its logs, from the start to the last flush.
 
 Logs are loaded at the start, created in the directory that has the fewest, and leave through `-delete`
-directories. `LogDirectories` owns the parts that do the rest, and is what the node asks: `hosted_logs.py` has
-the tables, `disk_errors.py` what a disk error means, and there is a part each for flushes, checkpoints,
-retention, removal, moves between directories and truncations. Nothing here has a timer: the node decides when
-each duty runs. No duty raises: what fails is logged, and a disk that fails takes its directory offline.
+directories. The node calls `LogDirectories`, whose parts do the work: `hosted_logs.py` has the tables,
+`disk_errors.py` decides what a disk error means, and there is a part each for the start, creation, flushes,
+checkpoints, retention, removal, moves between directories and truncations. Nothing here has a timer: the node
+decides when each periodic task runs. No task raises: a failure is logged, and a failing disk takes its
+directory offline.
 
-The rule: the clean-shutdown marker of a directory is taken away before anything in it is loaded, and comes
-back only when everything in it was flushed and closed without an error.
+The rule: the clean-shutdown marker of a directory is removed before anything in it is loaded, and written
+again only when everything in it was flushed and closed without an error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ottla.failures import Failures
 from ottla.log.compaction.cleaner import Cleaner, CleanerConfig, directory_of
@@ -24,12 +24,13 @@ from ottla.log.config import LogConfig
 from ottla.log.directories import checkpoints
 from ottla.log.directories.checkpoint_writer import CheckpointWriter
 from ottla.log.directories.checkpoints import Partition
+from ottla.log.directories.description import DirectoryReport, describe
 from ottla.log.directories.disk_errors import DiskErrors
-from ottla.log.directories.hosted_logs import DamagedLog, HostedLogs
-from ottla.log.directories.log_directory import LogDirectory, open_directories, previous_broker_epoch
+from ottla.log.directories.hosted_logs import HostedLogs
+from ottla.log.directories.log_creation import LogCreation
+from ottla.log.directories.log_directory import LogDirectory, open_directories
 from ottla.log.directories.log_factory import LogFactory
 from ottla.log.directories.log_flusher import LogFlusher, sync_created
-from ottla.log.directories.log_loader import Found, Loading, configs_of, survey
 from ottla.log.directories.log_removal import LogRemoval
 from ottla.log.directories.moves import Moves
 from ottla.log.directories.names import Kind, name_of
@@ -41,32 +42,18 @@ from ottla.log.directories.properties import (
     format_clean_shutdown,
 )
 from ottla.log.directories.retention import Retention
+from ottla.log.directories.startup import Startup, StrayCheck
 from ottla.log.directories.truncations import Truncations
 from ottla.log.log import Log
 from ottla.log.offload import outlast
 from ottla.log.open_files import OpenFiles
-from ottla.ports import OUT_OF_RESOURCES, Clock, Disk, Random
-from ottla.wire import uuid
-from ottla.wire.errors import ErrorCode, InconsistentTopicId, KafkaError, KafkaStorageError
-
-__all__ = [
-    "DirectoriesConfig",
-    "DirectoryReport",
-    "LogDirectories",
-    "LogDirectory",
-    "ReplicaReport",
-]
+from ottla.ports import Clock, Disk, Random
+from ottla.wire.errors import KafkaError, KafkaStorageError
 
 logger = logging.getLogger("ottla.log.directories.log_directories")
 
 _OPEN_FILES_MIN = 16
-_SURVEYS_MAX = 10
-_SURVEY_PAUSE_S = 0.5
-_UNCHOSEN = (None, uuid.DIRECTORY_MIGRATING, uuid.DIRECTORY_UNASSIGNED, uuid.DIRECTORY_LOST)
 _CHECKPOINTS = (checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS, checkpoints.HIGH_WATERMARKS)
-
-StrayCheck = Callable[[Log], str | None]
-"""Says why a log does not belong on this node, None if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,24 +73,6 @@ class DirectoriesConfig:
     """How many inactive segments may have their files open"""
 
 
-class ReplicaReport(NamedTuple):
-    topic: str
-    partition: int
-    size_bytes: int
-    offset_lag: int
-    is_future: bool
-
-
-class DirectoryReport(NamedTuple):
-    path: str
-    id: bytes
-    error_code: ErrorCode
-    total_bytes: int
-    usable_bytes: int
-    is_cordoned: bool
-    replicas: list[ReplicaReport]
-
-
 class LogDirectories:
     """See the module."""
 
@@ -117,19 +86,19 @@ class LogDirectories:
         log_config: Callable[[str], LogConfig],
         on_offline: Callable[[LogDirectory, list[Partition]], None] | None = None,
         on_moved: Callable[[Partition, Log], None] | None = None,
-        on_cut: Callable[[Partition, Log], None] | None = None,
+        on_truncated: Callable[[Partition, Log], None] | None = None,
         failures: Failures | None = None,
     ) -> None:
         """`log_config` gives a topic's settings as they are now. `on_moved` is called when another `Log`
-        object takes a partition over; it must put it in the place of the old one at once. `on_cut` is called
-        when a log that was truncated takes records again."""
+        object replaces the one of a partition; it must replace it in its own tables at once. `on_truncated`
+        is called when a truncated log accepts records again."""
         self._disk = disk
         self._clock = clock
         self._random = random
         self._config = config
         self._log_config = log_config
         self.previous_broker_epoch = NO_BROKER_EPOCH
-        """The broker epoch of the last stop, if it was clean everywhere."""
+        """The broker epoch of the last stop, if it was clean everywhere; known after `load`."""
         self.directories = [LogDirectory(path.rstrip("/")) for path in config.paths]
         by_path = {directory.path: directory for directory in self.directories}
         metadata_path = (config.metadata_path or config.paths[0]).rstrip("/")
@@ -155,7 +124,7 @@ class LogDirectories:
         self._checkpoint_writer = CheckpointWriter(disk, hosted, cleaner, errors)
         self._flusher = LogFlusher(disk, clock, hosted, self._checkpoint_writer, errors)
         self._retention = Retention(clock, hosted, cleaner, errors)
-        self._truncations = Truncations(disk, hosted, cleaner, self._checkpoint_writer, errors, on_cut)
+        self._truncations = Truncations(disk, hosted, cleaner, self._checkpoint_writer, errors, on_truncated)
         self._factory = LogFactory(
             disk,
             clock,
@@ -179,13 +148,28 @@ class LogDirectories:
             bytes_per_second=config.copy_bytes_per_second,
             on_moved=on_moved,
         )
+        self._creation = LogCreation(hosted, self._factory, self._moves, errors)
+        self._startup = Startup(
+            disk,
+            clock,
+            random,
+            hosted,
+            log_config=log_config,
+            open_files=self._open_files,
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
+            recovery_threads=config.recovery_threads,
+            cleaner=cleaner,
+            deletions=self._deletions,
+            removal=self._removal,
+            errors=errors,
+        )
 
     # ---- start
 
     def open(self, *, node_id: int, cluster_id: str | None = None) -> str:
-        """Make, lock and identify the directories; the cluster's id. Blocks. Raises DirectoryError."""
+        """Create, lock and identify the directories; the cluster's id. Blocks. Raises DirectoryError."""
         try:
-            cluster_id = open_directories(
+            return open_directories(
                 self._disk,
                 self._clock,
                 self._random,
@@ -197,8 +181,6 @@ class LogDirectories:
         except (DirectoryError, OSError):
             self._release()
             raise
-        self.previous_broker_epoch = previous_broker_epoch(self._disk, self.directories)
-        return cluster_id
 
     @property
     def metadata_directory_id(self) -> bytes:
@@ -207,34 +189,12 @@ class LogDirectories:
     async def load(self, *, is_stray: StrayCheck | None = None) -> None:
         """Load every log, scanning what may be torn."""
         started = self._clock.monotonic()
-        founds = await self._survey_all()
-        configs = configs_of(founds, self._log_config)
-        runs = []
-        for found in founds:
-            loading = Loading(
-                self._disk,
-                self._clock,
-                self._random,
-                found,
-                configs,
-                self._config.producer_id_expiration_ms,
-                self._open_files,
-                count=len(found.to_load),
-            )
-            if loading.count and not found.is_clean:
-                logger.info(
-                    "Recovering %d logs from %s since no clean shutdown file was found",
-                    loading.count,
-                    found.path,
-                )
-            # A clean load is short work that one thread does best; scans wait for the disk.
-            threads = 1 if found.is_clean else self._config.recovery_threads
-            runs += [outlast(self._disk, loading.run) for _ in range(threads)]
-        await asyncio.gather(*runs)
-        for found in founds:
-            self._take(found, is_stray)
+        surveyed = await self._startup.load(is_stray)
+        epochs = {found.broker_epoch for found in surveyed}
+        if len(surveyed) == len(self.directories) and len(epochs) == 1:
+            self.previous_broker_epoch = epochs.pop()
         await self._moves.align()
-        for found in founds:
+        for found in surveyed:
             if not found.is_contiguous or found.has_unknown:
                 await self._checkpoint_writer.write(
                     self.hosted.by_path(found.path), checkpoints.RECOVERY_POINTS
@@ -243,83 +203,6 @@ class LogDirectories:
             raise DirectoryError(f"No log directory is left: {self.directories[-1].failure}.")
         elapsed_ms = (self._clock.monotonic() - started) * 1000
         logger.info("Loaded %d logs in %d ms", len(self.logs) + len(self.futures), elapsed_ms)
-
-    async def _survey_all(self) -> list[Found]:
-        """What is in the directories. DirectoryError: the process lacks descriptors or memory to look."""
-        online = [directory for directory in self.directories if directory.online]
-        surveys = await asyncio.gather(*map(self._survey, online), return_exceptions=True)
-        for found in surveys:
-            if isinstance(found, BaseException):
-                raise found
-        return [found for found in surveys if isinstance(found, Found)]
-
-    async def _survey(self, directory: LogDirectory) -> Found | None:
-        found = Found(directory.path)
-        for attempt in range(1, _SURVEYS_MAX + 1):
-            try:
-                await outlast(self._disk, survey, self._disk, found)
-                await outlast(self._disk, self.cleaner.load_checkpoint, directory.path)
-                return found
-            except OSError as error:
-                if error.errno not in OUT_OF_RESOURCES:
-                    self._errors.take_offline(directory, error)
-                    return None
-                logger.error("Could not look into %s, attempt %d: %s", directory.path, attempt, error)
-                failure = error
-            await asyncio.sleep(_SURVEY_PAUSE_S)
-        raise DirectoryError(
-            f"{directory.path} cannot be read: {failure}. Raise the limit of open files of this process, and "
-            "start it again."
-        )
-
-    def _take(self, found: Found, is_stray: StrayCheck | None) -> None:
-        """Serve what was loaded from one directory."""
-        directory = self.hosted.by_path(found.path)
-        if found.failure is not None:
-            lost = [(log.topic, log.partition) for kind, log in found.logs if kind is Kind.CURRENT]
-            lost += [partition for partition, kind, _ in found.to_load if kind is Kind.CURRENT]
-            for partition in lost:
-                self.hosted.offline_partitions[partition] = f"its log directory {found.path} is offline"
-            for _, log in found.logs:
-                log.close(clean=False)
-            self._errors.take_offline(directory, found.failure)
-            return
-        for partition, kind, name, why in found.damaged:
-            if kind is Kind.CURRENT:
-                self.hosted.offline_partitions[partition] = why
-                self.hosted.damaged[partition] = DamagedLog(
-                    f"{found.path}/{name}", found.offsets_of(partition)
-                )
-        for path in found.to_delete:
-            self._deletions.add(path)
-        directory.is_loaded = True
-        # Of a damaged log nobody knows whether it has gaps.
-        directory.is_contiguous = found.is_contiguous or not found.damaged
-        directory.has_damage = bool(found.damaged)
-        for kind, log in found.logs:
-            reason = is_stray(log) if is_stray is not None else None
-            if reason is None:
-                self._register(kind, log)
-            else:
-                logger.warning("%s: %s", log.directory, reason)
-                self._removal.mark(log, Kind.STRAY)
-
-    def _register(self, kind: Kind, log: Log) -> None:
-        partition = (log.topic, log.partition)
-        table = self.futures if kind is Kind.FUTURE else self.logs
-        other = table.setdefault(partition, log)
-        if other is not log:
-            # A crash at the end of a move leaves two: both have the same records, one perhaps some more. The
-            # one that took the place of the other may have been truncated since, in a later epoch.
-            is_longer = _extent(log) > _extent(other)
-            winner, loser = (log, other) if is_longer else (other, log)
-            logger.error(
-                "%s and %s hold the same partition; the first stays", winner.directory, loser.directory
-            )
-            table[partition] = winner
-            self._removal.mark(loser, Kind.STRAY)
-        elif kind is Kind.FUTURE:
-            self.cleaner.pause(partition)
 
     # ---- partitions
 
@@ -336,95 +219,20 @@ class LogDirectories:
         directory_id: bytes | None = None,
         is_new: bool = True,
     ) -> Log:
-        """The log of a partition, made if it is not there, in the wanted directory or the least loaded one.
+        """The log of a partition. If it is not here, it is created: in the directory of this id, or else the
+        one with the fewest logs.
 
-        Unless it `is_new`, it is not made while a directory is offline: it may be in there.
+        A log that is not `is_new` is not created while a directory is offline: it may be in there.
         """
-        key = (topic, partition)
-        log = self.logs.get(key)
-        if log is None:
-            self.hosted.refuse_offline(key)
-            offline = ", ".join(directory.path for directory in self.directories if not directory.online)
-            if offline and not is_new:
-                raise KafkaStorageError(
-                    f"Can not create log for {name_of(key)} because log directories {offline} are offline"
-                )
-            log = self._adopt_copy(key, topic_id) or self._create_somewhere(key, topic_id, directory_id)
-        if log.topic_id in (None, uuid.ZERO):
-            self._factory.write_topic_id(log, topic_id)
-        elif topic_id not in (uuid.ZERO, log.topic_id):
-            raise InconsistentTopicId(
-                f"The log of {name_of(key)} in {log.directory} belongs to another topic of the same name."
-            )
-        return log
-
-    def _adopt_copy(self, key: Partition, topic_id: bytes) -> Log | None:
-        """The copy of a log that was on its way here, if the log itself is gone: all that is left of it."""
-        future = self.futures.get(key)
-        if future is None or future.topic_id not in (None, uuid.ZERO, topic_id):
-            return None
-        try:
-            self.hosted.rename(future, f"{directory_of(future)}/{name_of(key)}")
-        except OSError as error:
-            raise self._errors.storage_error(future, error) from error
-        self.hosted.unsynced.add(future.directory)
-        self._moves.cancel(key)
-        self.logs[key] = future
-        logger.error(
-            "The log of %s is gone: its copy in %s, up to offset %d, takes its place",
-            name_of(key),
-            future.directory,
-            future.log_end_offset,
-        )
-        return future
-
-    def _create_somewhere(self, key: Partition, topic_id: bytes, directory_id: bytes | None) -> Log:
-        tried = []
-        for directory in self._candidates(key, directory_id):
-            tried.append(directory.path)
-            try:
-                log = self._factory.create(directory, name_of(key), key, topic_id)
-            except OSError as error:
-                self._errors.note_failure(directory, error)
-                continue
-            self.hosted.preferred.pop(key, None)
-            self.logs[key] = log
-            logger.info("Created log for partition %s in %s", name_of(key), log.directory)
-            return log
-        raise KafkaStorageError(
-            f"No log directory can take {name_of(key)}. Tried: {', '.join(tried) or 'none'}."
-        )
-
-    def _candidates(self, key: Partition, directory_id: bytes | None) -> list[LogDirectory]:
-        """The directories that a new log may go to, the best first."""
-        online = [directory for directory in self.directories if directory.online]
-        preferred = self.hosted.preferred.get(key)
-        for directory in online:
-            if directory.path == preferred:
-                return [directory]
-        if directory_id not in _UNCHOSEN:
-            for directory in online:
-                if directory.id == directory_id:
-                    return [directory]
-        usable = [directory for directory in online if not directory.cordoned]
-        if not usable:
-            # The controller assigned the replica before it learned that every directory is cordoned.
-            return online[:1]
-        if len(usable) == 1:
-            return usable
-
-        def load(directory: LogDirectory) -> tuple[bool, int]:
-            path = directory.path
-            return directory.full, self.logs.counts[path] + self.futures.counts[path]
-
-        return sorted(usable, key=load)
+        return self._creation.create((topic, partition), topic_id, directory_id=directory_id, is_new=is_new)
 
     async def delete(self, partitions: Iterable[Partition], *, stray: bool = False) -> None:
-        """Take logs out: renamed to -delete and removed after the delay, or if stray, renamed to -stray."""
+        """Remove logs: rename them to -delete and remove them after the delay, or if stray, rename them to
+        -stray."""
         await self.forget_removed(self.detach(partitions, stray=stray))
 
     def detach(self, partitions: Iterable[Partition], *, stray: bool = False) -> set[str]:
-        """As `delete`, up to what must be waited for: hand the paths that it returns to `forget_removed`."""
+        """The part of `delete` that does not wait: pass the paths that it returns to `forget_removed`."""
         touched: set[str] = set()
         for partition in partitions:
             self.hosted.preferred.pop(partition, None)
@@ -439,7 +247,7 @@ class LogDirectories:
         return touched
 
     async def remove_strays(self, is_stray: StrayCheck) -> list[Partition]:
-        """Set aside the logs that do not belong here; which they are."""
+        """Rename the logs that do not belong here to -stray; their partitions."""
         strays = {partition: reason for partition, log in self.logs.items() if (reason := is_stray(log))}
         for partition, reason in strays.items():
             logger.warning("%s: %s", name_of(partition), reason)
@@ -457,15 +265,15 @@ class LogDirectories:
                     self.cleaner.abort((log.topic, log.partition))
 
     async def truncate_to(self, log: Log, offset: int) -> bool:
-        """Truncate a log, and all that speaks of its end, before anything is appended again."""
+        """Truncate a log and its checkpoints, before anything is appended again."""
         return await self._truncations.truncate(log, lambda one: one.truncate_to(offset))
 
     async def start_over(self, log: Log, offset: int) -> None:
-        """Drop all of a log: its next record gets `offset`."""
+        """Drop all records of a log: its next record gets `offset`."""
         await self._truncations.truncate(log, lambda one: one.truncate_fully_and_start_at(offset))
 
     def move(self, topic: str, partition: int, path: str) -> None:
-        """Begin to move a replica to another directory; to where it is already: call a move off."""
+        """Begin to move a replica to another directory. If it is there already, cancel its move."""
         self._moves.begin((topic, partition), path.rstrip("/"))
 
     def limit_moves(self, bytes_per_second: float) -> None:
@@ -479,24 +287,24 @@ class LogDirectories:
     # ---- disk errors
 
     def storage_error(self, log: Log, error: OSError) -> KafkaError:
-        """What to answer when `log` met `error`, after doing what must be done about it."""
+        """Handle an error of `log`; the error to respond with."""
         return self._errors.storage_error(log, error)
 
     def take_offline(self, directory: LogDirectory, error: OSError) -> None:
         self._errors.take_offline(directory, error)
 
-    # ---- duties
+    # ---- periodic tasks
 
     async def flush(self, log: Log, offset: int | None = None) -> None:
         """Bring everything below `offset` (the end) to stable storage; KafkaStorageError if that fails."""
         await self._flusher.flush(log, offset)
 
     async def secure(self, log: Log, offset: int) -> None:
-        """Flush up to `offset`, and have a checkpoint that says so; KafkaStorageError if that fails."""
+        """Flush up to `offset`, and write the recovery point; KafkaStorageError if that fails."""
         await self._flusher.secure(log, offset)
 
     async def flush_due(self) -> None:
-        """Flush what is due, truncations that failed before included. See whether full disks have room."""
+        """Flush what is due, complete failed truncations, and check whether full disks have room."""
         await self._truncations.finish_due()
         await self._flusher.flush_due()
 
@@ -511,7 +319,8 @@ class LogDirectories:
         await self._checkpoint_writer.write_everywhere(checkpoints.HIGH_WATERMARKS)
 
     async def forget_removed(self, paths: Iterable[str]) -> None:
-        """After logs left directories: no checkpoint may speak of them when a namesake comes."""
+        """After logs were removed: remove them from the checkpoints, before a topic of the same name is
+        created."""
         await self._checkpoint_writer.forget_removed(paths)
 
     async def retain(self) -> int:
@@ -528,7 +337,7 @@ class LogDirectories:
     # ---- look-ups
 
     def everything(self) -> Iterator[Log]:
-        """All logs, those on their way too."""
+        """All logs, also copies that are being moved."""
         return self.hosted.everything()
 
     def directory_of(self, log: Log) -> LogDirectory:
@@ -543,36 +352,14 @@ class LogDirectories:
         for directory in self.directories:
             directory.cordoned = directory.path in cordoned
 
-    # ---- description
-
     def describe(self) -> list[DirectoryReport]:
         """Every directory with its replicas, as DescribeLogDirs shows them."""
-        return [self._describe(directory) for directory in self.directories]
-
-    def _describe(self, directory: LogDirectory) -> DirectoryReport:
-        total = usable = -1
-        if directory.online:
-            try:
-                total, usable = self._disk.space(directory.path)
-            except OSError as error:
-                self._errors.note_failure(directory, error)
-        code = ErrorCode.NONE if directory.online else ErrorCode.KAFKA_STORAGE_ERROR
-        replicas = []
-        for log in self.hosted.logs_in(directory):
-            current = self.logs.get((log.topic, log.partition))
-            is_future = current is not log
-            # A copy lags behind its log's end; a log may lag behind a watermark that it has from a leader.
-            goal = log.high_watermark if current is None or not is_future else current.log_end_offset
-            lag = max(0, goal - log.log_end_offset)
-            replicas.append(ReplicaReport(log.topic, log.partition, log.size_bytes, lag, is_future))
-        return DirectoryReport(
-            directory.path, directory.id, code, total, usable, directory.cordoned, replicas
-        )
+        return describe(self._disk, self.hosted, self._errors)
 
     # ---- stop
 
     async def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-        """Flush and close everything; directories where all went well get the clean-shutdown marker."""
+        """Flush and close everything; directories without an error get the clean-shutdown marker."""
         await self._truncations.close()
         await self.cleaner.close()
         self._open_files.close()
@@ -588,7 +375,7 @@ class LogDirectories:
     async def _close(self, directory: LogDirectory, broker_epoch: int) -> None:
         logs = self.hosted.logs_in(directory)
         for log in logs:
-            log.is_closed = True  # what came behind the last flush would be lost
+            log.stop_appends()  # a record after the last flush would be lost
         failures: list[Exception]
         new = self.hosted.unsynced.intersection(log.directory for log in logs)
         try:
@@ -620,16 +407,12 @@ class LogDirectories:
                 directory.release = None
 
 
-def _extent(log: Log) -> tuple[int, int]:
-    return log.epochs.latest_epoch, log.log_end_offset
-
-
 def _close_logs(logs: list[Log]) -> Exception | None:
-    """Flush and close all, whatever happens to one of them; the first failure."""
+    """Flush and close all, even if one fails; the first failure."""
     failure: Exception | None = None
     for log in logs:
         try:
-            if log.cuts_pending:
+            if log.truncations_pending:
                 raise KafkaStorageError(f"A truncation of {log.name} is not on stable storage.")
             log.flush()
             log.close(clean=True)

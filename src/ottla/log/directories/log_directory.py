@@ -1,8 +1,8 @@
-"""The first look at the log directories of a node: made, locked, and checked to be this node's own.
+"""Opens the log directories of a node: creates and locks them, and checks that they belong to this node.
 
 The rule: nothing is written into a directory before its lock is held, and nothing is served from one whose
-`meta.properties` names another cluster, another node or another directory's id. A directory that the disk
-does not give is offline and the others go on; a directory that is not ours stops the start.
+`meta.properties` names another cluster, another node or another directory's id. A directory with a disk error
+is offline, and the others are served; a directory that belongs to another node stops the start.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from dataclasses import replace
 from ottla.log.directories.checkpoints import CheckpointFile
 from ottla.log.directories.names import METADATA_LOG
 from ottla.log.directories.properties import (
-    CLEAN_SHUTDOWN,
     META_PROPERTIES,
-    NO_BROKER_EPOCH,
     DirectoryError,
     MetaProperties,
     new_directory_id,
-    parse_clean_shutdown,
     read_meta,
     verify_meta,
     write_meta,
@@ -57,15 +54,15 @@ class LogDirectory:
         self.failure = ""
         """Why it is offline."""
         self.full = False
-        """The last write found no room. Reads go on, and so do writes once there is room."""
+        """The last write found no room. Reads continue, and writes are tried again."""
         self.cordoned = False
         """No new replica is put here."""
         self.is_loaded = False
-        """Its logs are loaded. Before that no checkpoint is written: it would forget them."""
+        """Its logs are loaded. Before that no checkpoint is written: it would lack them."""
         self.is_contiguous = False
-        """Whether its recovery points say that no gap lies above them (`checkpoints.CONTIGUOUS`)."""
+        """Whether its recovery points say that there is no gap above them (`checkpoints.CONTIGUOUS`)."""
         self.has_damage = False
-        """A log in it could not be loaded, and is to be looked at again at the next start."""
+        """A log in it could not be loaded, and must be recovered at the next start."""
         self.files: dict[str, CheckpointFile] = {}
         self.release: Callable[[], None] | None = None
 
@@ -87,7 +84,7 @@ def open_directories(
     node_id: int,
     cluster_id: str | None,
 ) -> str:
-    """Make, lock and identify the directories; `metadata` is the one with the metadata log. The cluster's id.
+    """Create, lock and identify the directories; `metadata` has the metadata log. Returns the cluster's id.
 
     Blocks. Raises DirectoryError.
     """
@@ -151,7 +148,7 @@ def _claim(disk: Disk, directory: LogDirectory, metadata: LogDirectory) -> MetaP
 
 
 def _complete(disk: Disk, clock: Clock, directory: LogDirectory, meta: MetaProperties) -> None:
-    """A directory that is new among the others, or older than directory ids, gets what it lacks."""
+    """Write what a directory lacks that is new, or older than directory ids."""
     logger.info(
         "Writing %s/%s with directory.id %s", directory.path, META_PROPERTIES, uuid.to_text(directory.id)
     )
@@ -164,21 +161,9 @@ def _complete(disk: Disk, clock: Clock, directory: LogDirectory, meta: MetaPrope
 
 
 def _refuse_without_resources(directory: LogDirectory, error: OSError) -> None:
-    """A lack of descriptors is no fault of the directory: it must not cost its replicas."""
+    """A lack of descriptors is no fault of the directory, so it does not go offline: the start fails."""
     if error.errno in OUT_OF_RESOURCES:
         raise DirectoryError(
             f"{directory.path} cannot be used: {error}. Raise the limit of open files of this process, and "
             "start it again."
         ) from error
-
-
-def previous_broker_epoch(disk: Disk, directories: Sequence[LogDirectory]) -> int:
-    """The broker epoch of the last clean stop: -1 unless all directories are there and say the same."""
-    epochs = set()
-    for directory in directories:
-        path = f"{directory.path}/{CLEAN_SHUTDOWN}"
-        try:
-            epochs.add(parse_clean_shutdown(disk.read(path)) if directory.online else NO_BROKER_EPOCH)
-        except OSError:
-            return NO_BROKER_EPOCH
-    return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH

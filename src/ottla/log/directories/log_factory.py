@@ -1,6 +1,6 @@
-"""Makes new, empty logs in a log directory.
+"""Creates empty logs in a log directory.
 
-The rule: what is new may not survive a power loss until it is synced, so it is added to `unsynced`.
+The rule: a new log may not survive a power loss until it is synced, so it is added to `unsynced`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LogFactory:
         self._unsynced = unsynced
 
     def create(self, directory: LogDirectory, name: str, key: Partition, topic_id: bytes) -> Log:
-        """A new, empty log; nothing is left of it if that fails. May raise OSError."""
+        """A new, empty log. May raise OSError, and then removes its directory."""
         path = f"{directory.path}/{name}"
         try:
             log = Log.open(
@@ -63,7 +63,7 @@ class LogFactory:
         return log
 
     def write_topic_id(self, log: Log, topic_id: bytes) -> None:
-        """Write down which topic a log belongs to. May raise OSError."""
+        """Write the topic id of a log to `partition.metadata`. May raise OSError."""
         if topic_id != uuid.ZERO:
             content = format_partition_metadata(topic_id).encode()
             self._disk.replace(f"{log.directory}/{PARTITION_METADATA}", content, sync=False)

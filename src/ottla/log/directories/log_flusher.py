@@ -1,6 +1,6 @@
-"""Flushes the logs of a node, when someone asks for it and when it is due.
+"""Flushes the logs of a node, on request and when it is due.
 
-The rules: a failed fsync is never tried again, and a new log needs its directory's name flushed, too.
+The rules: a failed fsync is never retried, and the directory of a new log is synced, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.wire.errors import KafkaStorageError
 logger = logging.getLogger("ottla.log.directories.log_directories")
 
 _ROOM_BYTES = 1024 * 1024
-"""A disk that was full and has this much free again is no longer called full."""
+"""A disk that was full counts as full until it has this much free space."""
 
 
 class LogFlusher:
@@ -59,17 +59,17 @@ class LogFlusher:
                 log.postpone_flush(flush)
             raise self._errors.storage_error(log, error) from error
         except OSError as error:
-            # What did not reach the disk now may be gone from memory too: a second try would prove nothing.
+            # What was not written may be lost from memory too: a retry that succeeds would prove nothing.
             log.fail(error)
             raise self._errors.storage_error(log, error) from error
         if flush is not None:
             log.complete_flush(flush)
 
     async def secure(self, log: Log, offset: int) -> None:
-        """Have everything below `offset` on stable storage, and a checkpoint that says so.
+        """Bring everything below `offset` to stable storage, and write the recovery point.
 
-        A cleaning waits for this: what it drops must not be superseded by records that a power loss takes,
-        and the gaps that it leaves lie below the recovery point, so that one above it is known for a loss.
+        A cleaning waits for this. A power loss must not destroy the records that supersede those it drops,
+        and its gaps must be below the recovery point: recovery treats a gap above it as a loss.
         """
         if log.scan_offset < offset:
             await self.flush(log, offset)
@@ -77,7 +77,7 @@ class LogFlusher:
         await self._checkpoint_writer.write(directory, checkpoints.RECOVERY_POINTS)
         if not directory.online:
             raise KafkaStorageError(f"{directory.path} is offline.")
-        # The write may have failed, or another flush is still under way and holds the recovery point back.
+        # The write may have failed, or another running flush holds the recovery point back.
         on_disk = directory.files[checkpoints.RECOVERY_POINTS].known.get((log.topic, log.partition), 0)
         if on_disk < offset:
             raise KafkaStorageError(
@@ -85,17 +85,17 @@ class LogFlusher:
             )
 
     async def _sync_new(self, path: str) -> None:
-        """Make sure that a new log is still there after a power loss."""
+        """Sync a new log, so that it survives a power loss."""
         try:
             await outlast(self._disk, sync_created, self._disk, [path])
         except FileNotFoundError:
             if path in self._hosted.unsynced:
                 raise
-            return  # it has another name by now
+            return  # it was renamed in the meantime
         self._hosted.unsynced.discard(path)
 
     async def flush_due(self) -> None:
-        """Flush what `flush.ms` asks for, and segments that were rolled. See whether full disks have room."""
+        """Flush logs that are due by `flush.ms`, and rolled segments. Check whether full disks have room."""
         now_ms = self._clock.now_ms()
         for log in self._hosted.everything():
             try:
@@ -105,7 +105,7 @@ class LogFlusher:
                     await self.flush(log)
                 elif log.is_background_flush_due:
                     await self.flush(log, log.active_segment.base_offset)
-            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+            except Exception as error:  # noqa: BLE001 - it affects this log alone
                 self._errors.contain("flush", log, error)
         for directory in self._hosted.directories:
             if directory.full and directory.online:
@@ -122,7 +122,7 @@ class LogFlusher:
             logger.info("The disk of %s has room again: %d bytes", directory.path, usable)
 
     async def sync_new_logs(self) -> None:
-        """Make sure that all new logs are still there after a power loss."""
+        """Sync all new logs, so that they survive a power loss."""
         for path in sorted(self._hosted.unsynced):
             if path not in self._hosted.unsynced:
                 continue  # synced or deleted since
@@ -133,12 +133,12 @@ class LogFlusher:
             except OSError as error:
                 self._hosted.unsynced.discard(path)
                 if not any(log.directory == path for log in self._hosted.everything()):
-                    continue  # no log is there any more: that it is not found is no fault of the disk
+                    continue  # the log was removed: the error is no fault of the disk
                 self._errors.take_offline(self._hosted.by_path(path.rpartition("/")[0]), error)
 
 
 def sync_created(disk: Disk, paths: Iterable[str]) -> None:
-    """Block until new directories of logs, their topic ids in them, are on stable storage."""
+    """Block until new directories of logs and their topic ids are on stable storage."""
     chosen = sorted(paths)
     for path in chosen:
         sync_file(disk, f"{path}/{PARTITION_METADATA}")

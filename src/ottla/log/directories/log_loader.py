@@ -1,8 +1,9 @@
 """Loads the logs of one log directory when the node starts.
 
-After a clean stop that is quick; after any other the tails are scanned, several logs at a time, with a line
-now and then that says how far it is. The rule: one log that cannot be loaded never costs another. Damage in a
-log closes that log alone, with the reason; only a disk that fails closes the directory.
+After a clean stop that is quick. After an unclean one the unflushed segments are scanned, several logs at a
+time, with a log line about the progress every few seconds. The rule: a log that cannot be loaded does not
+affect others. Damage takes that log alone offline, with the reason; only a failing disk takes the directory
+offline.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from ottla.log.directories.checkpoints import CheckpointError, Partition
 from ottla.log.directories.names import METADATA_LOG, Kind, parse_name
 from ottla.log.directories.properties import (
     CLEAN_SHUTDOWN,
+    NO_BROKER_EPOCH,
     PARTITION_METADATA,
     DirectoryError,
+    parse_clean_shutdown,
     parse_partition_metadata,
 )
 from ottla.log.log import Log
@@ -36,14 +39,16 @@ _OTHERS = (METADATA_LOG, "remote-log-index-cache")
 
 
 @dataclass(slots=True)
-class Found:
-    """What is in a log directory before and after its logs are loaded."""
+class SurveyedDirectory:
+    """What is in a log directory, before and after its logs are loaded."""
 
     path: str
     is_clean: bool = False
+    broker_epoch: int = NO_BROKER_EPOCH
+    """From the clean-shutdown marker"""
     recovery_points: dict[Partition, int] = field(default_factory=dict)
     is_contiguous: bool = False
-    """Above the recovery points a gap between two segments is a loss (`checkpoints.CONTIGUOUS`)."""
+    """Whether a gap between two segments above the recovery points is a loss (`checkpoints.CONTIGUOUS`)."""
     log_starts: dict[Partition, int] = field(default_factory=dict)
     high_watermarks: dict[Partition, int] = field(default_factory=dict)
     cleaned: dict[Partition, int] = field(default_factory=dict)
@@ -57,14 +62,14 @@ class Found:
 
     @property
     def has_unknown(self) -> bool:
-        """Whether a log was believed, after a clean stop, beyond the recovery point that the checkpoint has:
-        someone put it here. Its gaps are known for compaction's once they lie below a recovery point."""
+        """Whether a log was accepted, after a clean stop, beyond the recovery point in the checkpoint: it was
+        copied here. Once its gaps are below a recovery point, recovery knows that compaction made them."""
         return self.is_clean and any(
             self.recovery_points.get((log.topic, log.partition), -1) < log.scan_offset for _, log in self.logs
         )
 
     def offsets_of(self, partition: Partition) -> dict[str, int]:
-        """What the checkpoints say of a partition, by checkpoint."""
+        """The offsets of a partition in the checkpoints, by checkpoint."""
         tables = {
             checkpoints.RECOVERY_POINTS: self.recovery_points,
             checkpoints.LOG_STARTS: self.log_starts,
@@ -73,19 +78,24 @@ class Found:
         return {name: table[partition] for name, table in tables.items() if partition in table}
 
 
-def survey(disk: Disk, found: Found) -> Found:
-    """Look at a directory, and take its clean-shutdown marker: from now on a crash is a crash. Blocks.
+def survey(disk: Disk, found: SurveyedDirectory) -> SurveyedDirectory:
+    """List a directory, and remove its clean-shutdown marker: a crash from now on is unclean. Blocks.
 
     After an OSError it may be called again with the same `found`, which remembers the marker.
     """
     path = found.path
     marker = f"{path}/{CLEAN_SHUTDOWN}"
     if disk.exists(marker):
+        found.broker_epoch = _read_broker_epoch(disk, marker)
         found.is_clean = True
         disk.remove(marker)
     if found.is_clean:
-        disk.sync_directory(path)  # or a power loss brings it back, and what is torn by then passes for whole
-    found.recovery_points = _read(disk, f"{path}/{checkpoints.RECOVERY_POINTS}", "All logs are scanned whole")
+        disk.sync_directory(
+            path
+        )  # or a power loss could bring it back, and torn segments would not be scanned
+    found.recovery_points = _read(
+        disk, f"{path}/{checkpoints.RECOVERY_POINTS}", "All segments of all logs are scanned"
+    )
     found.is_contiguous = found.recovery_points.pop(checkpoints.CONTIGUOUS, None) is not None
     found.log_starts = _read(disk, f"{path}/{checkpoints.LOG_STARTS}", "Deleted records may come back")
     found.high_watermarks = _read(disk, f"{path}/{checkpoints.HIGH_WATERMARKS}", "High watermarks start low")
@@ -98,7 +108,7 @@ def survey(disk: Disk, found: Found) -> Found:
             continue
         named = parse_name(name)
         if named is None:
-            logger.warning("%s is not the directory of a log: left alone", directory)
+            logger.warning("%s is not the directory of a log: ignoring it", directory)
         elif named.kind is Kind.DELETED:
             found.to_delete.append(directory)
         elif named.kind is Kind.STRAY:
@@ -106,6 +116,15 @@ def survey(disk: Disk, found: Found) -> Found:
         else:
             found.to_load.append((named.partition, named.kind, name))
     return found
+
+
+def _read_broker_epoch(disk: Disk, marker: str) -> int:
+    try:
+        return parse_clean_shutdown(disk.read(marker))
+    except OSError as error:
+        if error.errno in OUT_OF_RESOURCES:
+            raise
+        return NO_BROKER_EPOCH
 
 
 def _read(disk: Disk, path: str, consequence: str) -> dict[Partition, int]:
@@ -118,12 +137,12 @@ def _read(disk: Disk, path: str, consequence: str) -> dict[Partition, int]:
 
 @dataclass(slots=True)
 class Loading:
-    """The loading of one directory, by one or more threads that share the list of what is left."""
+    """Loads the logs of one directory, on one or more threads that share the list of logs to load."""
 
     disk: Disk
     clock: Clock
     random: Random
-    found: Found
+    found: SurveyedDirectory
     configs: dict[str, LogConfig]
     producer_id_expiration_ms: int
     open_files: OpenFiles
@@ -155,7 +174,7 @@ class Loading:
                 return
             except Exception as error:
                 logger.exception("%s cannot be served", directory)
-                why = f"it cannot be loaded, for a reason that nobody foresaw: {error!r}"
+                why = f"loading it failed unexpectedly: {error!r}"
                 found.damaged.append((partition, kind, name, why))
             else:
                 found.logs.append((kind, log))
@@ -164,7 +183,7 @@ class Loading:
         found = self.found
         topic_id = read_topic_id(self.disk, directory)
         config = self.configs[partition[0]]
-        # A log that was compacted and has no recovery point here was put here by hand, gaps and all.
+        # A compacted log without a recovery point was copied here, with its gaps.
         mark = f"{directory}/{COMPACTED_MARK}"
         is_known = partition in found.recovery_points or not self.disk.exists(mark)
         log = Log.open(
@@ -206,7 +225,7 @@ class Loading:
 
 
 def read_topic_id(disk: Disk, directory: str) -> bytes:
-    """The topic id of a log, zero where none was written (or none reached the disk before a crash)."""
+    """The topic id of a log, zero if none was written, or none survived a crash."""
     path = f"{directory}/{PARTITION_METADATA}"
     if not disk.exists(path):
         return uuid.ZERO
@@ -214,7 +233,9 @@ def read_topic_id(disk: Disk, directory: str) -> bytes:
     return parse_partition_metadata(text, path) if text else uuid.ZERO
 
 
-def configs_of(found: Iterable[Found], log_config: Callable[[str], LogConfig]) -> dict[str, LogConfig]:
+def configs_of(
+    found: Iterable[SurveyedDirectory], log_config: Callable[[str], LogConfig]
+) -> dict[str, LogConfig]:
     """The settings of every topic that has a log."""
     topics = {partition[0] for one in found for partition, _, _ in one.to_load}
     return {topic: log_config(topic) for topic in topics}

@@ -1,4 +1,4 @@
-"""How logs leave a node: renamed at once, so that no start serves them, and removed when readers are done."""
+"""Removes logs from a node: renames them at once, so that no start serves them, and deletes them later."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LogRemoval:
         self._errors = errors
 
     def mark(self, log: Log, kind: Kind = Kind.DELETED) -> None:
-        """Rename a log that is no longer served; its files go later, when readers are done with them."""
+        """Rename a log that is no longer served; its files are deleted later, since readers may use them."""
         self._cleaner.abort((log.topic, log.partition))
         self._hosted.unsynced.discard(log.directory)
         path = self._hosted.marked_path(log, kind)
@@ -55,7 +55,7 @@ class LogRemoval:
             log.close(clean=False)
 
     def mark_damaged(self, partition: Partition, damaged: DamagedLog) -> str:
-        """Rename a log that was never opened; the log directory it was in."""
+        """Rename a log that was never opened; returns its log directory."""
         parent = damaged.directory.rpartition("/")[0]
         path = f"{parent}/{self._hosted.marked_name(partition, Kind.DELETED)}"
         try:
@@ -76,7 +76,7 @@ class LogRemoval:
                 await outlast(self._disk, self._disk.remove_tree, deletion.path)
             except OSError as error:
                 self._errors.note_failure(self._hosted.by_path(deletion.path.rpartition("/")[0]), error)
-            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+            except Exception as error:  # noqa: BLE001 - it affects this log alone
                 self._errors.failures.note("deletion", deletion.path, error)
             else:
                 logger.info("Deleted %s", deletion.path)
@@ -85,7 +85,7 @@ class LogRemoval:
         for log in self._hosted.everything():
             try:
                 due_ms = log.delete_due(now_ms)
-            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+            except Exception as error:  # noqa: BLE001 - it affects this log alone
                 self._errors.contain("deletion", log, error)
                 continue
             if due_ms is not None:

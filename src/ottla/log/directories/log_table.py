@@ -1,6 +1,6 @@
 """Logs by partition, with a count of those in each log directory.
 
-A new log goes where the fewest are: to count them all for each new one takes minutes where there are many.
+A new log goes to the directory with the fewest: counting all logs for each new one would take minutes.
 """
 
 from __future__ import annotations

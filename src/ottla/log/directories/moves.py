@@ -1,10 +1,11 @@
 """Moves replicas between the log directories of a node (AlterReplicaLogDirs).
 
-A copy grows in a `-future` directory until it has all that the log has. Then it is flushed and gets the log's
-name, and that name is synced. At last, in one step of the event loop, it takes the log's place, and the old
-one is renamed to `-delete`. The rules: in that step both end at the same offset, and the copy is on stable
-storage as far as the log was, its name too. The two directories may be on different file systems, which keep
-no order between them, so a power loss at any moment leaves at least one log under the partition's name.
+A copy grows in a `-future` directory until it has all records of the log. Then it is flushed and renamed to
+the log's name, and that name is synced. Finally, in one step of the event loop, it replaces the log, and the
+old one is renamed to `-delete`. The rules: in that step both end at the same offset, and the copy is on
+stable storage as far as the log was, including its name. The two directories may be on different file
+systems, whose writes have no common order, so a power loss at any moment leaves at least one log under the
+partition's name.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _PAUSE_SECONDS_MIN = 0.001
 
 
 class _SourceError(Exception):
-    """The log that is copied could not be read."""
+    """The source of a move could not be read."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -57,8 +58,8 @@ class _SourceError(Exception):
 
 
 class Moves:
-    """The moves of a node. `on_moved` gets the `Log` that takes a partition over, and puts it in the place of
-    the old one at once."""
+    """The moves of a node. `on_moved` gets the `Log` that replaces the one of a partition, and must replace
+    it in its own tables at once."""
 
     def __init__(
         self,
@@ -88,17 +89,17 @@ class Moves:
         self._errors = errors
         self._on_moved = on_moved
         self._limit = bytes_per_second
-        self._free_at = clock.monotonic()  # when the copying rate allows the next slice
-        self._is_idle = True  # nothing was copied just now: there is nothing to make up for
+        self._free_at = clock.monotonic()  # when the rate limit allows the next slice
+        self._is_idle = True  # nothing is being copied: the rate limit has nothing to catch up
 
     def set_limit(self, bytes_per_second: float) -> None:
-        """`replica.alter.log.dirs.io.max.bytes.per.second` from now on, also for moves under way."""
+        """Set `replica.alter.log.dirs.io.max.bytes.per.second`, also for running moves."""
         if bytes_per_second != self._limit:
             self._limit = bytes_per_second
             self._free_at = self._clock.monotonic()
 
     def begin(self, partition: Partition, path: str) -> None:
-        """Start a move, change where it goes, or call it off if the replica is where it is wanted."""
+        """Start a move, change its destination, or cancel it if the replica is in that directory."""
         directory = self._destination(path)
         log = self._hosted.get(partition)
         future = self._hosted.futures.get(partition)
@@ -109,7 +110,7 @@ class Moves:
         if log is None:
             self._hosted.preferred[partition] = path
             raise ReplicaNotAvailable(
-                f"{name_of(partition)} is not on this node; if it comes, it is put into {path}."
+                f"{name_of(partition)} is not on this node; if it is created, it will be in {path}."
             )
         if future is not None or self._hosted.directory_of(log) is directory:
             return
@@ -142,27 +143,27 @@ class Moves:
         raise LogDirNotFound(f"Log dir {path} is not found in the config.")
 
     def cancel(self, partition: Partition) -> Log | None:
-        """Forget a move; the copy, which is the caller's to remove."""
+        """Cancel a move; the copy, which the caller removes."""
         future: Log | None = self._hosted.futures.pop(partition, None)
         if future is not None:
             self._cleaner.resume(partition)
         return future
 
     async def align(self) -> None:
-        """After a crash a copy may have more than its log: no more than the log has is true."""
+        """After a crash a copy may have more records than its log: truncate it to the log."""
         for partition in list(self._hosted.futures):
             log = self._hosted.logs.get(partition)
             if log is not None:
                 await self._fit(partition, log)
 
     async def _fit(self, partition: Partition, log: Log) -> None:
-        """Have the copy end no later than the log, and no earlier than the log starts."""
+        """Truncate the copy so that it ends no later than the log, and no earlier than the log starts."""
         future = self._hosted.futures.get(partition)
         if future is None:
-            return  # its directory failed when another copy in it was truncated
+            return  # its directory went offline when another copy in it was truncated
         end_offset, start_offset = log.log_end_offset, log.log_start_offset
         if future.log_start_offset > start_offset:
-            # A crash took the first segment of the copy, and left another.
+            # A crash destroyed the first segment of the copy, and left another.
             await self._truncations.truncate_copy(
                 partition, log, lambda copy: copy.truncate_fully_and_start_at(start_offset)
             )
@@ -174,10 +175,10 @@ class Moves:
             )
 
     async def advance(self) -> bool:
-        """Copy a slice for every move, and complete those that caught up; whether to go on at once."""
+        """Copy a slice for every move, and complete those that caught up; whether to continue at once."""
         wait_seconds = self._free_at - self._clock.monotonic()
         if wait_seconds > 0 or self._limit <= 0:
-            # In short steps: the limit may be another one soon.
+            # In short steps: the limit may change.
             pause_seconds = max(min(wait_seconds, _PAUSE_SECONDS), _PAUSE_SECONDS_MIN)
             await asyncio.sleep(pause_seconds if self._limit > 0 else _PAUSE_SECONDS)
             return True
@@ -186,7 +187,7 @@ class Moves:
             log, future = self._hosted.logs.get(partition), self._hosted.futures.get(partition)
             if log is None or future is None or log.failure is not None or future.failure is not None:
                 continue
-            if log.cuts_pending or future.cuts_pending:
+            if log.truncations_pending or future.truncations_pending:
                 continue
             try:
                 is_busy |= await self._advance(partition, log, future)
@@ -196,14 +197,14 @@ class Moves:
                     self._call_off(partition, log, future, failed)
             except OSError as error:
                 self._errors.storage_error(future, error)
-            except KafkaStorageError as error:  # of a flush, and dealt with where it failed
-                logger.error("%s is not moved to %s for now: %s", log.name, future.directory, error)
-            except Exception as error:  # noqa: BLE001 - it concerns this move alone
+            except KafkaStorageError as error:  # of a flush, which has handled it
+                logger.error("moving %s to %s failed for now: %s", log.name, future.directory, error)
+            except Exception as error:  # noqa: BLE001 - it affects this move alone
                 self._call_off(partition, log, future, error)
         return is_busy
 
     def _call_off(self, partition: Partition, log: Log, future: Log, cause: Exception) -> None:
-        """Delete the copy, unless it is the log by now or has been deleted since."""
+        """Delete the copy, unless it has replaced the log or was deleted in the meantime."""
         if self._hosted.futures.get(partition) is not future or self._hosted.logs.get(partition) is future:
             self._errors.failures.note("move", log.name, cause)
             return
@@ -218,7 +219,7 @@ class Moves:
             return True
         if not await self._prepare(partition, log, future):
             return False
-        # From here on nothing else runs. What came meanwhile is little, and is copied on the spot.
+        # From here on nothing is awaited. Few records were appended in the meantime: copy them now.
         while future.log_end_offset < log.log_end_offset:
             if not self._take(log, future, self._read(log, future.log_end_offset)):
                 return False
@@ -229,15 +230,14 @@ class Moves:
         return False
 
     async def _prepare(self, partition: Partition, log: Log, future: Log) -> bool:
-        """Have the copy on stable storage under its final name, and in the checkpoints; False: not now.
+        """Bring the copy to stable storage under its final name, and into the checkpoints; False: not now.
 
-        Until the log gives up its place both have the partition's name. A start that finds them keeps the one
-        that has more.
+        Until the log is renamed both have the partition's name. A start that finds both keeps the longer one.
         """
         future.copy_epochs(log.epochs)
         await self._flusher.flush(future)
         if future.is_flushing or not self._is_current(partition, log, future):
-            return False  # the other flush would look for files under names that are gone
+            return False  # the other flush would not find its files after the rename
         directory = self._hosted.directory_of(future)
         final = f"{directory.path}/{name_of(partition)}"
         future.set_high_watermark(log.high_watermark)
@@ -260,7 +260,7 @@ class Moves:
 
     def _is_current(self, partition: Partition, log: Log, future: Log) -> bool:
         is_same = self._hosted.logs.get(partition) is log and self._hosted.futures.get(partition) is future
-        return is_same and not log.cuts_pending and not future.cuts_pending
+        return is_same and not log.truncations_pending and not future.truncations_pending
 
     async def _copy_slice(self, partition: Partition, log: Log, future: Log) -> int:
         """Copy the next bytes, read off the loop; how many. 0: there are none for now."""
@@ -296,30 +296,30 @@ class Moves:
             return 0
         first = read_header(data)
         if first.magic >= 2 and first.base_offset < future.log_end_offset and not future.size_bytes:
-            # The log start is inside a batch, which is copied whole.
+            # The log start is inside a batch, which is copied completely.
             future.truncate_fully_and_start_at(first.base_offset, log.log_start_offset)
         appended = future.append_as_follower(memoryview(bytearray(data)))
         future.set_high_watermark(log.high_watermark)
         return appended.size_bytes
 
     def _charge(self, count: int) -> None:
-        """Bytes were copied: the next ones have to wait. A loop that came late may make up for it."""
+        """Account for copied bytes: the next ones have to wait. A loop that was late may catch up."""
         earliest = self._clock.monotonic() - (0.0 if self._is_idle else _LATE_SECONDS_MAX)
         self._is_idle = False
         self._free_at = max(self._free_at, earliest) + count / self._limit
 
     def _complete(self, partition: Partition, log: Log, future: Log) -> None:
-        """The copy takes the place of the log. All in one step of the loop.
+        """Replace the log by the copy, in one step of the loop.
 
-        Whatever fails before the exchange calls the move off. Nothing that fails after it may: the copy is
-        the log then. Its users learn of it in any case, and the old log refuses appends.
+        An error before the replacement cancels the move. An error after it must not: then the copy is the
+        log. `on_moved` is called in any case, and the old log refuses appends.
         """
         future.copy_epochs(log.epochs)
         future.set_high_watermark(log.high_watermark)
         self._move_start(log, future)
         cleaned = self._cleaner.cleaned_offset(partition, log)
         self._hosted.logs[partition] = future
-        log.is_closed = True
+        log.stop_appends()
         try:
             self.cancel(partition)
             if cleaned is not None:

@@ -1,8 +1,8 @@
-"""How the directories of logs are named: `topic-partition`, and with a mark what they are on their way to.
+"""The names of log directories: `topic-partition`, with a suffix if the log is deleted, stray or a copy.
 
 `topic-partition.<unique>-delete` is to be removed, `...-stray` belongs to no topic of the cluster, and
-`...-future` is a copy on its way from another log directory. The rule: a name that is none of these is not a
-log, and nobody touches it.
+`...-future` is a copy that is being moved from another log directory. The rule: a directory with any other
+name is not a log, and is left untouched.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = re.compile(r"([^\s/]+)-([0-9]{1,10})")
 
 
 class Kind(Enum):
-    """What a directory is; the value is the mark at the end of its name."""
+    """What a directory is; the value is the suffix of its name."""
 
     CURRENT = ""
     DELETED = "-delete"
@@ -34,9 +34,9 @@ class NamedLog(NamedTuple):
 
 
 def name_of(partition: Partition, kind: Kind = Kind.CURRENT, unique: str = "") -> str:
-    """The directory name of a log; all but a current one carry `unique`, 32 hexadecimal digits.
+    """The directory name of a log; all but a current one contain `unique`, 32 hexadecimal digits.
 
-    A name on the way out is kept within what a file system takes by cutting the topic's name.
+    The topic in a -delete or -stray name is shortened to the limit of a file system.
     """
     topic, index = partition
     if kind is Kind.CURRENT:

@@ -1,7 +1,7 @@
 """The `-delete` directories of a node, until their delay is over.
 
-Readers may still be using the files of a log that is no longer served, so they are removed later. Whether
-removing them failed is for `LogRemoval` to judge.
+Readers may still be using the files of a log that is no longer served, so they are removed later, by
+`LogRemoval`.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class PendingDeletions:
         return min((item.due_ms for item in self._items), default=None)
 
     def forget_under(self, prefix: str) -> None:
-        """Their disk failed: a later start finds them."""
+        """Their disk failed: the next start finds them."""
         self._items = [item for item in self._items if not item.path.startswith(prefix)]
 
     def close(self) -> None:
-        """Close the files; a later start removes them."""
+        """Close the files; the next start removes them."""
         for item in self._items:
             if item.log is not None:
                 item.log.close(clean=False)

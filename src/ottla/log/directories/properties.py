@@ -1,7 +1,7 @@
 """The small files of a log directory: `meta.properties`, the clean-shutdown marker, `partition.metadata`.
 
-`meta.properties` ties a directory to one cluster and one node and gives it an id of its own. The rule: a file
-that is there but cannot be understood stops the start; only a missing one means "not formatted".
+`meta.properties` assigns a directory to one cluster and one node and gives it an id. The rule: a file that
+exists but cannot be parsed stops the start; only a missing one means "not formatted".
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def parse_meta(text: str, path: str) -> MetaProperties:
     except properties.PropertiesError as error:
         raise DirectoryError(f"{path} is damaged, {error}: {_CURE}.") from error
     if entries.keys().isdisjoint(("version", "broker.id")):
-        # Kafka takes such a file for one of version 0 without a node: one that was cut off would pass for it.
+        # Kafka accepts such a file as version 0 without a node, but a truncated file looks the same.
         raise DirectoryError(f"{path} does not give its version: {_CURE}.")
     version = entries.get("version", "0").strip()
     if version not in _VERSIONS:
@@ -71,7 +71,7 @@ def parse_meta(text: str, path: str) -> MetaProperties:
             directory_id = uuid.from_text(entries["directory.id"])
         except ValueError as error:
             raise DirectoryError(
-                f"{path} gives a directory.id that is none: {error} "
+                f"{path} gives a directory.id that is not valid: {error} "
                 "Remove that line, and the directory gets a fresh id."
             ) from error
     return MetaProperties(
@@ -114,7 +114,7 @@ def verify_meta(
 ) -> None:
     """Check that directories (path -> contents) are of one cluster and one node and have ids of their own.
 
-    `cluster_id` and `node_id` are what the node expects, None where it takes what the first file says.
+    `cluster_id` and `node_id` are what the node expects; None accepts what the first file says.
     """
     owners: dict[bytes, str] = {}
     for directory, meta in sorted(metas.items()):
@@ -159,7 +159,7 @@ def _claim_directory_id(identifier: bytes, directory: str, owners: dict[bytes, s
 
 
 def new_directory_id(random: Random, taken: Collection[bytes] = ()) -> bytes:
-    """An id that no directory in `taken` has, that is not reserved and reads well on a command line."""
+    """An id that no directory in `taken` has, that is not reserved and does not begin with a dash."""
     while True:
         drawn = uuid.random(random.bytes)
         if drawn not in taken:

@@ -1,4 +1,4 @@
-"""What the logs of a node drop for its age or size: segments, and producers that were silent for long."""
+"""Deletes old segments of all logs of a node, and expires idle producers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Retention:
         self._errors = errors
 
     async def delete_old_segments(self) -> int:
-        """Delete old segments of logs that are not compacted (the cleaner sees to the others); how many.
+        """Delete old segments of logs that are not compacted (the cleaner does the others); how many.
 
-        Copies of moves stay whole: one that starts behind its log would have to be copied again.
+        Copies of moves keep theirs: one that starts after its log would have to be copied again.
         """
         deleted = 0
         for log in list(self._hosted.logs.values()):
             try:
                 if log.failure is None and not (log.config.is_compacted and self._cleaner.config.enabled):
                     deleted += log.delete_old_segments(self._clock.now_ms())
-            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+            except Exception as error:  # noqa: BLE001 - it affects this log alone
                 self._errors.contain("retention", log, error)
             await asyncio.sleep(0)
         return deleted
@@ -39,5 +39,5 @@ class Retention:
         for log in self._hosted.everything():
             try:
                 log.expire_producers(now_ms)
-            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+            except Exception as error:  # noqa: BLE001 - it affects this log alone
                 self._errors.contain("expiry of producers", log, error)

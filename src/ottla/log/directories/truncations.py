@@ -1,9 +1,10 @@
-"""Truncations of a node's logs, down to stable storage.
+"""Truncates logs of a node and brings the truncations to stable storage.
 
-A power loss may bring back what was truncated, before or among what was written since, and a checkpoint above
-the end makes what is written next look like a loss. The rule: from its first change until files, names and
-checkpoints are on stable storage a truncation is pending on its log, which takes no records meanwhile and is
-not moved. No cancellation ends it. What failed is completed by the next truncation, or when a flush is due.
+A power loss may bring back truncated records, before or among those written since, and with a checkpoint
+above the end, recovery would report what is written next as lost. The rule: from its first change until
+files, names and checkpoints are on stable storage a truncation is pending on its log, which accepts no
+records and is not moved meanwhile. No cancellation ends it. The next truncation completes a failed one, or
+the next periodic flush.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ottla.log.directories.checkpoint_writer import CheckpointWriter
 from ottla.log.directories.checkpoints import Partition
 from ottla.log.directories.disk_errors import DiskErrors
 from ottla.log.directories.hosted_logs import HostedLogs
-from ottla.log.flush import NotOpened, told_apart
+from ottla.log.flush import NotOpened, opening_error
 from ottla.log.log import Log
 from ottla.log.offload import outlast
 from ottla.ports import Disk
@@ -27,22 +28,22 @@ from ottla.wire.errors import KafkaStorageError
 _NO_DESCRIPTORS_SECONDS = 0.5
 
 Truncate = Callable[[Log], object]
-"""Shortens a log; False: there was nothing to drop."""
+"""Truncates a log; False: there was nothing to drop."""
 
 
 class _Pending:
-    """What of the truncations of a log is not on stable storage yet."""
+    """The truncations of a log that are not on stable storage yet."""
 
     __slots__ = ("changes", "has_other_start", "running")
 
     def __init__(self) -> None:
         self.changes = 0
         self.has_other_start = False
-        self.running = 0  # tasks that bring it to stable storage
+        self.running = 0  # tasks that bring them to stable storage
 
 
 class Truncations:
-    """The truncations of a node. `on_done` gets a log that takes records again."""
+    """The truncations of a node. `on_done` is called when a log accepts records again."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class Truncations:
         self._is_closing = False
 
     async def truncate(self, log: Log, truncate: Truncate) -> bool:
-        """Shorten a log, and the copy of it that is being moved; says whether there was anything to drop."""
+        """Truncate a log, and its copy if it is being moved; says whether there was anything to drop."""
         self._cleaner.abort((log.topic, log.partition))
         is_truncated = self._apply(log, truncate)
         copying = self._truncate_copy((log.topic, log.partition), log, truncate)
@@ -76,7 +77,7 @@ class Truncations:
         return is_truncated
 
     async def truncate_copy(self, partition: Partition, log: Log, truncate: Truncate) -> None:
-        """Shorten the copy of a log that is being moved. If that fails, the log goes on."""
+        """Truncate the copy of a log that is being moved. If that fails, the log is not affected."""
         copying = self._truncate_copy(partition, log, truncate)
         if copying is not None:
             await asyncio.wait([copying])
@@ -87,13 +88,13 @@ class Truncations:
             return None
         try:
             self._apply(copy, truncate)
-        except Exception as error:  # noqa: BLE001 - it concerns the copy alone
+        except Exception as error:  # noqa: BLE001 - it affects the copy alone
             self._errors.contain("truncation", copy, error)
             return None
         return self._begin(copy, is_asked_for=False) if copy in self._pending else None
 
     async def finish_due(self) -> None:
-        """Try again what failed: there may be room, or a descriptor, now."""
+        """Retry what failed: there may be room, or a descriptor, now."""
         served = list(self._hosted.everything())
         for log in set(self._pending).difference(served):
             del self._pending[log]
@@ -101,17 +102,17 @@ class Truncations:
             pending = self._pending.get(log)
             try:
                 is_running = pending is not None and bool(pending.running)
-                if not log.cuts_pending or log.failure is not None or is_running:
+                if not log.truncations_pending or log.failure is not None or is_running:
                     continue
-                self._apply(log, lambda one: one.redo_cut())
-            except Exception as error:  # noqa: BLE001 - the other logs have their turn
+                self._apply(log, lambda one: one.finish_truncation())
+            except Exception as error:  # noqa: BLE001 - it affects this log alone
                 self._errors.contain("truncation", log, error)
                 continue
-            self._pending[log].has_other_start = True  # nobody knows where it started before
+            self._pending[log].has_other_start = True  # its earlier log start is not known
             await asyncio.wait([self._begin(log, is_asked_for=False)])
 
     async def close(self) -> None:
-        """Wait until all have ended."""
+        """Wait until all are done."""
         self._is_closing = True
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -120,19 +121,19 @@ class Truncations:
     # ---- one truncation
 
     def _apply(self, log: Log, truncate: Truncate) -> bool:
-        """Truncate in one step of the loop. If that fails after its first change, it is pending."""
+        """Truncate in one step of the loop. If that fails after its first change, it stays pending."""
         pending = self._pending.get(log)
         if pending is None:
             pending = self._pending[log] = _Pending()
-            log.cuts_pending += 1
-        start_offset, was_unmade = log.log_start_offset, log.is_cut_unmade
+            log.add_pending_truncation()
+        start_offset, was_unmade = log.log_start_offset, log.is_truncation_unfinished
         is_truncated = False
         try:
             is_truncated = truncate(log) is not False
         except OSError as error:
             raise self._errors.storage_error(log, error) from error
         finally:
-            if is_truncated or was_unmade or log.is_cut_unmade:
+            if is_truncated or was_unmade or log.is_truncation_unfinished:
                 pending.changes += 1
                 pending.has_other_start |= log.log_start_offset != start_offset
             elif not pending.changes:
@@ -140,7 +141,8 @@ class Truncations:
         return is_truncated
 
     def _begin(self, log: Log, *, is_asked_for: bool = True) -> asyncio.Task[None]:
-        """Have a task bring a truncation to stable storage. What goes wrong is for whoever asked for it."""
+        """Start a task that brings a truncation to stable storage. If it is asked for, the task raises
+        errors."""
         pending = self._pending[log]
         pending.running += 1
         task = asyncio.ensure_future(self._finish(log, pending, is_asked_for))
@@ -158,14 +160,14 @@ class Truncations:
                 raise
             self._errors.contain("truncation", log, error)
         else:
-            # If it was truncated again meanwhile, that is another task's matter.
+            # If it was truncated again in the meantime, another task completes that.
             if pending.changes == changes:
                 self._end(log, pending)
         finally:
             pending.running -= 1
 
     async def _sync_all(self, log: Log, pending: _Pending, *, is_patient: bool) -> None:
-        """Bring it to stable storage: what was cleaned, the files and their names, the checkpoints."""
+        """Bring it to stable storage: the cleaner's checkpoint, files and names, the other checkpoints."""
         partition = (log.topic, log.partition)
         if self._hosted.futures.get(partition) is not log:
             try:
@@ -176,7 +178,7 @@ class Truncations:
         directory = self._hosted.directory_of(log)
         names = [checkpoints.RECOVERY_POINTS]
         if pending.has_other_start:
-            # Or a start after a crash would take what is appended now for deleted, and drop it.
+            # Or a start after a crash would treat what is appended now as deleted, and drop it.
             names.append(checkpoints.LOG_STARTS)
         for name in names:
             if not await self._checkpoint_writer.write(directory, name):
@@ -198,19 +200,19 @@ class Truncations:
                 raise self._errors.storage_error(log, error) from error
 
     def _end(self, log: Log, pending: _Pending) -> None:
-        """It is on stable storage, or there was nothing to drop."""
+        """Accept records again: it is on stable storage, or there was nothing to drop."""
         partition = (log.topic, log.partition)
-        if self._pending.get(log) is not pending or log.is_cut_unmade:
+        if self._pending.get(log) is not pending or log.is_truncation_unfinished:
             return
         del self._pending[log]
-        log.cuts_pending -= 1
+        log.remove_pending_truncation()
         if self._on_done is not None and self._hosted.logs.get(partition) is log:
             self._on_done(partition, log)
 
 
 def _sync(log: Log) -> None:
     try:
-        flush = log.prepare_cut_sync()
+        flush = log.prepare_truncation_flush()
     except OSError as error:
-        raise told_apart(error) from error
+        raise opening_error(error) from error
     flush.run()

@@ -16,7 +16,7 @@ from ottla.server.net.long_requests import Steps, distinct
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 if TYPE_CHECKING:
-    from ottla.log.directories.log_directories import DirectoryReport
+    from ottla.log.directories.description import DirectoryReport
     from ottla.server.broker import Broker
 
 KEY = 35

@@ -269,7 +269,7 @@ class Replicas:
     def _begin_epoch(self, partition: Partition) -> None:
         """Write down where the epoch begins, before anything is written in it."""
         log = partition.log
-        if log is None or log.cuts_pending:  # `log_was_cut` comes back to it
+        if log is None or log.truncations_pending:  # `log_was_cut` comes back to it
             return
         try:
             log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)

@@ -1,4 +1,4 @@
-"""Compaction of whole logs against a plain model, and what becomes of it when it is disturbed or stopped."""
+"""Compaction of logs compared with a plain model, also when it is interrupted or stopped."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Rig:
             self.log.roll()
 
     def clean(self) -> bool:
-        """One cleaning, with the active segment rolled before so that all is cleanable."""
+        """Roll the active segment, so that everything can be cleaned, and clean."""
         if self.log.active_segment.size_bytes:
             self.log.roll()
         return asyncio.run(self.cleaner.clean_next())
@@ -107,7 +107,7 @@ def test_only_the_last_value_of_each_key_stays(rig: Rig) -> None:
     assert not rig.clean(), "there is nothing left to do"
 
 
-def test_the_active_segment_is_left_alone(rig: Rig) -> None:
+def test_the_active_segment_is_not_cleaned(rig: Rig) -> None:
     rig.write((b"a", b"1"), roll=True)
     rig.write((b"a", b"2"))
     rig.write((b"a", b"3"))
@@ -163,7 +163,7 @@ def message(offset: int, key: bytes, value: bytes | None) -> bytes:
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
-def test_tombstones_of_old_formats_go_by_the_age_of_their_segment(rig: Rig) -> None:
+def test_tombstones_of_old_formats_expire_by_the_age_of_their_segment(rig: Rig) -> None:
     data = message(0, b"a", b"1") + message(1, b"b", None) + message(2, b"a", b"2")
     rig.log.append_as_follower(memoryview(bytearray(data)))
     rig.log.advance_high_watermark(3)
@@ -210,7 +210,7 @@ def test_tombstones_wait_for_their_horizon(rig: Rig) -> None:
 
 
 def test_records_without_a_key_are_dropped(rig: Rig) -> None:
-    # A topic that was not always compacted may hold some.
+    # A topic that was not always compacted may have records without a key.
     rig.log.reconfigure(LogConfig())
     rig.write((None, b"1"), (b"a", b"2"), roll=True)
     rig.log.reconfigure(COMPACT)
@@ -232,7 +232,7 @@ def test_the_last_offset_of_the_range_is_kept_even_if_nothing_else_is(rig: Rig) 
     assert rig.log.log_end_offset == 2
 
 
-def test_an_idempotent_producer_can_go_on_after_its_records_were_cleaned(rig: Rig) -> None:
+def test_an_idempotent_producer_can_continue_after_its_records_were_cleaned(rig: Rig) -> None:
     def send(sequence: int, key: bytes) -> Any:
         records = [Record(0, START_MS, key, b"v"), Record(0, START_MS, key, b"w")]
         data = build_batch(records, producer_id=7, producer_epoch=0, base_sequence=sequence)
@@ -255,7 +255,7 @@ def test_an_idempotent_producer_can_go_on_after_its_records_were_cleaned(rig: Ri
     assert [header.last_offset for header in rig.headers() if header.producer_id == 7] == [6]
 
 
-def test_aborted_records_go_and_committed_ones_stay(rig: Rig) -> None:
+def test_aborted_records_are_dropped_and_committed_ones_stay(rig: Rig) -> None:
     log = rig.log
     append(log, produced(1, 0, 3, transactional=True))
     append(log, produced(2, 0, 2, transactional=True))
@@ -270,7 +270,7 @@ def test_aborted_records_go_and_committed_ones_stay(rig: Rig) -> None:
     assert [entry.producer_id for entry in log.aborted_transactions(0, 8)] == [1]
 
 
-def test_an_aborted_record_does_not_take_the_place_of_a_committed_one(rig: Rig) -> None:
+def test_an_aborted_record_does_not_supersede_a_committed_one(rig: Rig) -> None:
     rig.write((b"key0", b"kept"), roll=True)
     append(rig.log, produced(1, 0, 1, transactional=True))
     end_transaction(rig.log, 1, commit=False)
@@ -278,7 +278,7 @@ def test_an_aborted_record_does_not_take_the_place_of_a_committed_one(rig: Rig) 
     assert rig.values()[b"key0"] == b"kept"
 
 
-def test_markers_go_once_their_transactions_are_gone(rig: Rig) -> None:
+def test_markers_are_dropped_once_their_transactions_are(rig: Rig) -> None:
     log = rig.log
     for producer_id in (1, 2):
         append(log, produced(producer_id, 0, 1, transactional=True))
@@ -361,7 +361,7 @@ def test_the_throttle_bounds_the_rate(bench: Bench, monkeypatch: pytest.MonkeyPa
     assert slept >= moved / 1_000_000 * 0.5
 
 
-def test_a_damaged_log_is_given_up_and_left_as_it_is(rig: Rig) -> None:
+def test_a_damaged_log_is_not_compacted_and_not_changed(rig: Rig) -> None:
     rig.write((b"a", b"1"), roll=True)
     rig.write((b"a", b"2"), roll=True)
     path = Path(rig.log.segments[0].path)
@@ -448,7 +448,7 @@ def two_segments(rig: Rig) -> None:
     ],
     ids=["truncate", "restart", "delete", "abort", "fail"],
 )
-def test_work_on_a_log_that_changes_is_thrown_away(
+def test_the_cleaning_of_a_log_that_changes_is_discarded(
     rig: Rig, at_slice: int, change: Callable[[Rig], object]
 ) -> None:
     two_segments(rig)
@@ -459,7 +459,7 @@ def test_work_on_a_log_that_changes_is_thrown_away(
     assert rig.bench.names(".cleaned") == rig.bench.names(".swap") == []
 
 
-def test_appends_and_reads_go_on_while_a_log_is_cleaned(rig: Rig) -> None:
+def test_appends_and_reads_continue_while_a_log_is_cleaned(rig: Rig) -> None:
     two_segments(rig)
     expected = rig.values()
 
@@ -493,7 +493,7 @@ def test_a_cleaning_that_is_cancelled_leaves_nothing_behind(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("operation", ["create", "write", "fsync"])
-def test_a_full_disk_calls_the_cleaning_off_until_there_is_room(faulty: Bench, operation: str) -> None:
+def test_a_full_disk_cancels_the_cleaning_until_there_is_room(faulty: Bench, operation: str) -> None:
     rig = Rig(faulty)
     two_segments(rig)
     disk = faulty.disk
@@ -516,7 +516,7 @@ class Crash(Exception):
 
 
 class CrashingDisk(FaultyDisk):
-    """Stops the world before the n-th change to the files."""
+    """Raises before the n-th change to the files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -536,7 +536,7 @@ class CrashingDisk(FaultyDisk):
 
 
 def crash_points(tmp_path: Path) -> Iterator[Bench]:
-    """The log of `prepare`, cleaned up to each change to the files in turn, until all of them are done."""
+    """Clean the log of `prepare` and stop before each change to the files in turn."""
     step = 0
     while True:
         disk = CrashingDisk()
@@ -565,7 +565,7 @@ def test_a_crash_at_any_step_leaves_the_old_log_or_the_new_one(tmp_path: Path) -
     latest = {b"a": b"4", b"b": None, b"c": b"5"}
     outcomes = set()
     for bench in crash_points(tmp_path):
-        # The process is gone: its files are what is there.
+        # The process has died: only its files remain.
         log = Log.open(
             bench.disk, bench.clock, bench.directory, COMPACT, topic="topic", partition=0, recovery_point=10
         )
@@ -609,7 +609,7 @@ STEPS = st.lists(
 
 
 class Model:
-    """What a log must still tell a reader, kept as plain lists."""
+    """What a log must still contain, in plain lists."""
 
     def __init__(self) -> None:
         self.committed: list[Record] = []

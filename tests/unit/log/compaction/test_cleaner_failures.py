@@ -1,4 +1,4 @@
-"""Whatever a cleaning raises concerns one log: the cleaner goes on with the others, and later."""
+"""An error of a cleaning affects one log: the cleaner continues with the others, and later."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def clean_all(rig: Rig) -> None:
 
 
 def broken(original: Callable[..., Any], log_of: Callable[..., str]) -> Callable[..., Any]:
-    """A method that fails in an unforeseen way where the log is `topic-0`."""
+    """A method that raises an unexpected error for the log `topic-0`."""
 
     def fail(*arguments: Any, **options: Any) -> Any:
         if "topic-0" in log_of(*arguments):
@@ -82,7 +82,7 @@ STEPS: dict[str, tuple[object, Callable[..., str]]] = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_an_unforeseen_error_of_one_log_leaves_the_others_cleaned(
+def test_an_unexpected_error_of_one_log_does_not_stop_cleaning_the_others(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     place, log_of = STEPS[step]
@@ -92,7 +92,7 @@ def test_an_unforeseen_error_of_one_log_leaves_the_others_cleaned(
     assert "unforeseen" in rig.cleaner.uncleanable[PARTITION]
     assert OTHER not in rig.cleaner.uncleanable
     assert rig.values() == {b"a": b"2"}
-    if step != "replace_segments":  # how far that came is for the next start to see
+    if step != "replace_segments":  # the next start completes or removes it
         assert rig.bench.names(".cleaned") == []
     assert rig.errors == []
 
@@ -125,7 +125,7 @@ def test_a_directory_that_cannot_be_flushed_now_is_compacted_later(rig: Rig) -> 
 
 
 def stamped(base: int, *records: tuple[int, bytes, bytes | None]) -> bytearray:
-    """A batch that claims LogAppendTime, so that nobody looks at the timestamps of its records."""
+    """A batch with LogAppendTime, so that the timestamps of its records are not checked."""
     content = kernel.encode(
         [(index, delta, key, value, ()) for index, (delta, key, value) in enumerate(records)]
     )
@@ -175,7 +175,7 @@ def test_a_cleaner_without_any_rate_waits_until_it_gets_one(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, rate: float
 ) -> None:
     rig.cleaner.reconfigure(CleanerConfig(io_bytes_per_second=rate))
-    for _ in range(30):  # more than the cleaner reads before it looks at its rate
+    for _ in range(30):  # more than the cleaner reads before it checks its rate
         rig.write((b"a", b"x" * 100_000))
     rig.log.roll()
     naps = 0

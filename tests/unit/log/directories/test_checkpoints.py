@@ -1,4 +1,4 @@
-"""Offset checkpoints: Kafka's text, and damage that is never taken for an empty list."""
+"""Offset checkpoints: Kafka's text, and damage, which is never read as an empty list."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_is_written_is_read_back(offsets: dict[checkpoints.Partition, int])
         ("0\n1\na 0 \u0665\n", 3, "the offset"),
         ("0\n1\na 0 " + "9" * 10000 + "\n", 3, "the offset"),
         ("0\n2\na 0 5\na 0 6\n", 4, "comes twice"),
-        ("0\n1\na 0 55", 3, "cut off"),
+        ("0\n1\na 0 55", 3, "incomplete"),
     ],
 )
 def test_damage_is_an_error_that_names_file_line_and_cause(text: str, line: int, cause: str) -> None:
@@ -54,7 +54,7 @@ def test_damage_is_an_error_that_names_file_line_and_cause(text: str, line: int,
 
 
 @given(OFFSETS, st.data())
-def test_a_file_cut_short_is_never_read_as_fewer_entries(
+def test_a_truncated_file_is_never_read_as_fewer_entries(
     offsets: dict[checkpoints.Partition, int], data: st.DataObject
 ) -> None:
     text = checkpoints.format(offsets)
@@ -71,7 +71,7 @@ def test_a_missing_or_empty_file_holds_no_entry(tmp_path: Path) -> None:
     assert checkpoints.read(disk, str(path)) == {}
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     path = str(tmp_path / checkpoints.RECOVERY_POINTS)
     disk = HostDisk()
     checkpoints.write(disk, path, {("a", 0): 5})

@@ -1,4 +1,5 @@
-"""What a disk error costs: a failed disk its directory, a full one only writes, damage only its log."""
+"""Disk errors: a failed disk takes its directory offline, a full one refuses writes, damage affects one
+log."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_a_disk_error_takes_one_directory_offline_and_the_rest_serves(node: Node) -> None:
+def test_a_disk_error_takes_one_directory_offline_and_the_others_are_served(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         lost, kept = (directories.create("orders", index, TOPIC_ID) for index in range(2))
@@ -118,7 +119,7 @@ def test_a_full_disk_refuses_writes_until_there_is_room(
     assert caplog.text.count("is full: writes are refused") == 2, "once for each directory"
 
 
-def test_a_lack_of_descriptors_costs_no_directory(node: Node) -> None:
+def test_a_lack_of_descriptors_takes_no_directory_offline(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -130,7 +131,7 @@ def test_a_lack_of_descriptors_costs_no_directory(node: Node) -> None:
     run(test)
 
 
-def test_an_error_on_a_log_that_is_gone_costs_no_directory(node: Node) -> None:
+def test_an_error_of_a_deleted_log_takes_no_directory_offline(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -143,7 +144,7 @@ def test_an_error_on_a_log_that_is_gone_costs_no_directory(node: Node) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-def test_a_failed_fsync_ends_the_directory_whatever_the_reason(node: Node, code: int) -> None:
+def test_a_failed_fsync_takes_the_directory_offline_for_any_reason(node: Node, code: int) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -159,7 +160,7 @@ def test_a_failed_fsync_ends_the_directory_whatever_the_reason(node: Node, code:
     run(test)
 
 
-def test_a_checkpoint_that_cannot_be_written_ends_the_directory(node: Node) -> None:
+def test_a_checkpoint_that_cannot_be_written_takes_the_directory_offline(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         append(directories.create("orders", 0, TOPIC_ID), batch(1))
@@ -221,7 +222,7 @@ def test_a_directory_that_fails_while_it_is_loaded_is_offline(node: Node) -> Non
     run(test)
 
 
-def test_a_failed_cleaning_is_its_directorys_matter(node: Node) -> None:
+def test_a_cleaning_that_meets_a_disk_error_reports_it_for_its_directory(node: Node) -> None:
     async def test() -> None:
         node.config = COMPACT
         directories = await node.start()
@@ -260,7 +261,7 @@ def test_a_failure_while_stopping_leaves_no_clean_marker_but_closes_the_rest(nod
     run(test)
 
 
-def test_an_exchange_of_segments_that_fails_halfway_takes_its_log_offline_and_no_other(
+def test_a_replacement_of_segments_that_fails_halfway_takes_its_log_offline_and_no_other(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:

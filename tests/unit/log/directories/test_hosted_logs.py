@@ -1,4 +1,4 @@
-"""Logs in directories: where they are made, how they leave, what the checkpoints say."""
+"""Logs in directories: where they are created, how they are removed, what the checkpoints contain."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def test_cordoned_directories_get_no_new_logs(node: Node) -> None:
         with pytest.raises(InvalidReplicaAssignment):
             directories.move("orders", 0, node.paths[0])
         directories.cordon(node.paths)
-        directories.create("orders", 3, TOPIC_ID)  # assigned before the controller learned of it
+        directories.create("orders", 3, TOPIC_ID)  # assigned before the controller knew of it
         assert [len(node.names(number)) for number in range(2)] == [1, 3]
         await node.stop(directories)
 
     run(test)
 
 
-def test_a_log_that_is_there_is_given_again_unless_its_topic_is_another(node: Node) -> None:
+def test_an_existing_log_is_returned_unless_its_topic_is_another(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -86,7 +86,7 @@ def test_a_log_that_is_there_is_given_again_unless_its_topic_is_another(node: No
     run(test)
 
 
-def test_a_log_without_a_topic_id_gets_the_one_it_is_asked_with(node: Node) -> None:
+def test_a_log_without_a_topic_id_gets_the_one_of_the_request(node: Node) -> None:
     async def test() -> None:
         first = await node.start()
         log = first.create("orders", 0, TOPIC_ID)
@@ -103,7 +103,7 @@ def test_a_log_without_a_topic_id_gets_the_one_it_is_asked_with(node: Node) -> N
     run(test)
 
 
-def test_deleted_logs_go_after_their_delay_and_leave_no_checkpoint(node: Node) -> None:
+def test_deleted_logs_are_removed_after_their_delay_and_leave_no_checkpoint(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         for index in range(4):
@@ -130,7 +130,7 @@ def test_deleted_logs_go_after_their_delay_and_leave_no_checkpoint(node: Node) -
     run(test)
 
 
-def test_deletions_that_a_stop_cut_short_are_finished_after_the_next_start(node: Node) -> None:
+def test_deletions_that_a_stop_interrupted_are_finished_after_the_next_start(node: Node) -> None:
     async def test() -> None:
         first = await node.start()
         append(first.create("orders", 0, TOPIC_ID), batch(2))
@@ -147,7 +147,7 @@ def test_deletions_that_a_stop_cut_short_are_finished_after_the_next_start(node:
     run(test)
 
 
-def test_retention_leaves_the_copy_of_a_move_whole(node: Node) -> None:
+def test_retention_keeps_all_segments_of_the_copy_of_a_move(node: Node) -> None:
     async def test() -> None:
         node.config = LogConfig(segment_bytes=100_000, retention_bytes=2000)
         directories = await node.start()
@@ -173,7 +173,7 @@ def test_retention_leaves_the_copy_of_a_move_whole(node: Node) -> None:
     run(test)
 
 
-def test_segments_deleted_by_retention_go_after_their_delay(node: Node) -> None:
+def test_segments_deleted_by_retention_are_removed_after_their_delay(node: Node) -> None:
     async def test() -> None:
         node.config = LogConfig(retention_ms=1000, file_delete_delay_ms=5000)
         directories = await node.start()
@@ -195,7 +195,7 @@ def test_segments_deleted_by_retention_go_after_their_delay(node: Node) -> None:
     run(test)
 
 
-def test_stray_logs_are_set_aside_and_kept(node: Node) -> None:
+def test_stray_logs_are_renamed_and_kept(node: Node) -> None:
     async def test() -> None:
         first = await node.start()
         for index in range(3):
@@ -217,7 +217,7 @@ def test_stray_logs_are_set_aside_and_kept(node: Node) -> None:
     run(test)
 
 
-def test_other_directories_are_left_alone(node: Node) -> None:
+def test_directories_with_other_names_are_ignored(node: Node) -> None:
     async def test() -> None:
         for name in ("lost+found", "notes", "__cluster_metadata-0"):
             node.disk.make_directory(f"{node.paths[0]}/{name}")
@@ -264,7 +264,7 @@ def test_new_settings_reach_every_log_of_the_topic(node: Node) -> None:
 # ---- checkpoints and flushes
 
 
-def test_checkpoints_say_what_the_logs_say(node: Node) -> None:
+def test_checkpoints_have_the_offsets_of_the_logs(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -331,7 +331,7 @@ def test_a_new_log_is_on_stable_storage_once_it_was_flushed(node: Node) -> None:
     run(test)
 
 
-def test_logs_that_are_deleted_while_new_ones_are_synced_cost_no_directory(
+def test_logs_that_are_deleted_while_new_ones_are_synced_take_no_directory_offline(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
@@ -393,7 +393,7 @@ def test_records_written_after_a_truncation_below_the_log_start_are_kept_over_a_
     run(test)
 
 
-def test_nothing_is_appended_behind_a_truncation_that_is_not_flushed(
+def test_nothing_is_appended_before_a_truncation_is_flushed(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
@@ -409,7 +409,7 @@ def test_nothing_is_appended_behind_a_truncation_that_is_not_flushed(
             return await really_offload(work, *arguments)
 
         monkeypatch.setattr(node.disk, "offload", offload)
-        cutting = asyncio.ensure_future(directories.truncate_to(log, 10))
+        truncating = asyncio.ensure_future(directories.truncate_to(log, 10))
         await asyncio.sleep(0)
         assert log.log_end_offset == 10
         with pytest.raises(KafkaStorageError):
@@ -418,7 +418,7 @@ def test_nothing_is_appended_behind_a_truncation_that_is_not_flushed(
             log.append_as_follower(batch(1, base_offset=10, leader_epoch=0))
         assert log.epochs.latest_epoch == 0
         may_sync.set()
-        assert await cutting
+        assert await truncating
         append(log, batch(1), leader_epoch=1)
         assert log.epochs.latest_epoch == 1
         await node.stop(directories)

@@ -1,4 +1,4 @@
-"""The log directories of a node: start and stop, and whose they are."""
+"""The log directories of a node: start, stop and ownership."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_logs_survive_a_clean_stop_without_a_scan(node: Node) -> None:
     run(test)
 
 
-def test_a_torn_tail_is_cut_after_a_kill(node: Node) -> None:
+def test_a_torn_tail_is_truncated_after_a_kill(node: Node) -> None:
     async def test() -> None:
         first = await node.start()
         log = first.create("orders", 0, TOPIC_ID)
@@ -91,7 +91,7 @@ def test_a_torn_tail_is_cut_after_a_kill(node: Node) -> None:
     run(test)
 
 
-def test_a_damaged_log_is_closed_alone_and_never_cut(node: Node) -> None:
+def test_a_damaged_log_is_closed_alone_and_never_truncated(node: Node) -> None:
     async def test() -> None:
         first = await node.start()
         log, other = first.create("orders", 0, TOPIC_ID), first.create("orders", 2, TOPIC_ID)
@@ -154,7 +154,7 @@ def test_damaged_topic_ids_and_checkpoints_do_not_stop_the_others(
     assert "is damaged in line 2" in caplog.text
 
 
-def test_long_recoveries_say_how_far_they_are(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_long_recoveries_log_their_progress(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         first = await node.start()
         log = first.create("orders", 0, TOPIC_ID)
@@ -208,7 +208,7 @@ def test_a_node_that_was_only_opened_leaves_everything_as_it_was(node: Node) -> 
         ),
     ],
 )
-def test_a_directory_of_someone_else_stops_the_start(node: Node, meta: MetaProperties, cause: str) -> None:
+def test_a_directory_of_another_node_stops_the_start(node: Node, meta: MetaProperties, cause: str) -> None:
     write_meta(node.disk, node.paths[1], meta, START_MS)
     directories = node.make()
     with pytest.raises(DirectoryError, match=cause):
@@ -228,7 +228,7 @@ def test_unformatted_directories_say_how_to_format(node: Node) -> None:
         node.make().open(node_id=1)
 
 
-def test_a_new_directory_among_formatted_ones_is_taken_in(node: Node) -> None:
+def test_a_new_directory_among_formatted_ones_is_formatted(node: Node) -> None:
     Path(node.paths[1], META_PROPERTIES).unlink()
     write_meta(node.disk, node.paths[0], MetaProperties(cluster_id=CLUSTER, node_id=1), START_MS)
     directories = node.make()

@@ -19,7 +19,8 @@ from tests.unit.log.node_support import (
 from tests.unit.log.support import append, batch, produced, read_all
 
 from ottla.log.config import LogConfig
-from ottla.log.directories.log_directories import LogDirectories, checkpoints
+from ottla.log.directories import checkpoints
+from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.log import Log
 from ottla.log.segment import Segment
 from ottla.wire.errors import (
@@ -94,7 +95,7 @@ def test_a_move_is_as_durable_as_the_log_was(node: Node) -> None:
     run(test)
 
 
-def test_a_move_goes_on_after_a_crash(node: Node) -> None:
+def test_a_move_continues_after_a_crash(node: Node) -> None:
     async def test() -> None:
         first = await node.start()
         log = first.create("orders", 0, TOPIC_ID)
@@ -120,7 +121,7 @@ def test_a_move_goes_on_after_a_crash(node: Node) -> None:
     run(test)
 
 
-def test_a_move_can_be_redirected_and_called_off(node: Node, tmp_path: Path) -> None:
+def test_a_move_can_be_redirected_and_cancelled(node: Node, tmp_path: Path) -> None:
     node.paths.append(str(tmp_path / "d2"))
 
     async def test() -> None:
@@ -150,14 +151,14 @@ def test_moves_that_cannot_be_are_refused(node: Node) -> None:
             directories.move("orders", 0, "/nowhere")
         with pytest.raises(ReplicaNotAvailable):
             directories.move("orders", 0, node.paths[1])
-        # A partition that comes later goes where it was wanted.
+        # A partition that is created later goes to the directory of the request.
         assert directories.create("orders", 0, TOPIC_ID).directory.startswith(node.paths[1])
         await node.stop(directories)
 
     run(test)
 
 
-def test_a_moved_log_is_cleaned_on_from_where_it_was(node: Node) -> None:
+def test_a_moved_log_keeps_its_cleaned_offset(node: Node) -> None:
     async def test() -> None:
         node.config = COMPACT
         directories = await node.start()
@@ -183,7 +184,7 @@ def test_a_moved_log_is_cleaned_on_from_where_it_was(node: Node) -> None:
     run(test)
 
 
-def test_a_topic_that_is_deleted_takes_its_moves_along(node: Node) -> None:
+def test_a_deleted_topic_cancels_its_moves(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         append(directories.create("orders", 0, TOPIC_ID), batch(10))
@@ -197,7 +198,7 @@ def test_a_topic_that_is_deleted_takes_its_moves_along(node: Node) -> None:
     run(test)
 
 
-def test_copies_go_at_the_given_rate(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_keep_to_the_configured_rate(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         node.options["copy_bytes_per_second"] = 100_000.0
         directories = await node.start()
@@ -223,7 +224,7 @@ def test_copies_go_at_the_given_rate(node: Node, monkeypatch: pytest.MonkeyPatch
     run(test)
 
 
-def test_another_rate_holds_for_a_move_under_way(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_rate_applies_to_a_running_move(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         directories = await node.start()
         directories.limit_moves(1)
@@ -259,7 +260,7 @@ def test_another_rate_holds_for_a_move_under_way(node: Node, monkeypatch: pytest
     run(test)
 
 
-def test_a_failing_destination_calls_the_move_off_and_the_log_goes_on(node: Node) -> None:
+def test_a_failing_destination_cancels_the_move_and_the_log_is_served(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -316,7 +317,9 @@ def test_a_new_log_that_is_renamed_while_it_is_synced_costs_no_directory(
             return really_offload(work, *arguments)
 
         monkeypatch.setattr(node.disk, "offload", offload)
-        future.recovery_point = future.log_end_offset  # nothing is left to flush but the name
+        flush = future.prepare_flush()
+        assert flush is not None
+        future.complete_flush(flush)  # nothing is left to flush but the name
         await directories.flush(future)
         assert node.offline == []
         assert new not in directories.hosted.unsynced
@@ -348,7 +351,7 @@ def test_a_source_that_cannot_be_read_is_the_one_that_goes_offline(node: Node, o
     run(test)
 
 
-def test_a_source_that_is_damaged_calls_its_move_off(node: Node) -> None:
+def test_a_damaged_source_cancels_its_move(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -364,7 +367,7 @@ def test_a_source_that_is_damaged_calls_its_move_off(node: Node) -> None:
     run(test)
 
 
-def test_the_last_copy_of_a_log_takes_its_place(node: Node) -> None:
+def test_the_last_copy_of_a_log_replaces_it(node: Node) -> None:
     async def test() -> None:
         first = await node.start()
         log = first.create("orders", 0, TOPIC_ID)
@@ -407,7 +410,7 @@ def test_the_name_of_a_copy_is_synced_before_its_log_is_marked_for_deletion(node
     run(test)
 
 
-def test_a_copy_whose_source_fails_at_the_end_of_a_move_does_not_pass_for_the_log(
+def test_a_copy_whose_source_fails_at_the_end_of_a_move_is_not_loaded_as_the_log(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
@@ -434,7 +437,7 @@ def test_a_copy_whose_source_fails_at_the_end_of_a_move_does_not_pass_for_the_lo
     run(test)
 
 
-def test_a_truncated_log_shortens_its_copy_and_what_is_known_of_it(node: Node) -> None:
+def test_a_truncated_log_truncates_its_copy_and_its_checkpoints(node: Node) -> None:
     async def test() -> None:
         directories = await node.start()
         log = directories.create("orders", 0, TOPIC_ID)
@@ -474,7 +477,7 @@ def test_a_moved_log_knows_epochs_that_have_no_record_yet(node: Node) -> None:
         assert moved is not None
         assert moved is not log
         assert moved.epochs.entries == before
-        assert moved.epochs.end_offset_for(7, 3) == (7, 3)  # what a follower of that epoch is told
+        assert moved.epochs.end_offset_for(7, 3) == (7, 3)  # the response to a follower of that epoch
 
     run(test)
 
@@ -490,7 +493,7 @@ def test_a_moved_log_knows_epochs_that_have_no_record_yet(node: Node) -> None:
         "_checkpoint_writer.forget_removed",
     ],
 )
-def test_an_unforeseen_error_after_the_exchange_leaves_the_moved_log_in_its_place(
+def test_an_unexpected_error_after_the_replacement_keeps_the_moved_log(
     node: Node, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     async def test() -> None:
@@ -559,7 +562,7 @@ def test_an_error_of_a_redirected_move_leaves_the_new_copy_alone(
     run(test)
 
 
-def test_a_disk_that_fails_while_two_copies_in_it_are_truncated_does_not_end_the_start(
+def test_a_disk_that_fails_while_two_copies_in_it_are_truncated_does_not_stop_the_start(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really_truncate = Segment.truncate_to

@@ -13,7 +13,7 @@ TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=249)
 
 
 @given(TOPICS, st.integers(0, 2**31 - 1), st.sampled_from(Kind))
-def test_a_name_says_what_it_was_made_from(topic: str, index: int, kind: Kind) -> None:
+def test_a_name_is_parsed_into_what_it_was_made_from(topic: str, index: int, kind: Kind) -> None:
     name = name_of((topic, index), kind, UNIQUE)
     parsed = parse_name(name)
     assert parsed is not None

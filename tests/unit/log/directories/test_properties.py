@@ -85,7 +85,7 @@ def test_a_missing_file_means_not_formatted(tmp_path: Path) -> None:
         read_meta(disk, str(tmp_path))
 
 
-def test_a_file_that_was_cut_off_anywhere_is_refused() -> None:
+def test_a_file_truncated_at_any_byte_is_refused() -> None:
     text = format_meta(meta(directory_id=ONE), 0)
     for end in range(len(text) - 1):
         with pytest.raises(DirectoryError, match=r"/data/meta\.properties"):

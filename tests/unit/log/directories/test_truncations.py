@@ -1,4 +1,4 @@
-"""A truncation ends on stable storage, whatever interrupts it, and nothing is appended before."""
+"""A truncation reaches stable storage, whatever interrupts it, and nothing is appended before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.unit.log.node_support import COMPACT, TOPIC_ID, Node, is_there, run
 from tests.unit.log.support import START_MS, Bench, FaultyDisk, append, batch, produced, read_all
 
 from ottla.log.config import LogConfig
-from ottla.log.directories.log_directories import LogDirectories, checkpoints
+from ottla.log.directories import checkpoints
+from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.directories.properties import CLEAN_SHUTDOWN
 from ottla.log.log import Log
 from ottla.wire.errors import KafkaStorageError
@@ -39,7 +40,7 @@ async def filled(node: Node, count: int = 20) -> tuple[LogDirectories, Log]:
 
 
 def hold_syncs(node: Node, log: Log, gate: asyncio.Event) -> None:
-    """Have truncations of a log that begin from now on wait before they sync its files."""
+    """Let later truncations of a log wait before they sync its files."""
     offload = node.disk.offload
 
     async def held(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -51,11 +52,11 @@ def hold_syncs(node: Node, log: Log, gate: asyncio.Event) -> None:
 
 
 def facts(log: Log) -> tuple[object, ...]:
-    """What a truncation is to leave behind."""
-    names = sorted(name for name in log._disk.list(log.directory) if not name.endswith(".deleted"))
+    """The state that a truncation must leave."""
+    names = sorted(path.name for path in Path(log.directory).iterdir() if path.suffix != ".deleted")
     return (
         (log.log_start_offset, log.high_watermark, log.log_end_offset, log.data_end_offset),
-        (log.size_bytes, log.recovery_point, log.cuts_pending, log.epochs.entries),
+        (log.size_bytes, log.recovery_point, log.truncations_pending, log.epochs.entries),
         [(segment.base_offset, segment.size_bytes) for segment in log.segments],
         [(one.producer_id, one.last_sequence) for one in log.producers.entries.values()],
         [record.offset for record in read_all(log)],
@@ -63,8 +64,8 @@ def facts(log: Log) -> tuple[object, ...]:
     )
 
 
-def cut(path: Path, offset: int, failing: int, *, is_whole: bool) -> tuple[Log, bool]:
-    """A log that is cut, with one operation of the disk that fails; whether there were as many."""
+def truncate(path: Path, offset: int, failing: int, *, is_start_over: bool) -> tuple[Log, bool]:
+    """Truncate a log while one operation of the disk fails; whether there were that many operations."""
     disk = FaultyDisk()
     bench = Bench(path, SMALL, disk)
     log = bench.open()
@@ -82,7 +83,7 @@ def cut(path: Path, offset: int, failing: int, *, is_whole: bool) -> tuple[Log, 
         return errno.ENOSPC if left == 0 else 0
 
     def truncate() -> None:
-        if is_whole:
+        if is_start_over:
             log.truncate_fully_and_start_at(offset)
         else:
             log.truncate_to(offset)
@@ -92,7 +93,7 @@ def cut(path: Path, offset: int, failing: int, *, is_whole: bool) -> tuple[Log, 
         truncate()
     except OSError:
         disk.heal()
-        if log.is_cut_unmade:
+        if log.is_truncation_unfinished:
             assert (log.log_end_offset, log.high_watermark) == (offset, min(offset, log.high_watermark))
             with pytest.raises(KafkaStorageError, match="truncation"):
                 log.append(produced(7, 19), leader_epoch=9, now_ms=START_MS)
@@ -106,13 +107,13 @@ def cut(path: Path, offset: int, failing: int, *, is_whole: bool) -> tuple[Log, 
     return log, left <= 0
 
 
-@pytest.mark.parametrize(("offset", "is_whole"), [(4, False), (0, True), (30, True)])
-def test_a_truncation_that_fails_anywhere_is_completed_by_another_try(
-    tmp_path: Path, offset: int, is_whole: bool
+@pytest.mark.parametrize(("offset", "is_start_over"), [(4, False), (0, True), (30, True)])
+def test_a_truncation_that_fails_at_any_step_is_completed_by_a_retry(
+    tmp_path: Path, offset: int, is_start_over: bool
 ) -> None:
-    expected = facts(cut(tmp_path / "sound", offset, 0, is_whole=is_whole)[0])
+    expected = facts(truncate(tmp_path / "sound", offset, 0, is_start_over=is_start_over)[0])
     for failing in range(1, 200):
-        log, has_failed = cut(tmp_path / str(failing), offset, failing, is_whole=is_whole)
+        log, has_failed = truncate(tmp_path / str(failing), offset, failing, is_start_over=is_start_over)
         assert facts(log) == expected
         if not has_failed:
             break
@@ -132,16 +133,16 @@ def test_a_truncation_that_cannot_open_a_parked_segment_changes_nothing(node: No
         with pytest.raises(KafkaStorageError):
             await directories.truncate_to(log, 5)
         node.disk.heal()
-        assert (log.log_end_offset, len(read_all(log)), log.cuts_pending) == (20, 20, 0)
+        assert (log.log_end_offset, len(read_all(log)), log.truncations_pending) == (20, 20, 0)
         assert await directories.truncate_to(log, 5)
-        assert (log.log_end_offset, len(read_all(log)), log.cuts_pending) == (5, 5, 0)
+        assert (log.log_end_offset, len(read_all(log)), log.truncations_pending) == (5, 5, 0)
         await node.stop(directories)
 
     run(test)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
-def test_a_truncation_does_without_a_snapshot_that_cannot_be_written(node: Node, code: int) -> None:
+def test_a_truncation_succeeds_without_a_snapshot_that_cannot_be_written(node: Node, code: int) -> None:
     async def test() -> None:
         directories, log = await filled(node)
         log.set_high_watermark(20)
@@ -149,7 +150,7 @@ def test_a_truncation_does_without_a_snapshot_that_cannot_be_written(node: Node,
         node.disk.fail_on("replace", ".snapshot", code)
         assert await directories.truncate_to(log, 10)
         node.disk.heal()
-        assert (log.log_end_offset, log.high_watermark, log.cuts_pending) == (10, 10, 0)
+        assert (log.log_end_offset, log.high_watermark, log.truncations_pending) == (10, 10, 0)
         assert ("sync_directory", "orders-0") in node.disk.operations
         await node.stop(directories)
 
@@ -160,16 +161,18 @@ def recovery_points(node: Node) -> dict[checkpoints.Partition, int]:
     return node.checkpoint(0, checkpoints.RECOVERY_POINTS)
 
 
-@pytest.mark.parametrize("is_whole", [False, True])
+@pytest.mark.parametrize("is_start_over", [False, True])
 @pytest.mark.parametrize("steps", range(6))
-def test_a_truncation_goes_on_when_its_waiter_is_cancelled(node: Node, steps: int, is_whole: bool) -> None:
+def test_a_truncation_continues_when_its_caller_is_cancelled(
+    node: Node, steps: int, is_start_over: bool
+) -> None:
     async def test() -> None:
         node.config = COMPACT
         directories, log = await filled(node)
         directories.cleaner.cleaned[node.paths[0]] = {("orders", 0): 12}
         node.disk.operations.clear()
-        cutting = directories.start_over(log, 10) if is_whole else directories.truncate_to(log, 10)
-        waiting = asyncio.ensure_future(cutting)
+        truncating = directories.start_over(log, 10) if is_start_over else directories.truncate_to(log, 10)
+        waiting = asyncio.ensure_future(truncating)
         for _ in range(steps):
             await asyncio.sleep(0)
         waiting.cancel()
@@ -178,28 +181,28 @@ def test_a_truncation_goes_on_when_its_waiter_is_cancelled(node: Node, steps: in
             assert not steps
             await node.stop(directories)
             return
-        while log.cuts_pending:
+        while log.truncations_pending:
             with pytest.raises(KafkaStorageError, match="truncation"):
                 append(log, batch(), leader_epoch=2)
             await asyncio.sleep(0)
         assert ("sync_directory", "orders-0") in node.disk.operations
         assert recovery_points(node) == {("orders", 0): 10}
-        assert node.cut == [log]
+        assert node.truncated == [log]
         append(log, batch(), leader_epoch=2)
         await node.stop(directories)
 
     run(test)
 
 
-def test_a_stop_waits_for_a_truncation_whose_waiter_is_gone(node: Node) -> None:
+def test_a_stop_waits_for_a_truncation_whose_caller_was_cancelled(node: Node) -> None:
     async def test() -> None:
         directories, log = await filled(node)
         waiting = asyncio.ensure_future(directories.truncate_to(log, 10))
         await asyncio.sleep(0)
         waiting.cancel()
-        assert log.cuts_pending
+        assert log.truncations_pending
         await node.stop(directories)
-        assert not log.cuts_pending
+        assert not log.truncations_pending
         assert is_there(node.paths[0], CLEAN_SHUTDOWN)
 
     run(test)
@@ -216,8 +219,8 @@ def test_a_truncation_is_pending_until_its_recovery_point_is_written(
         with pytest.raises(KafkaStorageError, match="could not be written"):
             await directories.truncate_to(log, 10)
         await directories.flush_due()
-        assert log.cuts_pending
-        assert not node.cut
+        assert log.truncations_pending
+        assert not node.truncated
         with pytest.raises(KafkaStorageError, match="truncation"):
             append(log, batch(), leader_epoch=2)
         node.disk.heal()
@@ -225,7 +228,7 @@ def test_a_truncation_is_pending_until_its_recovery_point_is_written(
             await directories.truncate_to(log, 10)
         else:
             await directories.flush_due()
-        assert (log.log_end_offset, log.cuts_pending, node.cut) == (10, 0, [log])
+        assert (log.log_end_offset, log.truncations_pending, node.truncated) == (10, 0, [log])
         assert recovery_points(node) == {("orders", 0): 10}
         for _ in range(5):
             append(log, batch(), leader_epoch=2)
@@ -256,19 +259,19 @@ def test_a_directory_with_a_truncation_that_is_not_checkpointed_is_not_left_clea
     run(test)
 
 
-def test_a_truncation_that_failed_in_the_middle_is_completed_when_flushes_are_due(node: Node) -> None:
+def test_a_truncation_that_failed_halfway_is_completed_when_flushes_are_due(node: Node) -> None:
     async def test() -> None:
         node.config = SMALL
         directories, log = await filled(node)
         node.disk.fail_on("truncate", ".log", errno.ENOSPC)
         with pytest.raises(KafkaStorageError):
             await directories.truncate_to(log, 10)
-        assert (log.is_cut_unmade, log.log_end_offset) == (True, 10)
+        assert (log.is_truncation_unfinished, log.log_end_offset) == (True, 10)
         await directories.flush_due()
-        assert log.cuts_pending
+        assert log.truncations_pending
         node.disk.heal()
         await directories.flush_due()
-        assert (log.is_cut_unmade, log.cuts_pending, node.cut) == (False, 0, [log])
+        assert (log.is_truncation_unfinished, log.truncations_pending, node.truncated) == (False, 0, [log])
         append(log, batch(), leader_epoch=2)
         assert [record.offset for record in read_all(log)] == list(range(11))
         await node.stop(directories)
@@ -276,7 +279,7 @@ def test_a_truncation_that_failed_in_the_middle_is_completed_when_flushes_are_du
     run(test)
 
 
-def test_a_second_truncation_is_not_over_when_the_first_is(node: Node) -> None:
+def test_a_second_truncation_stays_pending_when_the_first_is_done(node: Node) -> None:
     async def test() -> None:
         directories, log = await filled(node)
         first = asyncio.ensure_future(directories.truncate_to(log, 10))
@@ -287,10 +290,10 @@ def test_a_second_truncation_is_not_over_when_the_first_is(node: Node) -> None:
         second = asyncio.ensure_future(directories.truncate_to(log, 5))
         await first
         assert log.log_end_offset == 5
-        assert log.cuts_pending
+        assert log.truncations_pending
         gate.set()
         await second
-        assert not log.cuts_pending
+        assert not log.truncations_pending
         assert recovery_points(node) == {("orders", 0): 5}
         await node.stop(directories)
 
@@ -308,17 +311,17 @@ def test_a_move_does_not_complete_before_a_truncation_of_the_copy_is_synced(tmp_
         await directories.flush(copy)
         gate = asyncio.Event()
         hold_syncs(node, copy, gate)
-        cutting = asyncio.ensure_future(directories.truncate_to(log, 10))
-        while not copy.cuts_pending or log.cuts_pending:
+        truncating = asyncio.ensure_future(directories.truncate_to(log, 10))
+        while not copy.truncations_pending or log.truncations_pending:
             await asyncio.sleep(0)
         assert not await directories.copy_futures()
         assert directories.logs["orders", 0] is log
         assert copy.log_end_offset == 10
         gate.set()
-        await cutting
+        await truncating
         await directories.copy_futures()
         assert directories.logs["orders", 0] is copy
-        assert (copy.log_end_offset, copy.cuts_pending) == (10, 0)
+        assert (copy.log_end_offset, copy.truncations_pending) == (10, 0)
         await node.stop(directories)
 
     run(test)

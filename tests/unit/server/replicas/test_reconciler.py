@@ -286,7 +286,7 @@ def test_an_epoch_that_begins_during_a_truncation_is_written_down_when_that_ends
             append(log, batch(), leader_epoch=hosted.leader_epoch)
         cutting = asyncio.ensure_future(node.broker.directories.truncate_to(log, 2))
         await asyncio.sleep(0)
-        assert log.cuts_pending
+        assert log.truncations_pending
         topic = node.broker.image.topics[hosted.topic_id]
         registration = replace(topic.partitions[0], leader_epoch=9, partition_epoch=9)
         assert node._replicas is not None

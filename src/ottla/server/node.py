@@ -35,6 +35,7 @@ from ottla.server.handlers import HANDLERS
 from ottla.server.metadata.broker_registration import Registration
 from ottla.server.metadata.committed_metadata import CommittedMetadata
 from ottla.server.metadata.quorum import Quorum
+from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.dispatch import Dispatcher
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.loop_lag import LoopLateness
@@ -105,6 +106,7 @@ class Node:
         self._quotas: NodeQuotas | None = None
         self._turns = Turns(clock)
         self._memory = RequestMemory(config.queued_request_bytes or sys.maxsize)
+        self._answers = AnswerMemory(config.queued_request_bytes or sys.maxsize)
 
     @property
     def broker(self) -> Broker:
@@ -274,6 +276,7 @@ class Node:
                 ),
                 clock=self._clock,
                 memory=self._memory,
+                answers=self._answers,
                 quotas=quotas.of(endpoint.name),
                 lateness=self.lateness,
                 turns=self._turns,
@@ -473,9 +476,10 @@ class Node:
             listener.close_idle()
 
     def _give_back_memory(self) -> None:
-        """After large requests the allocator keeps what they needed: let the system have it again."""
-        if self._trim is not None and self._memory.most_bytes >= MEMORY_KEPT_BYTES:
-            self._memory.most_bytes = 0
+        """The allocator keeps what large requests and answers needed: let the system have it again."""
+        most_bytes = self._memory.most_bytes + self._answers.most_bytes
+        if self._trim is not None and most_bytes >= MEMORY_KEPT_BYTES:
+            self._memory.most_bytes = self._answers.most_bytes = 0
             self._trim()
 
     async def _delete_due(self) -> None:

@@ -36,6 +36,11 @@ class StepRunner:
         self._running: dict[Run, Job] = {}
         self.pause = CollectionPause()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether what is started now has to wait."""
+        return len(self._running) >= AT_ONCE_MAX
+
     def first_slice(self, steps: Generator[None, None, T]) -> T | Any:
         """Run the first slice at once: the outcome, or UNFINISHED."""
         monotonic = self._clock.monotonic

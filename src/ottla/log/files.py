@@ -370,6 +370,11 @@ class LogFiles:
         """Whether rolled segments wait to be flushed: `flush(active_segment.base_offset)` does it."""
         return bool(self._rolled) or self.recovery_point < self.segments.active.base_offset
 
+    @property
+    def unflushed_segments(self) -> int:
+        """How many segments there are beside the active one of which something is to be flushed."""
+        return len({*self._rolled, *self.segments.covering(self.recovery_point, self.log_end_offset)})
+
     def prepare_flush(self, offset: int | None = None) -> Flush | None:
         """What must reach the disk so that everything below `offset` (the end) is safe; None: nothing."""
         if self.failure is not None:

@@ -28,7 +28,9 @@ class Garbage:
         self._full_s = clock.monotonic()
 
     def set_aside(self) -> None:
-        gc.freeze()
+        """What was made while nothing was collected would all be looked at next."""
+        if gc.get_count()[0] > FEW_OBJECTS:
+            gc.freeze()
 
     def look(self, *, is_quiet: bool) -> None:
         """Look at what is new, or at everything where that is due."""

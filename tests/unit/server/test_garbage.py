@@ -105,20 +105,22 @@ def test_a_node_that_is_never_quiet_looks_at_everything_too(looked_at: list[int]
     assert dropped() is None
 
 
-def test_a_long_request_that_lasts_is_not_looked_at(
-    looked_at: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("pause_s", [0.0, 60.0], ids=["lasts", "has just ended"])
+def test_the_objects_of_a_long_request_are_not_looked_at(
+    looked_at: list[int], monkeypatch: pytest.MonkeyPatch, pause_s: float
 ) -> None:
-    monkeypatch.setattr("ottla.server.net.step_runner.PAUSE_S_MAX", 0.0)
+    monkeypatch.setattr("ottla.server.net.step_runner.PAUSE_S_MAX", pause_s)
 
     async def main() -> None:
         pause = CollectionPause()
         pause.set_aside = Garbage(Clock()).set_aside
         pause.begin()
         kept = [[0] for _ in range(10 * LOOKED_AT_MAX)]
+        if pause_s:
+            pause.end()
         while not gc.isenabled():
             await asyncio.sleep(0)
         gc.collect()
-        pause.end()
         assert kept
 
     asyncio.run(main())

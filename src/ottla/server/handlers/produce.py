@@ -231,6 +231,7 @@ class _Appending:
             return self._finish()
         rest = self._request.topic_data[len(self._topics) :]
         self._context.connection.hold(keep_records(self._context.connection, rest))
+        self._broker.step_runner.pause.begin()  # the request has many objects, none of them garbage
         self._is_holding = True
         task = self._broker.append_later(self._go_on(check))
         task.add_done_callback(self._release)  # one that is cancelled before its first step does nothing
@@ -240,6 +241,7 @@ class _Appending:
     def _release(self, _task: asyncio.Future[Any] | None = None) -> None:
         if self._is_holding:
             self._is_holding = False
+            self._broker.step_runner.pause.end()
             self._context.connection.release()
 
     async def _go_on(self, check: _Check | None) -> ProduceResponse | None:

@@ -110,8 +110,8 @@ class CollectionPause:
     """Keeps the garbage collector from looking at the objects of long requests.
 
     They are many and no garbage, and a full collection takes longer than any step. A node that always has
-    long requests must collect too: after `PAUSE_S_MAX` it does, until there are none. `set_aside` then spares
-    it the objects that are there.
+    long requests must collect too: after `PAUSE_S_MAX` it does, until there are none. `set_aside` spares it
+    the objects that are there when it begins again.
     """
 
     __slots__ = ("_is_on", "_open", "_timer", "set_aside")
@@ -128,17 +128,12 @@ class CollectionPause:
         if self._open == 1 and gc.isenabled():
             self._is_on = True
             gc.disable()
-            self._timer = asyncio.get_running_loop().call_later(PAUSE_S_MAX, self._collect_meanwhile)
+            self._timer = asyncio.get_running_loop().call_later(PAUSE_S_MAX, self._collect_again)
 
     def end(self) -> None:
         self._open -= 1
         if not self._open:
             self._collect_again()
-
-    def _collect_meanwhile(self) -> None:
-        if self._is_on and self.set_aside is not None:
-            self.set_aside()
-        self._collect_again()
 
     def _collect_again(self) -> None:
         if self._timer is not None:
@@ -146,6 +141,8 @@ class CollectionPause:
             self._timer = None
         if self._is_on:
             self._is_on = False
+            if self.set_aside is not None:
+                self.set_aside()
             gc.enable()
 
 

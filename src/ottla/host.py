@@ -228,7 +228,7 @@ class HostDisk:
     """File systems of this machine, a small pool of threads for what blocks, and another for what is urgent:
     a vote must not wait for a flush of the metadata log, nor the flush for a vote."""
 
-    def __init__(self, threads: int = 4) -> None:
+    def __init__(self, threads: int = 8) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ottla-disk")
         self._urgent = ThreadPoolExecutor(2, thread_name_prefix="ottla-disk-urgent")
 

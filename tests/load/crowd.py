@@ -87,7 +87,7 @@ def hold_open(broker: Broker, count: int) -> Open:
         crowd: list[socket.socket] = []
         try:
             for _ in range(count):
-                crowd.append(_connected(broker.port))
+                crowd.append(connect(broker.port))
                 crowd[-1].sendall(_HELLO)
             for one in crowd:
                 _read_frame(one)
@@ -112,7 +112,7 @@ def _await_sockets(broker: Broker, count: int) -> None:
     )
 
 
-def _connected(port: int, *, receive_bytes: int | None = None) -> socket.socket:
+def connect(port: int, *, receive_bytes: int | None = None) -> socket.socket:
     one = socket.socket()
     if receive_bytes is not None:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
@@ -164,7 +164,7 @@ def stall(broker: Broker, count: int, *, fetches: int, answer_bytes: int) -> Sta
         most = 0
         try:
             for _ in range(count):
-                one = _connected(broker.port, receive_bytes=_RECEIVE_BUFFER_BYTES)
+                one = connect(broker.port, receive_bytes=_RECEIVE_BUFFER_BYTES)
                 crowd.append(one)
                 one.sendall(asked)
             # All of them have their first bytes, and others are answered: the node did what it could.

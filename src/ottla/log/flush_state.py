@@ -68,6 +68,10 @@ class FlushState:
         """Whether rolled segments wait for a flush."""
         return bool(self._rolled)
 
+    def unflushed_segments(self, log_end_offset: int) -> int:
+        """How many segments, beside the active one, have something that is not flushed."""
+        return len({*self._rolled, *self._segments.covering(self.recovery_point, log_end_offset)})
+
     @property
     def scan_offset(self) -> int:
         """Where a scan begins after an unclean stop: the recovery point, unless the indexes of segments below

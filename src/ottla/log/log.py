@@ -880,6 +880,11 @@ class Log:
         state = self._flush_state
         return state.has_rolled or state.recovery_point < self.segments.active.base_offset
 
+    @property
+    def unflushed_segments(self) -> int:
+        """How many segments, beside the active one, have something that is not flushed."""
+        return self._flush_state.unflushed_segments(self.log_end_offset)
+
     def prepare_flush(self, offset: int | None = None) -> Flush | None:
         """A flush of everything below `offset` (the end); None if there is nothing to flush."""
         if self.failure is not None:

@@ -31,10 +31,12 @@ from ottla.server.broker import Broker
 from ottla.server.coordinators.producer_ids import ProducerIds
 from ottla.server.fatal_errors import STARTING_ERRORS, Ending
 from ottla.server.formatter import format_if_new
+from ottla.server.garbage import Garbage
 from ottla.server.handlers import HANDLERS
 from ottla.server.metadata.broker_registration import Registration
 from ottla.server.metadata.committed_metadata import CommittedMetadata
 from ottla.server.metadata.quorum import Quorum
+from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.dispatch import Dispatcher
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.loop_lag import LoopLateness
@@ -60,10 +62,10 @@ REAPPLY_MS = 5_000
 INTERVAL_MS_MIN = 10
 """Kafka takes an interval of 0; a loop that never waits would leave no time for anything else."""
 
-COLLECTION_THRESHOLDS = (50_000, 10, 20)
-"""When the garbage collector looks for cycles in a process that is a node. Requests leave none behind, but a
-thousand that wait, as in a rebalance, look to it like a growing heap: by default it would walk through them
-again and again, and take more time than serving them does."""
+COLLECTION_THRESHOLDS = (10_000, 2, 100)
+"""When the garbage collector looks for cycles in a node's process, beside `garbage.py`. Requests leave none
+behind, but a thousand that wait, as in a rebalance, look to it like a growing heap: by default it would walk
+through them again and again, and take more time than serving them does. A look is at few objects."""
 
 logger = logging.getLogger("ottla.server.node")
 
@@ -81,6 +83,7 @@ class Node:
         network: Network,
         give_back_memory: Callable[[], None] | None = None,
         settle_memory: Callable[[], None] | None = None,
+        garbage: Garbage | None = None,
     ) -> None:
         self.config = config
         self.listeners: list[Listener] = []
@@ -92,6 +95,7 @@ class Node:
         self._network = network
         self._trim = give_back_memory
         self._settle_memory = settle_memory
+        self._garbage = garbage
         self.failures = Failures()
         self._duties: dict[str, asyncio.Task[None]] = {}
         self._broker: Broker | None = None
@@ -105,6 +109,7 @@ class Node:
         self._quotas: NodeQuotas | None = None
         self._turns = Turns(clock)
         self._memory = RequestMemory(config.queued_request_bytes or sys.maxsize)
+        self._answers = AnswerMemory(config.queued_request_bytes or sys.maxsize)
 
     @property
     def broker(self) -> Broker:
@@ -274,6 +279,7 @@ class Node:
                 ),
                 clock=self._clock,
                 memory=self._memory,
+                answers=self._answers,
                 quotas=quotas.of(endpoint.name),
                 lateness=self.lateness,
                 turns=self._turns,
@@ -401,6 +407,9 @@ class Node:
         assert directories is not None
         self._every("close idle connections", 30_000, self._close_idle)
         self._every("give back memory", 30_000, self._give_back_memory)
+        if (garbage := self._garbage) is not None:
+            self.broker.step_runner.pause.set_aside = garbage.set_aside
+            self._every("look for garbage", 10_000, lambda: garbage.look(is_quiet=self._is_quiet()))
         if not config.is_broker:
             return
         for name, setting, duty in (
@@ -473,10 +482,20 @@ class Node:
             listener.close_idle()
 
     def _give_back_memory(self) -> None:
-        """After large requests the allocator keeps what they needed: let the system have it again."""
-        if self._trim is not None and self._memory.most_bytes >= MEMORY_KEPT_BYTES:
-            self._memory.most_bytes = 0
+        """The allocator keeps what large requests and answers needed: let the system have it again."""
+        most_bytes = self._memory.most_bytes + self._answers.most_bytes
+        if self._trim is not None and most_bytes >= MEMORY_KEPT_BYTES:
+            self._memory.most_bytes = self._answers.most_bytes = 0
             self._trim()
+
+    def _is_quiet(self) -> bool:
+        """Whether nobody has sent anything for a second."""
+        since = self._clock.monotonic() - 1
+        return all(
+            connection.last_active < since
+            for listener in self.listeners
+            for connection in listener.connections
+        )
 
     async def _delete_due(self) -> None:
         directories = self.broker.directories
@@ -612,14 +631,16 @@ def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = Non
     allow_open_files()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     try:
+        clock = HostClock()
         node = Node(
             config,
-            clock=HostClock(),
+            clock=clock,
             random=HostRandom(),
             disk=HostDisk(),
             network=HostNetwork(),
             give_back_memory=give_back_memory,
             settle_memory=settle_memory,
+            garbage=Garbage(clock),
         )
         return run_loop(serve_until_signal(node, on_started=on_started))
     except STARTING_ERRORS as error:

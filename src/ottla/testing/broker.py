@@ -228,20 +228,25 @@ class _ChildRun:
             self.process.stdout.close()
 
 
-def make_node(data_directory: str, port: int, config: Mapping[str, str]) -> Node:
+def make_node(
+    data_directory: str, port: int, config: Mapping[str, str], *, owns_process: bool = False
+) -> Node:
     """A node for tests: the development settings, on 127.0.0.1."""
     from ottla.config import development_config
     from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, settle_memory
+    from ottla.server.garbage import Garbage
     from ottla.server.node import Node
 
+    clock = HostClock()
     settings = development_config(
         data_directory=data_directory, port=port, host="127.0.0.1", overrides=dict(config)
     )
     return Node(
         settings,
-        clock=HostClock(),
+        clock=clock,
         random=HostRandom(),
         disk=HostDisk(),
         network=HostNetwork(),
         settle_memory=settle_memory,
+        garbage=Garbage(clock) if owns_process else None,
     )

@@ -16,7 +16,7 @@ def _announce(node: Node) -> None:
 def main() -> int:
     arguments = json.loads(sys.argv[1])
     set_up_logging(sys.stderr)
-    node = make_node(arguments["data_directory"], arguments["port"], arguments["config"])
+    node = make_node(arguments["data_directory"], arguments["port"], arguments["config"], owns_process=True)
     return run_loop(serve_until_signal(node, on_started=_announce))
 
 

@@ -110,7 +110,7 @@ async def _serve(directory: str, turns: Turns) -> None:
         "group.initial.rebalance.delay.ms": "0",
         "log.retention.check.interval.ms": "3600000",
     }
-    node = make_node(directory, 0, settings)
+    node = make_node(directory, 0, settings, owns_process=True)
     await node.start()
     ports = {listener.name: listener.port for listener in node.listeners}
     turns.write(0.0, 0.0, 0, 0, ports["PLAINTEXT"], ports["CONTROLLER"])

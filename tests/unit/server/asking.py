@@ -18,8 +18,8 @@ from ottla.wire.messages.produce import ProduceRequest
 class Asking:
     """One connection. `ask` sends and waits; `send` and `receive` do each alone."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
+    def __init__(self, port: int, *, host: str = "127.0.0.1") -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), source_address=(host, 0))
         self.socket.settimeout(120)
         self._correlation_id = 0
 

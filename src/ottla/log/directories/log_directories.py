@@ -380,6 +380,7 @@ class LogDirectories:
         new = self.hosted.unsynced.intersection(log.directory for log in logs)
         try:
             await outlast(self._disk, sync_created, self._disk, new)
+            await self._flusher.flush_side_by_side(logs)
             threads = self._config.recovery_threads
             shares = [logs[number::threads] for number in range(threads)]
             closings = [outlast(self._disk, _close_logs, share) for share in shares]

@@ -5,6 +5,7 @@ The rules: a failed fsync is never retried, and the directory of a new log is sy
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 
@@ -14,7 +15,7 @@ from ottla.log.directories.disk_errors import DiskErrors
 from ottla.log.directories.hosted_logs import HostedLogs
 from ottla.log.directories.log_directory import LogDirectory
 from ottla.log.directories.properties import PARTITION_METADATA
-from ottla.log.flush import NotOpened, sync_directory, sync_file
+from ottla.log.flush import Flush, NotOpened, sync_directory, sync_file
 from ottla.log.log import Log
 from ottla.log.offload import outlast
 from ottla.ports import Clock, Disk
@@ -22,6 +23,7 @@ from ottla.wire.errors import KafkaStorageError
 
 logger = logging.getLogger("ottla.log.directories.log_directories")
 
+MANY_SEGMENTS = 32
 _ROOM_BYTES = 1024 * 1024
 """A disk that was full counts as full until it has this much free space."""
 
@@ -53,7 +55,7 @@ class LogFlusher:
             while log.directory in self._hosted.unsynced:
                 await self._sync_new(log.directory)
             if flush is not None:
-                await outlast(self._disk, flush.run)
+                await self._run(flush)
         except NotOpened as error:
             if flush is not None:
                 log.postpone_flush(flush)
@@ -64,6 +66,34 @@ class LogFlusher:
             raise self._errors.storage_error(log, error) from error
         if flush is not None:
             log.complete_flush(flush)
+
+    async def flush_side_by_side(self, logs: list[Log]) -> None:
+        """Flush those that have many files to sync. A log whose flush fails is not closed cleanly."""
+        for log in logs:
+            if log.unflushed_segments < MANY_SEGMENTS or log.truncations_pending or log.failure is not None:
+                continue
+            flush: Flush | None = None
+            try:
+                flush = log.prepare_flush()
+                if flush is not None:
+                    await self._run(flush)
+                    log.complete_flush(flush)
+            except NotOpened:
+                if flush is not None:
+                    log.postpone_flush(flush)
+            except OSError as error:
+                log.fail(error)
+
+    async def _run(self, flush: Flush) -> None:
+        shares = flush.shares()
+        if len(shares) == 1:
+            await outlast(self._disk, flush.run)
+            return
+        syncs = (outlast(self._disk, share) for share in shares)
+        failures = [one for one in await asyncio.gather(*syncs, return_exceptions=True) if one is not None]
+        if failures:  # one that failed is final, though others were not even tried
+            raise min(failures, key=lambda failure: isinstance(failure, NotOpened))
+        await outlast(self._disk, flush.sync_names)
 
     async def secure(self, log: Log, offset: int) -> None:
         """Bring everything below `offset` to stable storage, and write the recovery point.

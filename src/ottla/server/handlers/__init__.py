@@ -88,6 +88,9 @@ FORWARDING: dict[int, Forwarding] = {
 }
 """The APIs that only the active controller answers."""
 
+AMPLIFYING = frozenset((9, 15, 16, 29, 32, 35, 46, 48, 50, 61, 65, 66, 69, 74, 75))
+"""The APIs whose answer may be many times as large as its request, beside Metadata; all of them only read."""
+
 
 def _imported_on_first_use(module: str) -> Callable[..., Any]:
     handle: Callable[..., Any] | None = None
@@ -108,6 +111,11 @@ HANDLERS: list[Api] = [
     metadata.API,
     produce.API,
 ] + [
-    Api(key, _imported_on_first_use(module), forwarding=FORWARDING.get(key, Forwarding.NONE))
+    Api(
+        key,
+        _imported_on_first_use(module),
+        forwarding=FORWARDING.get(key, Forwarding.NONE),
+        amplifies=key in AMPLIFYING,
+    )
     for key, module in LATER.items()
 ]

@@ -184,4 +184,4 @@ def _partition(index: int, partition: PartitionRegistration, reach: Reach, versi
     )
 
 
-API = Api(KEY, handle)
+API = Api(KEY, handle, amplifies=True)

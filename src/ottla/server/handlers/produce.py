@@ -83,15 +83,44 @@ _TopicResponse = ProduceResponse.TopicProduceResponse
 
 
 class _Written:
-    """A batch that is in the leader's log and not yet acknowledged."""
+    """Batches of one partition and leader epoch that are in the leader's log and not yet acknowledged."""
 
-    __slots__ = ("end_offset", "leader_epoch", "partition", "response")
+    __slots__ = ("batches", "end_offset", "leader_epoch", "partition")
 
-    def __init__(self, partition: Partition, end_offset: int, response: _PartitionResponse) -> None:
+    def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
-        self.end_offset = end_offset
-        self.response = response
+        self.end_offset = 0
+        self.batches: list[tuple[int, _PartitionResponse]] = []  # each with the offset behind it
+
+    def refuse(self, code: int, message: str | None = None) -> None:
+        """Answer all with this that are not refused already."""
+        for _, response in self.batches:
+            if not response.error_code:
+                response.error_code = code
+                response.error_message = message
+
+    def is_decided(self) -> bool:
+        """Whether the in-sync replicas have all, or never will by this leader: then it says why."""
+        code = self.partition.outcome(self.end_offset, self.leader_epoch)
+        return code is not None and (not code or not self._undecided())
+
+    def time_out(self, error: KafkaError) -> None:
+        for response in self._undecided():
+            response.error_code = error.code
+            response.error_message = error.message
+
+    def _undecided(self) -> list[_PartitionResponse]:
+        """Look at each batch: a leader that truncated some of them may have kept others."""
+        undecided = []
+        for end_offset, response in self.batches:
+            if not response.error_code:
+                code = self.partition.outcome(end_offset, self.leader_epoch)
+                if code is None:
+                    undecided.append(response)
+                else:
+                    response.error_code = code
+        return undecided
 
 
 def handle(
@@ -184,7 +213,7 @@ class _Appending:
         self._refusal = refusal
         self._refusals = refusals
         self._guards = guards
-        self._waiting: list[_Written] = []
+        self._waiting: dict[tuple[Partition, int], _Written] = {}
         self._first_error: KafkaError | None = None
         self._topics: list[_TopicResponse] = []
         data = request.topic_data
@@ -202,6 +231,7 @@ class _Appending:
             return self._finish()
         rest = self._request.topic_data[len(self._topics) :]
         self._context.connection.hold(keep_records(self._context.connection, rest))
+        self._broker.step_runner.pause.begin()  # the request has many objects, none of them garbage
         self._is_holding = True
         task = self._broker.append_later(self._go_on(check))
         task.add_done_callback(self._release)  # one that is cancelled before its first step does nothing
@@ -211,6 +241,7 @@ class _Appending:
     def _release(self, _task: asyncio.Future[Any] | None = None) -> None:
         if self._is_holding:
             self._is_holding = False
+            self._broker.step_runner.pause.end()
             self._context.connection.release()
 
     async def _go_on(self, check: _Check | None) -> ProduceResponse | None:
@@ -332,7 +363,12 @@ class _Appending:
         if log is not None and (
             log.is_flush_due or (self._request.acks == -1 and log.high_watermark <= appended.last_offset)
         ):
-            self._waiting.append(_Written(partition, appended.last_offset + 1, written))
+            key = partition, partition.leader_epoch
+            waiting = self._waiting.get(key)
+            if waiting is None:
+                waiting = self._waiting[key] = _Written(partition)
+            waiting.end_offset = appended.last_offset + 1
+            waiting.batches.append((waiting.end_offset, written))
         return written
 
     def _finish(self) -> ProduceResponse | Answer | None:
@@ -344,7 +380,8 @@ class _Appending:
         if acks == 0 and self._first_error is not None:
             context.connection.close(f"its produce request with acks=0 failed: {self._first_error}")
         if self._waiting:
-            return _wait(broker, response, self._waiting, acks, self._request.timeout_ms, context)
+            waiting = list(self._waiting.values())
+            return _wait(broker, response, waiting, acks, self._request.timeout_ms, context)
         return None if acks == 0 else response
 
 
@@ -495,30 +532,35 @@ def _wait(
     if acks == 1:
         for written in waiting:
             if written not in unflushed:  # somebody else has flushed it since its append
-                written.response.error_code = _outcome_if_kept(written)
+                written.refuse(_outcome_if_kept(written))
+    undecided = set(waiting) if acks == -1 else set()
 
-    def check() -> bool:
-        # All are looked at: one that failed has its error noted while this node still knows it.
-        decided = [_is_decided(written) for written in waiting if acks == -1]
-        if not unflushed and all(decided):
+    def look(written: _Written) -> bool:
+        """Look at the one that may have changed; its outcome is final."""
+        if written in undecided and written.is_decided():
+            undecided.discard(written)
+        if not unflushed and not undecided and not answer.is_settled:
             _name_leaders(broker, response, waiting, context)
             answer.settle(response)
         return answer.is_settled
 
     def on_flushed(written: _Written, flush: asyncio.Future[bool]) -> None:
         unflushed.discard(written)
-        if not written.response.error_code:
-            written.response.error_code = _flush_outcome(written, flush)
-        check()
+        code = _flush_outcome(written, flush)
+        if code:
+            written.refuse(code)
+            undecided.discard(written)
+        look(written)
 
     def on_deadline() -> None:
         error = RequestTimedOut(
             f"The in-sync replicas did not acknowledge the records within {timeout_ms} ms."
         )
-        for written in waiting:
-            if written in unflushed if acks == 1 else not _is_decided(written):
-                written.response.error_code = error.code
-                written.response.error_message = error.message
+        for written in undecided:
+            written.time_out(error)
+        if acks == 1:
+            for written in unflushed:
+                written.refuse(error.code, error.message)
         _name_leaders(broker, response, waiting, context)
         answer.settle(response)
 
@@ -526,13 +568,14 @@ def _wait(
         for written, ticket in zip(waiting, tickets, strict=True):
             written.partition.growth.remove(ticket)
 
-    tickets = [written.partition.growth.add(check) for written in waiting]
+    watchers = [partial(look, written) for written in waiting]
+    tickets = [one.partition.growth.add(watch) for one, watch in zip(waiting, watchers, strict=True)]
     answer.when_released(release)
     answer.timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, on_deadline)
     for written, flush in flushes:
         flush.add_done_callback(partial(on_flushed, written))
-    if not flushes:
-        check()  # what this request appended in earlier turns may be committed or flushed since: nobody calls
+    for written in waiting:
+        look(written)  # what was appended in earlier turns may be committed or flushed since: nobody calls
     return answer
 
 
@@ -561,25 +604,18 @@ def _name_leaders(
     """Tell who leads what this node has led when the batches came."""
     if context.version < LEADER_HINT_VERSION:
         return
+    are_elsewhere = False
     for written in waiting:
-        if written.response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            partition = written.partition
-            leader_id, leader_epoch = leader_hint(broker, partition.topic_id, "", partition.index)
-            written.response.current_leader = ProduceResponse.LeaderIdAndEpoch(
-                leader_id=leader_id, leader_epoch=leader_epoch
-            )
-            response.node_endpoints = _leaders_of(broker, response.responses, context.listener)
-
-
-def _is_decided(written: _Written) -> bool:
-    """Whether the in-sync replicas have the batch, or never will by this leader: then it says why."""
-    response = written.response
-    if not response.error_code:
-        code = written.partition.outcome(written.end_offset, written.leader_epoch)
-        if code is None:
-            return False
-        response.error_code = code
-    return True
+        partition = written.partition
+        for _, answer in written.batches:
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                are_elsewhere = True
+                leader_id, leader_epoch = leader_hint(broker, partition.topic_id, "", partition.index)
+                answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
+                    leader_id=leader_id, leader_epoch=leader_epoch
+                )
+    if are_elsewhere:
+        response.node_endpoints = _leaders_of(broker, response.responses, context.listener)
 
 
 def _is_flush_due(written: _Written) -> bool:

@@ -8,5 +8,7 @@ No request may hold the event loop for long:
   `coordinator/slices.py` run the rest between other requests.
 - A produce request with many partitions continues in later turns. A thread (`batch_worker.py`, one batch at a
   time) validates batches above 4 MiB, packed or not, and recompresses batches above 16 KiB.
+- A request whose response may be many times its size is handled alone on its connection, and waits for room
+  in a budget where clients do not read such responses (`answer_memory.py`).
 Until such a request is handled, its connection serves no other request, so that none overtakes it.
 """

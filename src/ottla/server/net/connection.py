@@ -8,7 +8,8 @@ Rules that keep it right:
   kept, and served in a later turn of the event loop (`turns.py`), before anything else is read.
 - Writing is bounded. A response is held as parts; slices of files go from their file to the socket as it
   drains, so a slow reader costs one chunk and not the whole response. What goes to the socket beside the
-  transport (sendfile) goes only while the transport holds nothing, so that it overtakes nothing.
+  transport (sendfile) goes only while the transport holds nothing, so that it overtakes nothing. Answers
+  that may be large for a small request share a budget (`answer_memory.py`).
 - Answers leave in the order in which their requests came, whatever order they are settled in.
 - Small frames are views on a buffer shared by all connections: a handler that needs the bytes after it
   returned must copy them. Frames that arrive in several pieces have a buffer of their own.
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ottla.log.file_slice import FileSlice
 from ottla.ports import Buffer, Clock
 from ottla.rare_paths import rarely
+from ottla.server.net.answer_memory import SMALL_ANSWER_BYTES, LoneRequest
 from ottla.server.net.answers import Answer
 from ottla.server.net.request_memory import BUFFER_BYTES_MIN
 from ottla.server.net.turns import TURN_MS
@@ -76,6 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         "_is_write_paused",
         "_leftover",
         "_listener",
+        "_lone",
         "_memory",
         "_parts",
         "_queue",
@@ -117,6 +120,7 @@ class Connection(asyncio.BufferedProtocol):
         self._charged_bytes = 0  # of frames that the handlers who hold the connection still use
         self._queue: deque[tuple[Answer, Encoded]] = deque()
         self._parts: deque[Buffer | FileSlice] = deque()
+        self._lone: LoneRequest | None = None  # of a request whose answer may be large, until that has left
         self._is_read_paused = False
         self._is_write_paused = False
         self._waits_for_memory = False
@@ -154,6 +158,11 @@ class Connection(asyncio.BufferedProtocol):
             answer.abandon()
         self._queue.clear()
         self._parts.clear()
+        if (lone := self._lone) is not None:
+            self._lone = None
+            self._listener.answers.withdraw(self)
+            if not lone.is_answered:
+                self.release()
         self._forget_received()
 
     def _forget_received(self) -> None:
@@ -184,7 +193,13 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def has_unanswered(self) -> bool:
-        return bool(self._queue or self._parts or self._leftover or self._whole_frame is not None)
+        return bool(
+            self._queue
+            or self._parts
+            or self._leftover
+            or self._whole_frame is not None
+            or (self._lone is not None and not self._lone.is_answered)
+        )
 
     def is_shared(self, view: memoryview) -> bool:
         """Whether these bytes of a request lie in the buffer that the next read fills, or among those that
@@ -261,7 +276,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._keep(bytes(data[position:end]))
                 return
             position = start + size
-            self._listener.dispatch(self, data[start:position])
+            if self._listener.dispatch(self, data[start:position]):
+                self._keep(bytes(data[start - 4 : end]))
+                return
             if self.is_closed:
                 return
             if self._queue or self._is_write_paused or self._holds:
@@ -373,6 +390,10 @@ class Connection(asyncio.BufferedProtocol):
         """Serve what was put aside, until the clock shows `end`; then read again."""
         self._is_turn_asked = False
         begun = self._clock.monotonic()
+        lone = self._lone
+        if lone is not None and lone.is_to_repeat and not self.is_closed:
+            lone.is_to_repeat = False
+            self._listener.dispatch(self, lone.frame)
         if not self.is_closed and not self._is_stalled():
             self._go_on_if_ready()
             if self._leftover and not self._is_stalled() and not self.is_closed:
@@ -390,18 +411,66 @@ class Connection(asyncio.BufferedProtocol):
             return
         if not self._is_stalled():
             self._whole_frame = None
-            self._listener.dispatch(self, memoryview(frame))
-            if self._holds:
-                self._charged_bytes += len(frame)
+            if self._listener.dispatch(self, memoryview(frame)):
+                self._whole_frame = frame
             else:
-                self._memory.give_back(len(frame))
-            self._memory.completed(self)
+                if self._holds:
+                    self._charged_bytes += len(frame)
+                else:
+                    self._memory.give_back(len(frame))
+                self._memory.completed(self)
         self._update_reading()
+
+    # Answers that may be large
+
+    def begin_alone(self, frame: memoryview) -> bool:
+        """Whether a request may be handled now; or else once what is before it is answered."""
+        if self._lone is None:
+            if self._queue or self._parts or self._is_write_paused:
+                return False
+            is_shared = self.is_shared(frame)
+            self._lone = LoneRequest(memoryview(bytes(frame)) if is_shared else frame)
+            self.hold(len(frame) if is_shared else 0)
+        return True
+
+    @property
+    def lone_frame(self) -> memoryview | None:
+        """The frame of the request that is handled alone now."""
+        return self._lone.frame if self._lone is not None else None
+
+    def _answer_alone(self, lone: LoneRequest, parts: list[Buffer | FileSlice]) -> None:
+        """Send the answer; or drop it, if it is large and there is no room. Then it is made again."""
+        size = sum(map(len, parts))
+        answers = self._listener.answers
+        if size > SMALL_ANSWER_BYTES and not lone.has_room and not answers.take(self, size):
+            return
+        self._lone = None
+        self.answer_now(parts)
+        if self._is_write_paused and not self.is_closed:
+            lone.is_answered = True
+            self._lone = lone
+        else:
+            answers.give_back(self)
+        self.release()
+
+    def room_granted(self) -> None:
+        """There is room for the answer that was dropped."""
+        assert self._lone is not None
+        self._lone.has_room = self._lone.is_to_repeat = True
+        self._ask_for_turn()
+
+    @property
+    def unsent_bytes(self) -> int:
+        held: int = self.transport.get_write_buffer_size()
+        return held + sum(map(len, self._parts))
 
     # Answers out
 
     def answer_now(self, parts: list[Buffer | FileSlice]) -> None:
         """Send an answer whose turn it is, since nothing unanswered is before it."""
+        if self._lone is not None:
+            self._answer_alone(self._lone, parts)
+            return
         if len(parts) == 1 and not self._parts and not self._is_write_paused:
             whole = cast(Buffer, parts[0])  # a frame begins with its size: one part is never a file slice
             if self._corked is not None:
@@ -531,6 +600,9 @@ class Connection(asyncio.BufferedProtocol):
             self._pump()
         if self._is_write_paused:
             return
+        if self._lone is not None:
+            self._lone = None
+            self._listener.answers.give_back(self)
         if self._queue and self._queue[0][0].is_settled:
             self._flush()
         elif self._is_read_paused:

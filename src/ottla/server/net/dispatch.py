@@ -64,7 +64,8 @@ class Api:
     later; a generator that returns one of these, and is run in slices; or None where the protocol wants no
     response. `handle_at_controller`: on controller listeners it is another request under the same key.
     `express(version)` gives a quick way from frame to frame, if that version has one; where it returns None,
-    nothing has happened and the request goes the usual way.
+    nothing has happened and the request goes the usual way. `amplifies`: a request of few bytes may have an
+    answer of many, and only reads (`answer_memory.py`).
     """
 
     key: int
@@ -72,6 +73,7 @@ class Api:
     express: Callable[[int], Express | None] | None = None
     forwarding: Forwarding = Forwarding.NONE
     handle_at_controller: Handle | None = None
+    amplifies: bool = False
 
 
 class RequestContext:
@@ -94,6 +96,7 @@ class _Route:
     """All that is needed to serve one version of one API."""
 
     __slots__ = (
+        "amplifies",
         "decode",
         "encode",
         "express",
@@ -109,6 +112,7 @@ class _Route:
         entry = apis.API_BY_KEY[key]
         self.handle = handle
         self.express = express
+        self.amplifies = False
         self.has_flexible_header = apis.request_header_version(key, version) >= 2
         self.request, self.version = entry.request_class(), version
         self.decode = codec.decoder(self.request, version)
@@ -254,6 +258,7 @@ class Dispatcher:
         self._handles: dict[int, Handle] = {}
         self._expresses: dict[int, Callable[[int], Express | None]] = {}
         self._forwarding: dict[int, Forwarding] = {}
+        self._amplifying = {api.key for api in handlers if api.amplifies}
         for api in handlers:
             if listener_kind in apis.API_BY_KEY[api.key].listeners:
                 self._handles[api.key] = api.handle
@@ -268,8 +273,11 @@ class Dispatcher:
     def api_keys(self) -> list[int]:
         return sorted(self._handles)
 
-    def dispatch(self, connection: Connection, frame: memoryview) -> None:
-        """Decode a request, have it handled, and see that the answer leaves in its turn."""
+    def dispatch(self, connection: Connection, frame: memoryview) -> bool | None:
+        """Decode a request, have it handled, and see that the answer leaves in its turn.
+
+        True: it is not its turn, and the connection keeps it.
+        """
         try:
             key, version, correlation_id = frames.read_request_start(frame)
             api = self._lateness.latest_api = key << 16 | version
@@ -277,13 +285,15 @@ class Dispatcher:
             if route is None:
                 route = self._make_route(connection, key, version, correlation_id)
                 if route is None:
-                    return
+                    return None
+            if route.amplifies and not connection.begin_alone(frame):
+                return True
             client_id, position = frames.read_client_id(frame, route.has_flexible_header)
             if route.express is not None and connection.owes_nothing:
                 answer = route.express(self._broker, frame, position, correlation_id)
                 if answer is not None:
                     connection.answer_now([answer])
-                    return
+                    return None
             context = RequestContext(version, correlation_id, client_id, connection, self._listener_name)
             if len(frame) < SLICED_BYTES_MIN:
                 request, _ = route.decode(frame, position)  # Kafka ignores bytes after the request too
@@ -291,35 +301,36 @@ class Dispatcher:
                 decoded = self._steps.first_slice(route.decode_in_steps(frame, position))
                 if decoded is UNFINISHED:
                     self._long.read(route, context, frame, position)
-                    return
+                    return None
                 request, _ = decoded
         except MalformedMessage as error:
             connection.close(f"its request is malformed: {error}")
-            return
+            return None
         except Exception as error:  # noqa: BLE001  the last line of defence
             self._broker.failures.note("dispatch", "", error)
             connection.close(f"unexpected error in its request: {error}")
-            return
+            return None
         try:
             outcome = route.handle(self._broker, request, context)
         except Exception as error:  # noqa: BLE001  the last line of defence
             self._long.close_failed(route, context, error)
-            return
+            return None
         if outcome is None:
-            return
+            return None
         kind = type(outcome)
         if kind is GeneratorType or len(frame) >= SLICED_BYTES_MIN:
-            self._long.finish(route, context, request, outcome)
-            return
+            self._long.finish(route, context, request, outcome, position)
+            return None
         if kind is not Answer and kind is not CoroutineType and connection.owes_nothing:
             try:
                 parts = route.frame(outcome, correlation_id)
             except Exception as error:  # noqa: BLE001  whatever it is, the client must not wait
                 connection.close_unwritable(error)
-                return
+                return None
             connection.answer_now(parts)
-            return
+            return None
         self._answer_later(connection, route, outcome, correlation_id)
+        return None
 
     async def answer_embedded(self, frame: bytes, context: RequestContext, principal: str) -> bytes | None:
         """The frame, without its size, of the answer to a request that another node handed on.
@@ -379,6 +390,7 @@ class Dispatcher:
             else:
                 express = self._expresses.get(key)
                 route = _Route(handle, key, version, express(version) if express is not None else None)
+            route.amplifies = key in self._amplifying
             self._routes[key << 16 | version] = route
             return route
         if key == apis.API_VERSIONS:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.ports import Clock, Network
+from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.connection import READ_BUFFER_BYTES, Connection
 from ottla.server.net.connection_quotas import Admission, ConnectionQuotas
 from ottla.server.net.loop_lag import LoopLateness
@@ -39,7 +40,7 @@ class ListenerSettings:
 class Listener:
     """A bound port. `dispatch` gets each frame of each connection, once `serve` has begun."""
 
-    dispatch: Callable[[Connection, memoryview], None]
+    dispatch: Callable[[Connection, memoryview], bool | None]
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Listener:
         *,
         clock: Clock,
         memory: RequestMemory,
+        answers: AnswerMemory,
         quotas: ConnectionQuotas,
         lateness: LoopLateness,
         turns: Turns,
@@ -54,6 +56,7 @@ class Listener:
         self.name = settings.name
         self.clock = clock
         self.memory = memory
+        self.answers = answers
         self.lateness = lateness
         self.turns = turns
         self.frame_bytes_max = settings.frame_bytes_max

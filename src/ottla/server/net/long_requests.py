@@ -112,8 +112,14 @@ class LongRequests:
         steps = self._read_and_handle(route, context, hold, whole, position)
         self._go_on(route, context, hold, steps, 0 if is_owned else len(whole))
 
-    def finish(self, route: Route, context: RequestContext, request: Any, outcome: Any) -> None:
-        """Answer a request whose handler is a generator, or which is large itself."""
+    def finish(
+        self, route: Route, context: RequestContext, request: Any, outcome: Any, position: int
+    ) -> None:
+        """Answer a request whose handler is a generator, or which is large itself.
+
+        `position`: where it begins in its frame, if its connection keeps that. Then a first slice that was
+        not enough is dropped where others have to be waited for, since it may have made much of the answer.
+        """
         hold = _Hold(context.connection)
         steps = self._handled(route, context, hold, request, outcome)
         del request, outcome
@@ -123,6 +129,11 @@ class LongRequests:
             self.close_failed(route, context, error)
             return
         if done is UNFINISHED:
+            frame = context.connection.lone_frame
+            if frame is not None and self._runner.is_busy:
+                steps.close()
+                hold = _Hold(context.connection)
+                steps = self._read_and_handle(route, context, hold, frame, position)
             self._go_on(route, context, hold, steps, 0)
         elif type(done) is list and context.connection.owes_nothing:
             context.connection.answer_now(done)

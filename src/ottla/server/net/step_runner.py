@@ -36,6 +36,11 @@ class StepRunner:
         self._running: dict[Run, Job] = {}
         self.pause = CollectionPause()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether what is started now has to wait."""
+        return len(self._running) >= AT_ONCE_MAX
+
     def first_slice(self, steps: Generator[None, None, T]) -> T | Any:
         """Run the first slice at once: the outcome, or UNFINISHED."""
         monotonic = self._clock.monotonic
@@ -105,12 +110,14 @@ class CollectionPause:
     """Keeps the garbage collector from looking at the objects of long requests.
 
     They are many and no garbage, and a full collection takes longer than any step. A node that always has
-    long requests must collect too: after `PAUSE_S_MAX` it does, until there are none.
+    long requests must collect too: after `PAUSE_S_MAX` it does, until there are none. `set_aside` spares it
+    the objects that are there when it begins again.
     """
 
-    __slots__ = ("_is_on", "_open", "_timer")
+    __slots__ = ("_is_on", "_open", "_timer", "set_aside")
 
     def __init__(self) -> None:
+        self.set_aside: Callable[[], None] | None = None
         self._is_on = False
         self._open = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -134,6 +141,8 @@ class CollectionPause:
             self._timer = None
         if self._is_on:
             self._is_on = False
+            if self.set_aside is not None:
+                self.set_aside()
             gc.enable()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,14 @@ from tests.unit.log.node_support import (
 )
 from tests.unit.log.support import append, batch, read_all
 
+from ottla.log import flush
 from ottla.log.config import LogConfig
 from ottla.log.directories import checkpoints
 from ottla.log.directories.properties import (
+    CLEAN_SHUTDOWN,
     PARTITION_METADATA,
 )
+from ottla.ports import Disk
 from ottla.wire import uuid
 from ottla.wire.errors import (
     InconsistentTopicId,
@@ -327,6 +332,45 @@ def test_a_new_log_is_on_stable_storage_once_it_was_flushed(node: Node) -> None:
         await directories.flush(log)
         assert ("fsync", PARTITION_METADATA) not in node.disk.operations
         await node.stop(directories)
+
+    run(test)
+
+
+def test_a_clean_stop_syncs_the_files_of_many_segments_side_by_side(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced_by_work: list[list[str]] = []
+    here = threading.local()
+    offload = node.disk.offload
+    sync_file = flush.sync_file
+
+    def offloaded(work: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+        def counted(*given: Any) -> Any:
+            here.synced = []
+            synced_by_work.append(here.synced)
+            return work(*given)
+
+        return offload(counted, *arguments)
+
+    def counted_sync(disk: Disk, path: str) -> None:
+        here.synced.append(path)
+        sync_file(disk, path)
+
+    async def test() -> None:
+        directories = await node.start()
+        log = directories.create("orders", 0, TOPIC_ID)
+        for _ in range(100):
+            append(log, batch(1))
+            log.roll()
+        rolled = {segment.path for segment in log.segments if segment is not log.active_segment}
+        monkeypatch.setattr(node.disk, "offload", offloaded)
+        monkeypatch.setattr(flush, "sync_file", counted_sync)
+        await node.stop(directories)
+        synced = [path for work in synced_by_work for path in work]
+        assert rolled.issubset(synced)
+        assert len(synced) == len(set(synced))
+        assert max(map(len, synced_by_work)) <= len(synced) / flush.SIDE_BY_SIDE + 1
+        assert content(node.paths[0], CLEAN_SHUTDOWN)
 
     run(test)
 

@@ -19,6 +19,7 @@ from ottla.ports import Clock
 from ottla.records.record import Record, build_batch
 from ottla.server.broker import Broker
 from ottla.server.handlers import HANDLERS
+from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.answers import Answer
 from ottla.server.net.connection import Connection
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
@@ -94,6 +95,7 @@ def connection_of(broker: Broker, listener: str = LISTENER) -> Connection:
             ListenerSettings(name=listener, host="", port=0, frame_bytes_max=1 << 20, idle_max_ms=1000),
             clock=broker.clock,
             memory=RequestMemory(1 << 20),
+            answers=AnswerMemory(1 << 26),
             quotas=ConnectionQuotas(broker.clock, ConnectionLimits()),
             lateness=broker.lateness,
             turns=Turns(broker.clock),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import threading
 from collections.abc import Callable, Iterator
@@ -411,13 +412,18 @@ def test_many_partitions_are_appended_in_several_turns_of_the_loop(node: Running
         node.broker.clock = _SteppingClock()
         client.send(request, VERSION)
         turns = [0]
+        collects = []
         while turns[-1] < 30:
             await asyncio.sleep(0)
             turns.append(appended())
+            if 0 < turns[-1] < 30:
+                collects.append(gc.isenabled())
+        assert not any(collects), "its objects are many and no garbage"
         assert max(after - before for before, after in pairwise(turns)) <= 3
         (topic,) = (await client.receive(request, VERSION)).responses
         assert [one.index for one in topic.partition_responses] == list(range(30))
         assert {(one.error_code, one.base_offset) for one in topic.partition_responses} == {(0, 0)}
+        assert gc.isenabled()
 
     node.run(main())
 

@@ -127,6 +127,46 @@ def test_it_is_told_at_once_that_another_node_leads_and_which(broker: Broker) ->
     assert [(one.node_id, one.host) for one in response.node_endpoints] == [(2, "host2")]
 
 
+@pytest.mark.parametrize("repeats", [1, 30])
+def test_a_fetch_of_a_follower_makes_a_request_look_only_at_what_was_fetched(
+    broker: Broker, tmp_path: Path, disk: HostDisk, monkeypatch: pytest.MonkeyPatch, repeats: int
+) -> None:
+    topics = [f"topic-{number}" for number in range(30)]
+    for topic in topics:
+        add_topic(broker.image, topic, replicas=[1, 2])
+        host_log(broker, disk, str(tmp_path), topic)
+        partition = broker.partitions.get(topic, 0)
+        assert partition is not None
+        broker.replication.lead(partition, broker.image.topics_by_name[topic].partitions[0])
+    looks = 0
+    outcome = Partition.outcome
+
+    def counted(partition: Partition, end_offset: int, leader_epoch: int) -> ErrorCode | None:
+        nonlocal looks
+        looks += 1
+        return outcome(partition, end_offset, leader_epoch)
+
+    monkeypatch.setattr(Partition, "outcome", counted)
+    request = request_of(-1, *topics)
+    for topic in request.topic_data:
+        topic.partition_data *= repeats
+
+    async def main() -> Any:
+        asking = asyncio.ensure_future(ask_later(broker, request, 12))
+        await asyncio.sleep(0)
+        for topic in topics:
+            assert not asking.done()
+            partition = broker.partitions.get(topic, 0)
+            assert partition is not None
+            fetched(partition, 2, repeats)
+        return await asking
+
+    response = asyncio.run(main())
+    answers = [answer for topic in response.responses for answer in topic.partition_responses]
+    assert [answer.error_code for answer in answers] == [0] * 30 * repeats
+    assert looks <= 3 * len(topics)
+
+
 def test_it_is_told_when_its_time_is_over(broker: Broker) -> None:
     _, answer = produce(broker, lambda partition: fetched(partition, 2, 2), timeout_ms=20)
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT

@@ -18,6 +18,7 @@ import pytest
 from ottla.host import HostClock, HostDisk, HostNetwork
 from ottla.log.file_slice import FileSlice
 from ottla.ports import Clock
+from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.answers import Answer
 from ottla.server.net.connection import UNANSWERED_MAX, WRITE_CHUNK_BYTES, Connection, Encoded
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
@@ -49,6 +50,7 @@ async def _listening(
         ),
         clock=clock or HostClock(),
         memory=memory or RequestMemory(1 << 26),
+        answers=AnswerMemory(1 << 26),
         quotas=ConnectionQuotas(clock or HostClock(), limits or ConnectionLimits()),
         lateness=LoopLateness(HostClock()),
         turns=Turns(clock or HostClock()),

@@ -19,6 +19,7 @@ from tests.unit.server.handlers.support import broker_of, image_of
 from ottla.host import HostClock, HostNetwork
 from ottla.server.broker import Broker
 from ottla.server.net import step_runner
+from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.answers import Answer
 from ottla.server.net.connection import READ_BUFFER_BYTES
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
@@ -84,7 +85,13 @@ class Work:
 
 
 @asynccontextmanager
-async def _serving(work: Work, memory: RequestMemory | None = None) -> AsyncIterator[Listener]:
+async def _serving(
+    work: Work,
+    memory: RequestMemory | None = None,
+    *,
+    answers: AnswerMemory | None = None,
+    amplifies: bool = False,
+) -> AsyncIterator[Listener]:
     broker = broker_of(image_of(), clock=StepClock())
     listener = Listener(
         ListenerSettings(
@@ -92,12 +99,13 @@ async def _serving(work: Work, memory: RequestMemory | None = None) -> AsyncIter
         ),
         clock=HostClock(),
         memory=memory or RequestMemory(1 << 26),
+        answers=answers or AnswerMemory(1 << 26),
         quotas=ConnectionQuotas(HostClock(), ConnectionLimits()),
         lateness=broker.lateness,
         turns=Turns(HostClock()),
     )
     await listener.bind(HostNetwork())
-    handlers = [Api(LONG, work.long), Api(SHORT, work.short)]
+    handlers = [Api(LONG, work.long, amplifies=amplifies), Api(SHORT, work.short)]
     await listener.serve(Dispatcher(broker, handlers, "PLAINTEXT", "broker"))
     try:
         yield listener
@@ -411,3 +419,108 @@ def test_few_repeats_stay_and_many_are_merged(repeats: int, left: int) -> None:
     kept = outcome_of(few_repeats(["b", "a"] + ["b"] * repeats))
     assert kept[:2] == ["b", "a"]
     assert len(kept) == left
+
+
+def test_a_request_that_may_have_a_large_answer_is_handled_after_all_before_it_and_before_all_behind_it() -> (
+    None
+):
+    async def main() -> None:
+        work, held = Work(), Answer()
+        work.short = lambda *_: (work.events.append("short"), held)[1]  # type: ignore[method-assign]
+        async with _serving(work, amplifies=True) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(_frame(HeartbeatRequest(), 1) + _frame(_names(10, "wait"), 2))
+            writer.write(_frame(HeartbeatRequest(), 3))
+            await _until(lambda: work.events)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert work.events == ["short"]
+            held.settle(HeartbeatResponse())
+            await _until(lambda: len(work.events) > 1)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert work.events == ["short", "begun"]
+            work.gate.set()
+            assert [(await _answer(reader))[0] for _ in range(3)] == [1, 2, 3]
+            assert work.events == ["short", "begun", "done", "short"]
+            writer.close()
+
+    _run(main())
+
+
+def test_a_large_answer_for_which_there_is_no_room_is_dropped_and_made_again_once_there_is() -> None:
+    async def main() -> None:
+        work, memory, answers = Work(), RequestMemory(1 << 26), AnswerMemory(1)
+        first = _Reader()
+        assert answers.take(first, 1)
+        async with _serving(work, memory, answers=answers, amplifies=True) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 24)
+            request = _names(5_000)
+            writer.write(_frame(request, 1) + _frame(HeartbeatRequest(), 2))
+            await _until(lambda: "done" in work.events)
+            for _ in range(1_000):
+                await asyncio.sleep(0)
+            assert work.events == ["begun", "done"]
+            other_reader, other = await asyncio.open_connection("127.0.0.1", listener.port)
+            other.write(_frame(_names(3), 9))
+            assert (await _answer(other_reader))[0] == 9, "a small answer needs no room"
+            answers.give_back(first)
+            correlation_id, body = await _answer(reader)
+            assert correlation_id == 1
+            assert _decoded(body) == request.groups_names
+            assert (await _answer(reader))[0] == 2
+            assert work.events == ["begun", "done"] * 3 + ["short"]
+            await _until(lambda: not answers.used_bytes and not memory.used_bytes)
+            writer.close()
+            other.close()
+
+    _run(main())
+
+
+def test_a_connection_that_waits_for_room_and_is_lost_keeps_nothing() -> None:
+    async def main() -> None:
+        work, memory, answers = Work(), RequestMemory(1 << 26), AnswerMemory(1)
+        first = _Reader()
+        assert answers.take(first, 1)
+        async with _serving(work, memory, answers=answers, amplifies=True) as listener:
+            _, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 24)
+            writer.write(_frame(_names(5_000)))
+            await _until(lambda: "done" in work.events)
+            await _until(lambda: memory.used_bytes)
+            next(iter(listener.connections)).close()
+            await _until(lambda: not listener.connections)
+            answers.give_back(first)
+            assert (answers.used_bytes, memory.used_bytes) == (0, 0)
+            writer.close()
+
+    _run(main())
+
+
+def test_large_answers_are_begun_by_a_few_requests_at_a_time_and_others_wait_as_frames() -> None:
+    async def main() -> None:
+        work = Work()
+        async with _serving(work, amplifies=True) as listener:
+            opened = [
+                await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(3 * AT_ONCE_MAX)
+            ]
+            for _, writer in opened:
+                writer.write(_frame(_names(10, "wait")))
+            await _until(lambda: len(work.events) == len(opened))
+            assert work.closed == 2 * AT_ONCE_MAX
+            work.gate.set()
+            for reader, writer in opened:
+                assert len(_decoded((await _answer(reader))[1])) == 11
+                writer.close()
+
+    _run(main())
+
+
+class _Reader:
+    """Another connection that owes a large answer."""
+
+    peer_host = "elsewhere"
+    unsent_bytes = 1
+
+    def close(self, reason: str | None = None) -> None: ...
+
+    def room_granted(self) -> None: ...

@@ -85,13 +85,14 @@ _TopicResponse = ProduceResponse.TopicProduceResponse
 class _Written:
     """A batch that is in the leader's log and not yet acknowledged."""
 
-    __slots__ = ("end_offset", "leader_epoch", "partition", "response")
+    __slots__ = ("end_offset", "is_decided", "leader_epoch", "partition", "response")
 
     def __init__(self, partition: Partition, end_offset: int, response: _PartitionResponse) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.end_offset = end_offset
         self.response = response
+        self.is_decided = False
 
 
 def handle(
@@ -572,13 +573,17 @@ def _name_leaders(
 
 
 def _is_decided(written: _Written) -> bool:
-    """Whether the in-sync replicas have the batch, or never will by this leader: then it says why."""
+    """Whether the in-sync replicas have the batch, or never will by this leader: then it says why.
+
+    That is decided once: what happens to the partition later does not change it.
+    """
     response = written.response
-    if not response.error_code:
+    if not written.is_decided and not response.error_code:
         code = written.partition.outcome(written.end_offset, written.leader_epoch)
         if code is None:
             return False
         response.error_code = code
+        written.is_decided = True
     return True
 
 

@@ -238,6 +238,29 @@ def test_a_batch_that_was_truncated_while_the_next_was_appended_is_not_acknowled
     assert [answer.error_code for answer in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
 
 
+def test_a_committed_batch_stays_acknowledged_while_the_next_one_waits(pair: Broker) -> None:
+    data = [ProduceRequest.PartitionProduceData(index=index, records=_batch()) for index in (0, 1)]
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[ProduceRequest.TopicProduceData(name="a", partition_data=data)],
+    )
+    first, second = (_hosted(pair, index) for index in (0, 1))
+
+    async def main() -> Any:
+        asking = asyncio.ensure_future(ask_later(pair, request, 12))
+        while not second.growth.watchers:
+            await asyncio.sleep(0)
+        first.follower_fetched(2, 20, 1, 0, names_epoch=True)
+        first.is_leader = False
+        first.notify_all()
+        second.follower_fetched(2, 20, 1, 0, names_epoch=True)
+        return await asking
+
+    answers = asyncio.run(main()).responses[0].partition_responses
+    assert [answer.error_code for answer in answers] == [0, 0]
+
+
 def test_a_marker_that_was_truncated_while_the_next_was_appended_is_not_acknowledged(pair: Broker) -> None:
     topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="a", partition_indexes=[0, 1])
     marker = WritableMarker(producer_id=5, producer_epoch=0, transaction_result=True, topics=[topic])

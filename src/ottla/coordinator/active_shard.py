@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ottla.coordinator.records import encode
-from ottla.coordinator.result import HELD, Record, Reply, Result, StartTimer, Task, TransactionalWrite
+from ottla.coordinator.result import HELD, Record, Result, StartTimer, Task, TransactionalWrite
 from ottla.coordinator.slices import Job, Slices
 from ottla.coordinator.timers import Decision, Timers
 from ottla.rare_paths import ON_PURPOSE, rarely
@@ -22,6 +22,7 @@ from ottla.records.batch import Codec
 from ottla.records.record import Record as LogRecord
 from ottla.records.record import build_batch
 from ottla.records.validate import Origin
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     KafkaError,
     KafkaStorageError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ottla.controller.image_delta import ImageDelta
     from ottla.log.log import Appended, Log
     from ottla.ports import Clock
+    from ottla.waiting.watch_list import WatchList
 
 logger = logging.getLogger("ottla.coordinator")
 
@@ -46,15 +48,8 @@ _RECORD_OVERHEAD_BYTES = 32  # more than the framing of one record
 _BATCH_OVERHEAD_BYTES = 61
 
 
-class Watchers(Protocol):
-    """Who is told when a partition's high watermark moves: see `server.waiting.WatchList`."""
-
-    def add(self, watcher: Callable[[], bool]) -> int: ...
-    def remove(self, ticket: int) -> None: ...
-
-
 class HostedPartition(Protocol):
-    """A partition of the internal topic that this node leads: see `server.partitions.Partition`."""
+    """A partition of the internal topic that this node leads: see `server.replicas.partition`."""
 
     topic: str
     index: int
@@ -65,7 +60,7 @@ class HostedPartition(Protocol):
     log: Log | None
 
     @property
-    def growth(self) -> Watchers: ...
+    def growth(self) -> WatchList: ...
 
     def append(
         self,
@@ -91,8 +86,8 @@ class Shard(Protocol):
     def on_loaded(self) -> Result[None]:
         """Everything is replayed: start what runs by itself."""
 
-    def on_unloaded(self) -> list[Reply]:
-        """The shard is given up: the replies it holds."""
+    def on_unloaded(self) -> list[PendingResponse]:
+        """The shard is closed: the responses that it holds back."""
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]: ...
 
@@ -103,12 +98,12 @@ S = TypeVar("S", bound=Shard)
 class _Waiting:
     """Answers that leave once the log is committed up to `end_offset`."""
 
-    __slots__ = ("deadline", "effects", "end_offset", "sends")
+    __slots__ = ("deadline", "effects", "end_offset", "responses")
 
     def __init__(self) -> None:
         self.end_offset = -1
         self.deadline = 0.0
-        self.sends: list[tuple[Reply, Any]] = []
+        self.responses: list[tuple[PendingResponse, Any]] = []
         self.effects: list[Any] = []
 
 
@@ -151,20 +146,20 @@ class ActiveShard(Generic[S]):
 
     # Decisions
 
-    def decide(self, decision: Callable[[S, Reply], Result[Any]], reply: Reply) -> None:
+    def decide(self, decision: Callable[[S, PendingResponse], Result[Any]], pending: PendingResponse) -> None:
         """Make a decision for a request, and answer it when it is time."""
         try:
-            result = decision(self.shard, reply)
+            result = decision(self.shard, pending)
         except KafkaError as error:
-            reply.fail(error)
+            pending.fail(error)
             return
         except Exception:  # the last line of defence: one request fails, not the node
             logger.exception("Unexpected error in a request to %s", self._name)
-            reply.fail(UnknownServerError("Unexpected error in the coordinator; see the log of this node."))
+            pending.fail(UnknownServerError("Unexpected error in the coordinator; see the log of this node."))
             return
-        self.take(result, reply)
+        self.take(result, pending)
 
-    def take(self, result: Result[Any], reply: Reply | None = None) -> bool:
+    def take(self, result: Result[Any], pending: PendingResponse | None = None) -> bool:
         """Carry out a result. False: its records were refused, and nothing of it has happened."""
         if result.records:
             try:
@@ -175,7 +170,7 @@ class ActiveShard(Generic[S]):
             except KafkaError as error:
                 if not self.is_open:
                     error = _retriable(error)
-                self._refuse(result, reply, error)
+                self._refuse(result, pending, error)
                 return False
         for timer in result.timers:
             if type(timer) is StartTimer:
@@ -189,25 +184,25 @@ class ActiveShard(Generic[S]):
         elif self._uncommitted:
             turn = self._uncommitted[-1]
         else:
-            if reply is not None and result.response is not HELD:
-                reply.send(result.response)
-            for held, response in result.replies:
-                held.send(response)
+            if pending is not None and result.response is not HELD:
+                pending.complete(result.response)
+            for held, response in result.late_responses:
+                held.complete(response)
             for effect in result.effects:
                 self._run_effect(self.partition.index, effect)
             return True
-        if reply is not None and result.response is not HELD:
-            turn.sends.append((reply, result.response))
-        turn.sends += result.replies
+        if pending is not None and result.response is not HELD:
+            turn.responses.append((pending, result.response))
+        turn.responses += result.late_responses
         turn.effects += result.effects
         return True
 
-    def _refuse(self, result: Result[Any], reply: Reply | None, error: KafkaError) -> None:
+    def _refuse(self, result: Result[Any], pending: PendingResponse | None, error: KafkaError) -> None:
         if result.on_failed is not None and self.is_open:
             self.take(result.on_failed(error))
-        if reply is not None:
-            reply.fail(error)
-        for held, _response in result.replies:
+        if pending is not None:
+            pending.fail(error)
+        for held, _response in result.late_responses:
             held.fail(error)
 
     def _decide_for_timer(self, decision: Decision) -> None:
@@ -350,8 +345,8 @@ class ActiveShard(Generic[S]):
         waiting = self._uncommitted
         while waiting and log is not None and 0 <= waiting[0].end_offset <= log.high_watermark:
             turn = waiting.popleft()
-            for reply, response in turn.sends:
-                reply.send(response)
+            for pending, response in turn.responses:
+                pending.complete(response)
             for effect in turn.effects:
                 self._run_effect(self.partition.index, effect)
         if waiting and self.is_open:
@@ -369,9 +364,9 @@ class ActiveShard(Generic[S]):
         now = self._loop.time()
         for turn in self._uncommitted:
             if turn.deadline <= now:
-                sends, turn.sends = turn.sends, []
-                for reply, _response in sends:
-                    reply.fail(
+                late, turn.responses = turn.responses, []
+                for pending, _response in late:
+                    pending.fail(
                         RequestTimedOut(
                             "The replicas of the coordinator's partition did not acknowledge the write in "
                             "time."
@@ -422,10 +417,10 @@ class ActiveShard(Generic[S]):
         self._uncommitted.clear()
         self._batch.clear()
         for turn in waiting:
-            for reply, _response in turn.sends:
-                reply.fail(error)
-        for reply in self.shard.on_unloaded():
-            reply.fail(error)
+            for pending, _response in turn.responses:
+                pending.fail(error)
+        for pending in self.shard.on_unloaded():
+            pending.fail(error)
 
     @property
     def _name(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import KafkaError
 from ottla.wire.message import Message
 
@@ -27,19 +28,6 @@ class Record:
     version: int = 0  # of the value
 
 
-class Reply:
-    """A request that is not answered yet. A decision that keeps it returns `HELD` as its response.
-
-    A later result answers it through `replies`. Only the runtime calls `send` and `fail`.
-    """
-
-    __slots__ = ("fail", "send")
-
-    def __init__(self, send: Callable[[Any], None], fail: Callable[[KafkaError], None]) -> None:
-        self.send = send
-        self.fail = fail
-
-
 class _Held:
     __slots__ = ()
 
@@ -48,7 +36,7 @@ class _Held:
 
 
 HELD: Final = _Held()
-"""The response of a decision that kept the reply."""
+"""The response of a decision that keeps the `PendingResponse`: a later result completes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +84,7 @@ class Result(Generic[_T]):
 
     response: _T | _Held | None = None
     records: list[Record] = field(default_factory=list)
-    replies: list[tuple[Reply, Any]] = field(default_factory=list)
+    late_responses: list[tuple[PendingResponse, Any]] = field(default_factory=list)
     timers: list[StartTimer | StopTimer] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     effects: list[Any] = field(default_factory=list)  # what the shell does once the records are committed
@@ -108,7 +96,7 @@ class Result(Generic[_T]):
     def add(self, other: Result[Any]) -> None:
         """Take over everything but the response."""
         self.records += other.records
-        self.replies += other.replies
+        self.late_responses += other.late_responses
         self.timers += other.timers
         self.tasks += other.tasks
         self.effects += other.effects

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Generic
 from ottla.coordinator.active_shard import ActiveShard, HostedPartition, S
 from ottla.coordinator.partitioning import partition_for
 from ottla.coordinator.records import Kinds
-from ottla.coordinator.result import Reply, Result
+from ottla.coordinator.result import Result
 from ottla.coordinator.shard_loader import Progress, load_steps
 from ottla.coordinator.slices import Job, Slices
 from ottla.records.batch import Codec
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -47,7 +48,7 @@ logger = logging.getLogger("ottla.coordinator")
 RELOAD_DELAY_S = 1.0
 PROGRESS_INTERVAL_S = 5.0
 
-_SHOWN_AS: dict[type[KafkaError], type[KafkaError]] = {
+_CLIENT_ERRORS: dict[type[KafkaError], type[KafkaError]] = {
     NetworkException: CoordinatorLoadInProgress,
     UnknownTopicOrPartition: CoordinatorNotAvailable,
     NotEnoughReplicas: CoordinatorNotAvailable,
@@ -60,9 +61,9 @@ _SHOWN_AS: dict[type[KafkaError], type[KafkaError]] = {
 """What a client of a coordinator is told for an error of the partition behind it."""
 
 
-def shown(error: KafkaError) -> KafkaError:
+def client_error(error: KafkaError) -> KafkaError:
     """The error as a client of a coordinator knows it."""
-    cls = _SHOWN_AS.get(type(error))
+    cls = _CLIENT_ERRORS.get(type(error))
     return error if cls is None else cls(error.message)
 
 
@@ -130,14 +131,16 @@ class Coordinator(Generic[S]):
         """The partition that keeps the state of a group or a transactional id."""
         return partition_for(key, self._partition_count())
 
-    def ask(self, index: int, decision: Callable[[S, Reply], Result[Any]], reply: Reply) -> None:
-        """Have a decision made on one shard. `reply` gets the response, or the error, at once or later."""
+    def ask(
+        self, index: int, decision: Callable[[S, PendingResponse], Result[Any]], pending: PendingResponse
+    ) -> None:
+        """Have a decision made on one shard. It completes `pending` with the response, or fails it."""
         try:
             active = self.active(index)
         except KafkaError as error:
-            reply.fail(error)
+            pending.fail(error)
             return
-        active.decide(decision, reply)
+        active.decide(decision, pending)
 
     def active(self, index: int) -> ActiveShard[S]:
         """The loaded shard; CoordinatorLoadInProgress or NotCoordinator where there is none."""

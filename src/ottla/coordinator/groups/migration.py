@@ -33,7 +33,8 @@ from ottla.coordinator.groups.consumer.member import (
 from ottla.coordinator.groups.consumer.subscriptions import now as subscriptions_now
 from ottla.coordinator.groups.consumer.timers import when_refused
 from ottla.coordinator.groups.settings import MigrationPolicy
-from ottla.coordinator.result import Caller, Reply, Result
+from ottla.coordinator.result import Caller, Result
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import errors
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -211,7 +212,9 @@ class Migration:
 
     # Classic members
 
-    def join(self, request: JoinGroupRequest, caller: Caller, reply: Reply) -> Result[JoinGroupResponse]:
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, pending: PendingResponse
+    ) -> Result[JoinGroupResponse]:
         """A classic member joins, or joins again. It is not kept waiting for the others."""
         try:
             return self._join(request, caller)
@@ -328,7 +331,9 @@ class Migration:
             if listed.topic in topics
         ]
 
-    def sync(self, request: SyncGroupRequest, caller: Caller, reply: Reply) -> Result[SyncGroupResponse]:
+    def sync(
+        self, request: SyncGroupRequest, caller: Caller, pending: PendingResponse
+    ) -> Result[SyncGroupResponse]:
         """A classic member asks for the assignment that its join has led to."""
         try:
             return self._sync(request)

@@ -17,7 +17,8 @@ from ottla.coordinator.groups.expiration import Cleanup
 from ottla.coordinator.groups.offsets.protocol import Offsets
 from ottla.coordinator.groups.offsets.records import OffsetRecord
 from ottla.coordinator.groups.offsets.store import Pair
-from ottla.coordinator.result import Record, Reply, Result
+from ottla.coordinator.result import Record, Result
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.errors import GroupIdNotFound, KafkaError
 from ottla.wire.messages import group_records as records
@@ -141,8 +142,8 @@ class GroupShard:
         result.add(self.consumer.on_loaded())
         return result
 
-    def on_unloaded(self) -> list[Reply]:
-        return [*self.classic.held_replies(), *self.consumer.held_replies()]
+    def on_unloaded(self) -> list[PendingResponse]:
+        return [*self.classic.pending_responses(), *self.consumer.pending_responses()]
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]:
         self.image = image

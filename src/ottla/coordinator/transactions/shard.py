@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.result import Record, Reply, Result, StartTimer
+from ottla.coordinator.result import Record, Result, StartTimer
 from ottla.coordinator.transactions import end_txn, init_producer_id
-from ottla.coordinator.transactions.settings import SendMarkers, TransactionSettings
+from ottla.coordinator.transactions.markers import SendMarkers
+from ottla.coordinator.transactions.settings import TransactionSettings
 from ottla.coordinator.transactions.states import (
     DecidedRecord,
     State,
@@ -22,6 +23,7 @@ from ottla.coordinator.transactions.states import (
     by_topic,
     tombstone,
 )
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -140,7 +142,7 @@ class TransactionShard:
         result.timers.append(StartTimer(_EXPIRY, self.settings.expiration_check_interval_ms, self.expire_ids))
         return result
 
-    def on_unloaded(self) -> list[Reply]:
+    def on_unloaded(self) -> list[PendingResponse]:
         return []
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]:

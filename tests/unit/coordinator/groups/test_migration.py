@@ -6,11 +6,11 @@ import pytest
 from tests.unit.coordinator.groups.classic.classic_consumer import CALLER, ClassicConsumer, versioned
 from tests.unit.coordinator.groups.consumer.consumer_world import Consumer, World, settle
 from tests.unit.coordinator.groups.shards import topic_id_of
+from tests.unit.coordinator.pending import recorded
 
 from ottla.coordinator.groups.classic.group import ClassicGroup, ClassicState
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.consumer.member import MemberState
-from ottla.coordinator.result import Reply
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest
@@ -221,8 +221,8 @@ def test_a_classic_member_of_another_protocol_type_is_refused() -> None:
         protocol_type="connect",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    reply = Reply(lambda _: None, lambda _: None)
-    response = world.take(world.shard.classic.join(request, CALLER, reply))
+    pending = recorded()
+    response = world.take(world.shard.classic.join(request, CALLER, pending))
     assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -253,8 +253,8 @@ def test_a_classic_member_with_bytes_that_are_no_subscription_is_refused() -> No
         protocol_type="consumer",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\0")],
     )
-    reply = Reply(lambda _: None, lambda _: None)
-    response = world.take(world.shard.classic.join(request, CALLER, reply))
+    pending = recorded()
+    response = world.take(world.shard.classic.join(request, CALLER, pending))
     assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 

@@ -21,7 +21,7 @@ from tests.unit.server.handlers.support import (
     start,
 )
 
-from ottla.coordinator.transactions.marker_sender import Outcomes, WritableMarker
+from ottla.coordinator.transactions.markers import Outcomes, WritableMarker
 from ottla.host import HostClock, HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
@@ -31,12 +31,13 @@ from ottla.records.record import Record, build_batch
 from ottla.records.validate import BYTES_AT_ONCE
 from ottla.replication.leader import NEVER_MS, Agreed
 from ottla.server.broker import Broker
-from ottla.server.coordinators.marker_writer import write_marker_in_steps
+from ottla.server.coordinators.marker_writer import write_marker
 from ottla.server.handlers.produce import handle
-from ottla.server.net.answers import Answer
 from ottla.server.net.connection import Connection
+from ottla.server.net.step_runner import finished
 from ottla.server.replicas.partition import Partition
 from ottla.server.replicas.replication import Replication
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.messages.metadata_records import PartitionChangeRecord
 from ottla.wire.messages.produce import ProduceRequest
@@ -149,14 +150,14 @@ def test_a_request_that_took_long_keeps_no_records_while_it_waits_for_replicas(b
 
     async def main() -> None:
         answer = handle(broker, request, context_of(broker, 12))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, PendingResponse)
         while not hosted(broker).growth.watchers:
             await asyncio.sleep(0.001)
         assert log.log_end_offset == 1
         while kept() is not None:  # the thread that checked them drops them in a moment
             gc.collect()
             await asyncio.sleep(0.001)
-        assert not answer.is_settled
+        assert not answer.is_completed
         answer.abandon()
 
     asyncio.run(main())
@@ -264,19 +265,20 @@ def test_a_committed_batch_stays_acknowledged_while_the_next_one_waits(pair: Bro
 def test_a_marker_that_was_truncated_while_the_next_was_appended_is_not_acknowledged(pair: Broker) -> None:
     topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="a", partition_indexes=[0, 1])
     marker = WritableMarker(producer_id=5, producer_epoch=0, transaction_result=True, topics=[topic])
-    outcomes: list[Outcomes] = []
 
-    async def main() -> None:
-        steps = write_marker_in_steps(pair, marker, outcomes.append)
+    async def main() -> Outcomes:
+        steps = write_marker(pair, marker)
         next(steps)
         next(steps)
         _truncate_and_lead_again(pair, _hosted(pair, 0))
-        assert list(steps) == []
+        outcomes = finished(steps)
+        assert isinstance(outcomes, PendingResponse)
         for index in (0, 1):
             _hosted(pair, index).follower_fetched(2, 20, 1, 0, names_epoch=True)
+        assert outcomes.is_completed
+        return outcomes.response
 
-    asyncio.run(main())
-    assert outcomes == [{("a", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER, ("a", 1): ErrorCode.NONE}]
+    assert asyncio.run(main()) == {("a", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER, ("a", 1): ErrorCode.NONE}
 
 
 class FailingDirectories:
@@ -363,11 +365,11 @@ async def answered_in_few_turns(broker: Broker, acks: int, then: Callable[[], No
     """The answer about `a`; `then` happens after its append and before the request's next batch, to `b`."""
     with decided_by(lambda point: point == "a produce request goes on later"):
         answer = start(broker, request_of(acks, "a", "b"), 12, "PLAINTEXT")
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, PendingResponse)
         then()
         for _ in range(20):
             await asyncio.sleep(0)
-    assert answer.is_settled
+    assert answer.is_completed
     return answer.response.responses[0].partition_responses[0]
 
 

@@ -14,7 +14,8 @@ from ottla.wire.errors import MalformedMessage
 from ottla.wire.messages.protocol_data import ConsumerProtocolSubscription
 
 if TYPE_CHECKING:
-    from ottla.coordinator.result import Reply, StartTimer
+    from ottla.coordinator.result import StartTimer
+    from ottla.waiting.pending_response import PendingResponse
     from ottla.wire.messages.join_group import JoinGroupRequest
 
 CONSUMER_PROTOCOL = "consumer"
@@ -29,7 +30,7 @@ _VERSION_BYTES = 2
 class HeldJoin(NamedTuple):
     """A JoinGroup request that waits for the others, and its version: answers differ by it."""
 
-    reply: Reply
+    pending: PendingResponse
     version: int
 
 
@@ -72,7 +73,7 @@ class ClassicMember:
         self.protocols = protocols
         self.assignment = assignment
         self.join: HeldJoin | None = None
-        self.sync: Reply | None = None
+        self.sync: PendingResponse | None = None
         self.is_new = False  # has not been answered since it joined, so it cannot send heartbeats
         self.session_timer: StartTimer | None = None  # made once: each heartbeat starts it anew
 

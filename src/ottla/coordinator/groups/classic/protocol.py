@@ -18,7 +18,8 @@ from ottla.coordinator.groups.classic.member import ClassicMember, HeldJoin, Pro
 from ottla.coordinator.groups.classic.rebalance import NEW_MEMBER_TIMEOUT_MS, Home, Rebalances, timer_keys
 from ottla.coordinator.groups.classic.responses import join_refused, joined, sync_refused, synced
 from ottla.coordinator.groups.group import GroupType
-from ottla.coordinator.result import HELD, Caller, Reply, Result, StopTimer
+from ottla.coordinator.result import HELD, Caller, Result, StopTimer
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode, IllegalGeneration, KafkaError, UnknownMemberId
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -40,11 +41,11 @@ class ConsumerSide(Protocol):
     """Classic members of groups of the consumer protocol: see `migration.py`."""
 
     def classic_join(
-        self, request: JoinGroupRequest, caller: Caller, reply: Reply
+        self, request: JoinGroupRequest, caller: Caller, pending: PendingResponse
     ) -> Result[JoinGroupResponse]: ...
 
     def classic_sync(
-        self, request: SyncGroupRequest, caller: Caller, reply: Reply
+        self, request: SyncGroupRequest, caller: Caller, pending: PendingResponse
     ) -> Result[SyncGroupResponse]: ...
 
     def classic_heartbeat(self, request: HeartbeatRequest, caller: Caller) -> Result[HeartbeatResponse]: ...
@@ -71,19 +72,21 @@ class ClassicProtocol:
 
     # JoinGroup
 
-    def join(self, request: JoinGroupRequest, caller: Caller, reply: Reply) -> Result[JoinGroupResponse]:
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, pending: PendingResponse
+    ) -> Result[JoinGroupResponse]:
         """A member joins, or joins again. The answer is held until the generation begins."""
         group = self._home.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
-            return self._join(group, request, caller, reply)
+            return self._join(group, request, caller, pending)
         if group is not None and group.type is not GroupType.CONSUMER:
             return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "", caller)
         if group is not None and not group.is_empty:
-            return self._home.consumer.classic_join(request, caller, reply)
+            return self._home.consumer.classic_join(request, caller, pending)
         if request.member_id:
             return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, caller)
         new_group = ClassicGroup.new(request.group_id, self._home.clock.now_ms())
-        result = self._join(new_group, request, caller, reply)
+        result = self._join(new_group, request, caller, pending)
         if group is not None:  # an empty group of the other protocol makes room
             result.records += group.tombstones()
         result.records.append(new_group.record_of_birth())
@@ -91,7 +94,7 @@ class ClassicProtocol:
         return result
 
     def _join(
-        self, group: ClassicGroup, request: JoinGroupRequest, caller: Caller, reply: Reply
+        self, group: ClassicGroup, request: JoinGroupRequest, caller: Caller, pending: PendingResponse
     ) -> Result[JoinGroupResponse]:
         member_id = request.member_id
         protocols = protocols_of(request)
@@ -102,17 +105,17 @@ class ClassicProtocol:
         if not group.supports(request.protocol_type, protocols):
             return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, caller)
         if member_id:
-            return self._join_known(group, request, protocols, caller, reply)
+            return self._join_known(group, request, protocols, caller, pending)
         instance_id = request.group_instance_id
         new_id = self._new_member_id(caller.client_id if instance_id is None else instance_id)
         if instance_id is not None and instance_id in group.static_ids:
-            return self._join_again_static(group, request, protocols, new_id, caller, reply)
+            return self._join_again_static(group, request, protocols, new_id, caller, pending)
         if instance_id is None and caller.version >= _ID_REQUIRED_FROM:
             group.pending_join.add(new_id)
             result = _refuse(ErrorCode.MEMBER_ID_REQUIRED, new_id, caller)
             result.timers.append(self._rebalances.session_timer(group.id, new_id, request.session_timeout_ms))
             return result
-        return self._join_new(group, request, protocols, new_id, caller, reply)
+        return self._join_new(group, request, protocols, new_id, caller, pending)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """While the group prepares, those count who have joined: it may be over a limit that was lowered."""
@@ -135,7 +138,7 @@ class ClassicProtocol:
         protocols: Protocols,
         member_id: str,
         caller: Caller,
-        reply: Reply,
+        pending: PendingResponse,
     ) -> Result[JoinGroupResponse]:
         member = ClassicMember(
             member_id,
@@ -147,7 +150,7 @@ class ClassicProtocol:
             protocols=protocols,
         )
         member.is_new = True
-        member.join = HeldJoin(reply, caller.version)
+        member.join = HeldJoin(pending, caller.version)
         if group.state is ClassicState.PREPARING and group.previous_state is ClassicState.EMPTY:
             group.has_new_member = True
         group.add(member, request.protocol_type)
@@ -162,11 +165,11 @@ class ClassicProtocol:
         request: JoinGroupRequest,
         protocols: Protocols,
         caller: Caller,
-        reply: Reply,
+        pending: PendingResponse,
     ) -> Result[JoinGroupResponse]:
         member_id = request.member_id
         if member_id in group.pending_join and request.group_instance_id is None:
-            return self._join_new(group, request, protocols, member_id, caller, reply)
+            return self._join_new(group, request, protocols, member_id, caller, pending)
         try:
             member = group.check_member(member_id, request.group_instance_id)
         except KafkaError as error:
@@ -183,17 +186,22 @@ class ClassicProtocol:
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.session_timeout_ms = request.session_timeout_ms
         result: Result[JoinGroupResponse] = Result(HELD)
-        self._hold_join(group, member, caller, reply, result)
+        self._hold_join(group, member, caller, pending, result)
         self._rebalances.prepare_or_complete(group, result)
         return result
 
     def _hold_join(
-        self, group: ClassicGroup, member: ClassicMember, caller: Caller, reply: Reply, result: Result[Any]
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        caller: Caller,
+        pending: PendingResponse,
+        result: Result[Any],
     ) -> None:
         """Only the last JoinGroup of a member waits: who asks again has given up on the earlier one."""
         if member.join is not None:
             self._rebalances.answer_join(group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.id, result)
-        group.hold_join(member, HeldJoin(reply, caller.version))
+        group.hold_join(member, HeldJoin(pending, caller.version))
 
     def _join_again_static(
         self,
@@ -202,7 +210,7 @@ class ClassicProtocol:
         protocols: Protocols,
         new_id: str,
         caller: Caller,
-        reply: Reply,
+        pending: PendingResponse,
     ) -> Result[JoinGroupResponse]:
         """A static member was restarted: it takes the place of its former self, which is fenced."""
         old = group.members[group.static_ids[request.group_instance_id or ""]]
@@ -227,7 +235,7 @@ class ClassicProtocol:
             self._keep_generation(group, old, new, result)
             result.response = _rejoined(group, new.id, leader_id, caller.version)
             return result
-        self._hold_join(group, new, caller, reply, result)
+        self._hold_join(group, new, caller, pending, result)
         self._rebalances.prepare_or_complete(group, result)
         return result
 
@@ -249,14 +257,16 @@ class ClassicProtocol:
 
     # SyncGroup
 
-    def sync(self, request: SyncGroupRequest, caller: Caller, reply: Reply) -> Result[SyncGroupResponse]:
+    def sync(
+        self, request: SyncGroupRequest, caller: Caller, pending: PendingResponse
+    ) -> Result[SyncGroupResponse]:
         """A member asks for its assignment, and the leader brings all of them."""
         group = self._home.groups.get(request.group_id)
         if group is None or group.is_empty:
             return Result(sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
         if not isinstance(group, ClassicGroup):
             if group.type is GroupType.CONSUMER:
-                return self._home.consumer.classic_sync(request, caller, reply)
+                return self._home.consumer.classic_sync(request, caller, pending)
             return Result(sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
         try:
             member = group.check_member(request.member_id, request.group_instance_id)
@@ -279,7 +289,7 @@ class ClassicProtocol:
         if group.is_leader(member.id):
             self._assign(group, member, request.assignments, result)
         else:
-            member.sync = reply
+            member.sync = pending
             result.response = HELD
         return result
 
@@ -303,7 +313,7 @@ class ClassicProtocol:
         self._rebalances.start_session(group, leader, result)
         for member in group.members.values():
             if member.sync is not None:
-                result.replies.append((member.sync, synced(group, by_member[member.id])))
+                result.late_responses.append((member.sync, synced(group, by_member[member.id])))
                 member.sync = None
                 self._rebalances.start_session(group, member, result)
 
@@ -412,16 +422,16 @@ class ClassicProtocol:
                 self._rebalances.prepare(group, result)
         return result
 
-    def held_replies(self) -> list[Reply]:
+    def pending_responses(self) -> list[PendingResponse]:
         """Everybody who waits."""
-        replies = []
+        pending = []
         for group in self._groups():
             for member in group.members.values():
                 if member.join is not None:
-                    replies.append(member.join.reply)
+                    pending.append(member.join.pending)
                 if member.sync is not None:
-                    replies.append(member.sync)
-        return replies
+                    pending.append(member.sync)
+        return pending
 
     def _groups(self) -> list[ClassicGroup]:
         return [group for group in self._home.groups.values() if isinstance(group, ClassicGroup)]

@@ -108,13 +108,13 @@ class Rebalances:
         """End the wait of a held JoinGroup with an error."""
         held = group.hold_join(member, None)
         if held is not None:
-            result.replies.append((held.reply, join_refused(code, member_id, held.version)))
+            result.late_responses.append((held.pending, join_refused(code, member_id, held.version)))
 
     def answer_sync(self, member: ClassicMember, code: ErrorCode, result: Result[Any]) -> bool:
         """End the wait of a held SyncGroup with an error."""
         if member.sync is None:
             return False
-        result.replies.append((member.sync, sync_refused(code)))
+        result.late_responses.append((member.sync, sync_refused(code)))
         member.sync = None
         return True
 
@@ -204,7 +204,7 @@ class Rebalances:
             held = group.hold_join(member, None)
             if held is not None:
                 answer = joined(group, member.id, held.version, with_members=group.leader_id == member.id)
-                result.replies.append((held.reply, answer))
+                result.late_responses.append((held.pending, answer))
             self.start_session(group, member, result)
             member.is_new = False
         group.pending_sync.update(group.members)

@@ -21,7 +21,8 @@ from ottla.coordinator.groups.consumer.records import TargetRecord
 from ottla.coordinator.groups.consumer.subscriptions import Subscriptions, after_change
 from ottla.coordinator.groups.consumer.target_assignment import Snapshot
 from ottla.coordinator.groups.consumer.timers import undone, when_refused
-from ottla.coordinator.result import Reply, Result, Task
+from ottla.coordinator.result import Result, Task
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import errors
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -39,7 +40,7 @@ _Outcome = tuple[Assignment, dict[str, TargetRecord]] | AssignmentFailed
 class HeldHeartbeat:
     """A heartbeat that waits for an assignment, and the member as it was before."""
 
-    reply: Reply
+    pending: PendingResponse
     request: ConsumerGroupHeartbeatRequest
     before: ConsumerMember
     has_subscription_changed: bool
@@ -162,7 +163,7 @@ class Assigning:
         if member.epoch != held.before.epoch or member.assigned != held.before.assigned:
             # It did not wait, and has been answered since then.
             response = self._protocol.answer(group, held.before, member, held.request)
-            result.replies.append((held.reply, response))
+            result.late_responses.append((held.pending, response))
             return
         target = group.target_of(member)
         if target_epoch == work.taken.epoch:
@@ -181,12 +182,12 @@ class Assigning:
         except errors.KafkaError as error:
             self._refuse(work, error, result)
         else:
-            result.replies.append((held.reply, response))
+            result.late_responses.append((held.pending, response))
 
     def _refuse(self, work: _Work, error: errors.KafkaError, result: Result[Any]) -> None:
         if work.held is not None:
             response = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-            result.replies.append((work.held.reply, response))
+            result.late_responses.append((work.held.pending, response))
 
     def forget(self, group_id: str) -> None:
         """The group is gone. Its task goes on, for nothing but the answer to who waits for it."""
@@ -194,8 +195,8 @@ class Assigning:
         if work is not None:
             work.is_void = True
 
-    def held_replies(self) -> list[Reply]:
-        return [work.held.reply for work in self._under_way.values() if work.held is not None]
+    def pending_responses(self) -> list[PendingResponse]:
+        return [work.held.pending for work in self._under_way.values() if work.held is not None]
 
 
 def _steps(group_id: str, taken: Snapshot, assignor: Assignor) -> Generator[None, None, _Outcome]:

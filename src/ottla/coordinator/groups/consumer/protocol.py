@@ -37,7 +37,8 @@ from ottla.coordinator.groups.consumer.subscriptions import (
 )
 from ottla.coordinator.groups.consumer.timers import ConsumerTimers
 from ottla.coordinator.groups.migration import Migration
-from ottla.coordinator.result import HELD, Caller, Reply, Result
+from ottla.coordinator.result import HELD, Caller, Result
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import errors, uuid
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -73,12 +74,12 @@ class ConsumerProtocol(ConsumerReplay):
     # Heartbeats
 
     def heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, reply: Reply | None = None
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, pending: PendingResponse | None = None
     ) -> Result[ConsumerGroupHeartbeatResponse]:
         """A member joins, lives or leaves.
 
-        With a `reply` the answer is held while a large assignment is made that the member waits for; without
-        one the member gets it at its next heartbeat.
+        With `pending` the response is held while a large assignment is made that the member waits for;
+        without it the member gets the assignment at its next heartbeat.
         """
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             return self._leave(request)
@@ -97,8 +98,8 @@ class ConsumerProtocol(ConsumerReplay):
         )
         self.timers.start_session(group.id, member.id, self.settings(group).session_timeout_ms, result)
         held = None
-        if reply is not None:
-            held = HeldHeartbeat(reply, request, member, has_new_names or regex_changed)
+        if pending is not None:
+            held = HeldHeartbeat(pending, request, member, has_new_names or regex_changed)
         target_epoch, target, is_held = self.assigning.update(
             group, epoch, member, updated, subscriptions, held, result
         )
@@ -399,9 +400,9 @@ class ConsumerProtocol(ConsumerReplay):
     def on_group_removed(self, group_id: str) -> None:
         self.assigning.forget(group_id)
 
-    def held_replies(self) -> list[Reply]:
+    def pending_responses(self) -> list[PendingResponse]:
         """Everybody who waits."""
-        return self.assigning.held_replies()
+        return self.assigning.pending_responses()
 
 
 class _TopicIds:

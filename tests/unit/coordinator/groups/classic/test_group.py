@@ -193,7 +193,7 @@ def test_a_group_that_becomes_one_of_the_consumer_protocol_lets_go_of_all_who_wa
     world.take(result)
     assert joining.code == ErrorCode.REBALANCE_IN_PROGRESS
     assert world.timer_keys == set()
-    assert world.protocol.held_replies() == []
+    assert world.protocol.pending_responses() == []
 
 
 def test_a_group_that_is_deleted_leaves_no_timer() -> None:

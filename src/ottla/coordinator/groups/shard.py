@@ -71,7 +71,7 @@ class GroupShard:
         self.cleanup = Cleanup(self)
         self.classic = ClassicProtocol(self)
         self.consumer = ConsumerProtocol(self)
-        consumer = self.consumer
+        consumer = self.consumer.replay
         self._replays: dict[type[Message], _Replay] = {
             records.GroupMetadataKey: self.classic.replay_group,
             records.ConsumerGroupMetadataKey: consumer.replay_group,

@@ -56,14 +56,14 @@ if TYPE_CHECKING:
 _METADATA_REFRESH_INTERVAL_MS = 2**31 - 1  # only changes of topics matter, and they ask for a refresh
 
 
-class ConsumerProtocol(ConsumerReplay):
+class ConsumerProtocol:
     """See the module."""
 
     def __init__(self, shard: GroupShard) -> None:
-        super().__init__(shard.groups)
         self.shard = shard
         self.timers = ConsumerTimers(self.fence_if_there)
         self.assigning = Assigning(self)
+        self.replay = ConsumerReplay(shard.groups, self.assigning.forget)
         self.regexes = Regexes(self)
         self.migration = Migration(self)
         self.classic_join = self.migration.join
@@ -155,6 +155,9 @@ class ConsumerProtocol(ConsumerReplay):
         return self.shard.settings.of_group(group.id)
 
     # Groups and members
+
+    def group(self, group_id: str) -> ConsumerGroup | None:
+        return self.replay.group(group_id)
 
     def _group_of(self, request: ConsumerGroupHeartbeatRequest, result: Result[Any]) -> ConsumerGroup:
         """The group. Who joins makes it, or makes a group of the classic protocol one of this."""
@@ -255,7 +258,7 @@ class ConsumerProtocol(ConsumerReplay):
         return epoch, subscriptions
 
     def metadata_hash(self, group: ConsumerGroup, subscriptions: Subscriptions) -> int:
-        return metadata_hash(group, subscriptions, self.index, self.shard.image)
+        return metadata_hash(group, subscriptions, self.replay.index, self.shard.image)
 
     def refreshed(self, group: ConsumerGroup, epoch: int, now_ms: int) -> None:
         """The topics were compared: not again before one changes."""
@@ -353,7 +356,7 @@ class ConsumerProtocol(ConsumerReplay):
     # What is asked of the shard
 
     def describe(self, group_id: str) -> ConsumerGroupDescribeResponse.DescribedGroup:
-        group = self.groups.get(group_id)
+        group = self.shard.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return described(group, self.shard.settings.consumer.assignors[0], self.shard.image)
         reason = (
@@ -367,7 +370,7 @@ class ConsumerProtocol(ConsumerReplay):
         """All members have a whole session to show that they live."""
         result: Result[None] = Result()
         self.regexes.topics_version = self.shard.image.offset
-        for group in self.groups.values():
+        for group in self.shard.groups.values():
             if not isinstance(group, ConsumerGroup):
                 continue
             session_timeout_ms = self.settings(group).session_timeout_ms
@@ -389,19 +392,17 @@ class ConsumerProtocol(ConsumerReplay):
                 for index, before in changed.items()
             ):
                 names.add(topic.name)
+        index = self.replay.index
         for name in names:
-            self.index.hashes.pop(name, None)
-            for group_id in self.index.groups.get(name, ()):
+            index.hashes.pop(name, None)
+            for group_id in index.groups.get(name, ()):
                 group = self.group(group_id)
                 if group is not None:
                     group.request_metadata_refresh()
         return Result()
 
-    def on_group_removed(self, group_id: str) -> None:
-        self.assigning.forget(group_id)
-
     def pending_responses(self) -> list[PendingResponse]:
-        """Everybody who waits."""
+        """The heartbeats that are held."""
         return self.assigning.pending_responses()
 
 

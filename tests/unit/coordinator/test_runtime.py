@@ -122,7 +122,7 @@ class World:
             flush=self._flush,
             run_effect=lambda _index, effect: self.effects.append(effect),
         )
-        self.coordinator.take_seats()
+        self.coordinator.update_leadership()
 
     def _flush(self, _partition: HostedPartition) -> None:
         self.log.flush()
@@ -237,7 +237,7 @@ def test_replicas_that_take_too_long_are_told_of_and_the_record_stays(tmp_path: 
         world = open_world(tmp_path, isr=2)
         world.coordinator._write_timeout_ms = 5
         world.coordinator.close()
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         world.add("a")
         await world.until(lambda: bool(world.answers))
         assert isinstance(client_error(world.answers[0]), CoordinatorNotAvailable)
@@ -354,7 +354,7 @@ def test_a_shard_is_loaded_from_its_log_and_knows_what_it_knew(tmp_path: Path) -
         assert "n3" not in expected
         world.coordinator.close()
         world.answers.clear()
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         world.add("n0")
         assert isinstance(world.answers[0], CoordinatorLoadInProgress)
         assert world.coordinator.is_any_loading
@@ -371,7 +371,7 @@ def test_a_shard_is_not_at_work_before_what_it_was_loaded_from_is_committed(tmp_
         await asyncio.sleep(0)
         world.coordinator.close()
         world.answers.clear()
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: bool(world.shards[-1].numbers))
         assert world.shards[-1].numbers == {"a": 1}
         await asyncio.sleep(0.01)
@@ -395,10 +395,10 @@ def test_a_load_that_waits_for_the_commit_ends_with_the_leadership(tmp_path: Pat
         world.add("a")
         await asyncio.sleep(0)
         world.coordinator.close()
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: bool(world.partition.growth.watchers))
         world.is_hosted = False
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         assert not world.partition.growth.watchers
         world.replicate()
         assert not world.coordinator.loaded()
@@ -414,7 +414,7 @@ def test_who_waits_hears_that_the_coordinator_has_moved(tmp_path: Path) -> None:
         world.ask(lambda shard, pending: shard.hold(pending))
         world.add("b")
         world.partition.is_leader = False
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         assert [type(answer) for answer in world.answers] == [NotCoordinator] * 3
         world.add("c")
         assert isinstance(world.answers[3], NotCoordinator)
@@ -430,7 +430,7 @@ def test_a_new_epoch_means_a_new_load(tmp_path: Path) -> None:
         world.add("a")
         await asyncio.sleep(0)
         world.partition.leader_epoch = 4
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert len(world.shards) == 2
         assert world.numbers == {"a": 1}
@@ -648,7 +648,7 @@ def test_a_transactions_records_count_from_its_marker_on(tmp_path: Path) -> None
             assert world.numbers == {"plain": 1, "kept": 1}
             assert world.coordinator.active(0).shard.pending == {9: {"open": 1}}
             world.coordinator.close()
-            world.coordinator.take_seats()
+            world.coordinator.update_leadership()
             await world.until(lambda: not world.coordinator.is_any_loading)
 
     run(main())
@@ -698,7 +698,7 @@ def test_a_record_of_a_kind_that_is_not_known_is_left_alone(tmp_path: Path) -> N
         world = open_world(tmp_path)
         world.coordinator.close()
         _append(world, [(b"\x7f\xff what", b"\0\0ever"), (b"\0\2\0\1a", None)])
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == {}
 
@@ -715,7 +715,7 @@ def test_a_record_that_cannot_be_read_is_skipped(
         world = open_world(tmp_path)
         world.coordinator.close()
         _append(world, [encode(put("b", 3)), stored, stored, encode(put("c", 4))])
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == {"b": 3, "c": 4}
         world.coordinator.close()
@@ -738,7 +738,7 @@ def test_a_batch_that_decompresses_to_more_than_the_bound_is_skipped(
         _append(world, [encode(put("c", 4))])
         bounded = partial(shard_loader.read_batch, decompressed_bytes_max=10_000)
         monkeypatch.setattr(shard_loader, "read_batch", bounded)
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == {"b": 3, "c": 4}
         world.coordinator.close()
@@ -756,7 +756,7 @@ def test_records_of_unknown_types_are_skipped_and_counted(
         world = open_world(tmp_path)
         world.coordinator.close()
         _append(world, [(b"\x7f\x7f", b"\0\0"), encode(put("b", 3)), (b"\x7f\x7f", None)])
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == {"b": 3}
         world.coordinator.close()
@@ -782,7 +782,7 @@ def test_a_record_that_cannot_be_replayed_is_skipped(
             replay(shard, record, **options)
 
         monkeypatch.setattr(Counters, "replay", fail)
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == {"b": 3, "c": 4}
         world.coordinator.close()
@@ -801,7 +801,7 @@ def test_damage_stops_the_load_since_what_it_held_was_committed(
         file = world.log.active_segment.file
         last = world.log.size_bytes - 3
         file.pwrite([bytes([file.pread(1, last)[0] ^ 1])], last)
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: "Failed to load " in caplog.text)
         world.add("a")
         assert isinstance(world.answers[0], CoordinatorLoadInProgress)
@@ -826,7 +826,7 @@ def test_a_shard_that_fails_once_loaded_is_loaded_again(
 
         monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0.001)
         monkeypatch.setattr(Counters, "on_loaded", on_loaded)
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: bool(world.coordinator.loaded()))
         assert world.numbers == {"b": 3}
         world.coordinator.close()

@@ -1,7 +1,7 @@
 """The group coordinator of this node, and what both coordinators need of a node.
 
-Groups live in `__consumer_offsets`. The state machines and their runtime are in `ottla.coordinator`; here
-they are joined to this node's partitions, configuration and metadata.
+Groups live in `__consumer_offsets`. `ottla.coordinator` has the state machines and their runtime; this module
+connects them to the node's partitions, configuration and metadata.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class GroupCoordinator:
         self.requests = CoordinatorRequests(self.coordinator)
 
     def start(self) -> None:
-        self.coordinator.take_seats()
+        self.coordinator.update_leadership()
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
         if any(kind in (ResourceType.BROKER, ResourceType.GROUP) for kind, _name in delta.configs_changed):
@@ -88,7 +88,7 @@ class GroupCoordinator:
 
 
 def internal_partition_count(broker: Broker, topic: str, setting: str) -> int:
-    """How many partitions an internal topic has, or will have."""
+    """The partition count of an internal topic, or the one that it will be created with."""
     known = broker.image.topics_by_name.get(topic)
     return len(known.partitions) if known is not None else broker.config.int_of(setting)
 
@@ -98,7 +98,7 @@ def hosted_partitions(broker: Broker, topic: str) -> list[HostedPartition]:
 
 
 def flush_soon(broker: Broker, partition: HostedPartition) -> None:
-    """Flush a partition whose topic asks for it; its high watermark moves then."""
+    """Flush a partition in the background; its high watermark moves after that."""
     found = broker.partitions.get(partition.topic, partition.index)
     if found is not None:
         broker.in_background(flush_partition(broker.directories, found))

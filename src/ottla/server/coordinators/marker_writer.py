@@ -1,8 +1,8 @@
 """Appends the markers that end transactions to partitions that this node leads.
 
-Whether another broker's coordinator sent them (WriteTxnMarkers) or this node's own: the same way. Rule: an
-outcome is told once the marker is committed, so a coordinator that hears of success need never come back. A
-marker for `__consumer_offsets` goes through its group coordinator, whose offsets take effect with it.
+Markers of this node's coordinator and of others (WriteTxnMarkers) are appended the same way. Rule: success is
+reported once the marker is committed, so that the coordinator never has to repeat it. A marker for
+`__consumer_offsets` goes through the group coordinator, so that the transaction's offsets take effect.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def write_marker(broker: Broker, marker: WritableMarker) -> Steps[Outcomes | Pen
 def _append(
     broker: Broker, partition: Partition, marker: WritableMarker, batch: bytearray, now_ms: int
 ) -> int:
-    """The offset behind the marker. The batch may go to other partitions too: a copy of it is written."""
+    """The offset after the marker. An append changes its batch: each partition gets a copy."""
     try:
         appended = partition.append(
             memoryview(bytearray(batch)),

@@ -1,8 +1,8 @@
-"""Before a transaction's first write to a partition: is the partition part of the transaction?
+"""Verifies, before the first write of a transaction to a partition, that the partition is part of it.
 
-The coordinator must know every partition that was written to, or nobody would ever mark the transaction's end
-there. Older producers add partitions themselves, and the broker makes sure (verify); newer ones leave it to
-the broker (add). Rule: writes of one transactional id are let through in the order in which they came.
+The coordinator must know every partition that the transaction writes to: the others would never get a marker.
+Older producers add partitions themselves, and the broker verifies that; for newer ones the broker adds them.
+Rule: the writes of one transactional id proceed in the order of their arrival.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Verified = tuple[Refusals, Guards]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
-    """What a producer is about to write."""
+    """A write that a producer requests."""
 
     transactional_id: str
     producer_id: int
@@ -59,7 +59,7 @@ class Writing:
 
 
 class Verification:
-    """Asks the coordinator, here or on another node."""
+    """Asks the coordinator, on this node or another one."""
 
     def __init__(self, broker: Broker, transactions: TransactionCoordinator) -> None:
         self._broker = broker
@@ -75,7 +75,7 @@ class Verification:
         if not writing.adds and not self._broker.config.bool_of("transaction.partition.verification.enable"):
             return {}, {}
         queue = self._queues.get(writing.transactional_id)
-        if queue is not None:  # even where nothing need be asked: one before it may write to its partitions
+        if queue is not None:  # an earlier write may be to the same partitions
             pending = PendingResponse()
             queue.append(lambda: self._ask_again(writing, self._deadline(), pending))
             return pending
@@ -122,21 +122,21 @@ class Verification:
         pending: PendingResponse,
     ) -> None:
         def answered(errors: Mapping[TopicPartition, KafkaError]) -> None:
-            is_being_ended = any(isinstance(error, ConcurrentTransactions) for error in errors.values())
-            if writing.adds and is_being_ended and self._broker.clock.monotonic() < deadline:
-                # The end of the transaction before takes a moment; sending the records again would take more.
+            is_completing = any(isinstance(error, ConcurrentTransactions) for error in errors.values())
+            if writing.adds and is_completing and self._broker.clock.monotonic() < deadline:
+                # The previous transaction completes in a moment; a retry of the producer would take longer.
                 delay_ms = self._broker.config.int_of("add.partitions.to.txn.retry.backoff.ms")
                 asyncio.get_running_loop().call_later(
                     delay_ms / 1000, self._ask_again, writing, deadline, pending
                 )
                 return
-            shown_errors = {key: _for_producers(writing, error) for key, error in errors.items()}
-            self._finish(writing, {**refusals, **shown_errors}, guards, pending)
+            client_errors = {key: _for_producers(writing, error) for key, error in errors.items()}
+            self._finish(writing, {**refusals, **client_errors}, guards, pending)
 
         self._ask_coordinator(writing, frozenset(guards), answered)
 
     def _ask_again(self, writing: Writing, deadline: float, pending: PendingResponse) -> None:
-        """The one before it may have begun the transaction in its partitions meanwhile."""
+        """An earlier write may have begun the transaction in these partitions meanwhile."""
         refusals, guards = self._begin(writing)
         if guards:
             self._ask(writing, refusals, guards, deadline, pending)
@@ -244,7 +244,7 @@ def answer_when_verified(
     *,
     before_waiting: Callable[[], None] | None = None,
 ) -> _R | PendingResponse:
-    """What `write` answers once the coordinator has had its say: at once where it need not be asked."""
+    """The response that `write` makes of the verification: at once if the coordinator need not be asked."""
     verified = verification.check(writing)
     if not isinstance(verified, PendingResponse):
         return write(*verified)
@@ -260,7 +260,7 @@ def _refusals(codes: Mapping[TopicPartition, int]) -> dict[TopicPartition, Kafka
 
 
 def _for_producers(writing: Writing, error: KafkaError) -> KafkaError:
-    """The error as producers expect it here."""
+    """The error that producers expect of a write."""
     if isinstance(error, ProducerFenced):
         return InvalidProducerEpoch(error.message)
     if isinstance(error, TransactionAbortable) and not writing.knows_abortable:

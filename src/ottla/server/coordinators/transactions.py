@@ -1,6 +1,6 @@
-"""The transaction coordinator of this node: its shards, its markers, and the questions of brokers.
+"""The transaction coordinator of this node.
 
-The state machine is in `ottla.coordinator.transactions`; here it is joined to this node's partitions,
+`ottla.coordinator.transactions` has the state machine; this module connects it to the node's partitions,
 producer ids and connections.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TransactionCoordinator:
-    """See the module. `verification` is asked before transactional appends."""
+    """See the module. `verification` is for transactional appends, before they are made."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -53,7 +53,7 @@ class TransactionCoordinator:
         self.marker_sender = MarkerSender(MarkerTargets(broker, self.links), self.coordinator)
 
     def start(self) -> None:
-        self.coordinator.take_seats()
+        self.coordinator.update_leadership()
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
         self.coordinator.on_metadata(image, delta)

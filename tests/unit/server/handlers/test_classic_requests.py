@@ -191,7 +191,7 @@ def test_a_group_is_as_it_was_when_it_is_loaded_again(node: RunningNode) -> None
 
     async def reload() -> None:
         coordinator.close()
-        coordinator.take_seats()
+        coordinator.update_leadership()
         while coordinator.is_any_loading:
             await asyncio.sleep(0)
 
@@ -209,7 +209,7 @@ def test_a_heartbeat_to_a_group_that_is_being_loaded_is_welcome(node: RunningNod
 
     async def ask_while_loading() -> tuple[Any, Any]:
         coordinator.close()
-        coordinator.take_seats()
+        coordinator.update_leadership()
         assert coordinator.is_any_loading
         return start(node.broker, beat, 4, LISTENER), start(node.broker, join_request(), 9, LISTENER)
 

@@ -469,8 +469,8 @@ class ClassicGroup:
     def _record(self, value: GroupMetadataValue) -> Record:
         return Record(GroupMetadataKey(group=self.id), value, VALUE_VERSION)
 
-    def settle(self, value: GroupMetadataValue, now_ms: int) -> None:
-        """Take over this group's own record: the assignment that was waited for is kept."""
+    def replay_assignments(self, value: GroupMetadataValue, now_ms: int) -> None:
+        """Replay the record that this group has written: the assignments of its leader take effect."""
         if self.state is ClassicState.COMPLETING:
             for kept in value.members:
                 self.members[kept.member_id].assignment = kept.assignment

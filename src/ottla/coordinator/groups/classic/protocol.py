@@ -408,7 +408,7 @@ class ClassicProtocol:
                 gone.move_to(ClassicState.DEAD, self._home.clock.now_ms())
         elif due is not None:
             groups[key.group] = due
-            due.settle(value, self._home.clock.now_ms())
+            due.replay_assignments(value, self._home.clock.now_ms())
         else:
             groups[key.group] = ClassicGroup.of_value(key.group, value)
 

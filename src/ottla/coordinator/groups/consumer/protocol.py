@@ -1,10 +1,11 @@
-"""The consumer group protocol (KIP-848) as decisions: heartbeats that join, live, reconcile and leave.
+"""The consumer group protocol (KIP-848) as decisions: heartbeats with which members join, reconcile and
+leave.
 
-A heartbeat goes through the same steps each time: the member's subscription is updated; if that, or the
-topics themselves, changed, the group's epoch grows; if the epoch is ahead of the target assignment a new one
-is made (`assignment.py`: at once where it is quick, else in a task); then the member takes its next
-step towards its target (`reconciliation.py`). Rule: state changes by replay of the records; what a
-decision keeps itself (timers, tasks under way, held heartbeats) is nothing that a restart may not lose.
+Each heartbeat takes the same steps: it updates the member's subscription; if that or the topics changed, it
+bumps the group's epoch; if the epoch is ahead of the target assignment, a new one is made (`assignment.py`:
+at once if it is small, else in a task); then the member takes its next step towards its target
+(`reconciliation.py`). Rule: state changes by replay of the records; a decision itself changes only what a
+restart may lose (timers, tasks under way, held heartbeats).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups.settings import ConsumerSettings
     from ottla.coordinator.groups.shard import GroupShard
 
-_METADATA_REFRESH_INTERVAL_MS = 2**31 - 1  # only changes of topics matter, and they ask for a refresh
+_METADATA_REFRESH_INTERVAL_MS = 2**31 - 1  # only changes of topics matter, and they request a refresh
 
 
 class ConsumerProtocol:
@@ -76,7 +77,7 @@ class ConsumerProtocol:
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, pending: PendingResponse | None = None
     ) -> Result[ConsumerGroupHeartbeatResponse]:
-        """A member joins, lives or leaves.
+        """A member joins, heartbeats or leaves.
 
         With `pending` the response is held while a large assignment is made that the member waits for;
         without it the member gets the assignment at its next heartbeat.
@@ -123,7 +124,7 @@ class ConsumerProtocol:
         request: ConsumerGroupHeartbeatRequest,
         result: Result[Any],
     ) -> ConsumerGroupHeartbeatResponse:
-        """Reconcile a member and answer it."""
+        """Reconcile a member and make its response."""
         member = self.reconcile(
             group, member, target_epoch, target, has_subscription_changed, request.topic_partitions, result
         )
@@ -136,7 +137,7 @@ class ConsumerProtocol:
         member: ConsumerMember,
         request: ConsumerGroupHeartbeatRequest,
     ) -> ConsumerGroupHeartbeatResponse:
-        """A member is told its assignment if that is not what it was before, or if it asks for all."""
+        """The response has the assignment if that changed, or if the request has all fields."""
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,
@@ -160,7 +161,7 @@ class ConsumerProtocol:
         return self.replay.group(group_id)
 
     def _group_of(self, request: ConsumerGroupHeartbeatRequest, result: Result[Any]) -> ConsumerGroup:
-        """The group. Who joins makes it, or makes a group of the classic protocol one of this."""
+        """The group. A member that joins creates it, or upgrades a classic group."""
         is_joining = request.member_epoch == 0
         group = self.shard.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -212,7 +213,7 @@ class ConsumerProtocol:
         *,
         is_classic: bool,
     ) -> ConsumerMember:
-        """A static member joins, in the place of its former self, which has left unless one is classic."""
+        """A static member joins and replaces its earlier member id, which has left unless one is classic."""
         old = group.static_member(instance_id)
         if old is None:
             return group.members.get(member_id) or ConsumerMember(member_id)
@@ -240,9 +241,9 @@ class ConsumerProtocol:
         now_ms: int,
         result: Result[Any],
     ) -> tuple[int, Subscriptions | None]:
-        """The group's epoch and subscriptions (None: as they are) once `updated` is in the place of `member`.
+        """The group's epoch and subscriptions (None: unchanged) once `updated` replaces `member`.
 
-        The epoch grows when the subscriptions do not stay as they are, or the topics have not.
+        The epoch is bumped if the subscriptions or the topics change.
         """
         if not bump and not group.has_metadata_expired(now_ms):
             return group.epoch, None
@@ -261,7 +262,7 @@ class ConsumerProtocol:
         return metadata_hash(group, subscriptions, self.replay.index, self.shard.image)
 
     def refreshed(self, group: ConsumerGroup, epoch: int, now_ms: int) -> None:
-        """The topics were compared: not again before one changes."""
+        """The topics were compared; the next comparison is when one changes."""
         group.refresh_deadline = (now_ms + _METADATA_REFRESH_INTERVAL_MS, epoch)
 
     def reconcile(
@@ -274,7 +275,7 @@ class ConsumerProtocol:
         owned: Owned | None,
         result: Result[Any],
     ) -> ConsumerMember:
-        """The member's next step towards its target, written, and with the time that it has for it."""
+        """Write the member's next step towards its target, and start or stop its rebalance timeout."""
         if not has_subscription_changed and member.is_reconciled_to(target_epoch):
             return member
         moved = reconcile(
@@ -289,7 +290,7 @@ class ConsumerProtocol:
         if moved is member or moved == member:
             return member
         result.records.append(records.assignment(group.id, moved))
-        if moved.classic is None:  # others have a time to join and to sync
+        if moved.classic is None:  # classic members have join and sync timeouts
             if moved.state is MemberState.UNREVOKED_PARTITIONS:
                 self._start_rebalance_timer(group.id, moved, result)
             else:
@@ -329,7 +330,7 @@ class ConsumerProtocol:
         return result
 
     def fence_if_there(self, group_id: str, member_id: str) -> Result[None]:
-        """A member's time is over."""
+        """The session of a member timed out."""
         group = self.group(group_id)
         member = group.members.get(member_id) if group is not None else None
         result: Result[None] = Result()
@@ -338,7 +339,7 @@ class ConsumerProtocol:
         return result
 
     def fence(self, group: ConsumerGroup, leaving: Collection[ConsumerMember], result: Result[Any]) -> None:
-        """Take members out. If all that stay speak the classic protocol the group goes back to it."""
+        """Remove members. If the remaining ones are all classic, downgrade the group."""
         if not leaving:
             return
         for member in leaving:
@@ -353,7 +354,7 @@ class ConsumerProtocol:
         hashed = self.metadata_hash(group, subscriptions)
         result.records.append(records.group_epoch(group.id, group.epoch + 1, hashed))
 
-    # What is asked of the shard
+    # The shard's calls
 
     def describe(self, group_id: str) -> ConsumerGroupDescribeResponse.DescribedGroup:
         group = self.shard.groups.get(group_id)
@@ -367,7 +368,7 @@ class ConsumerProtocol:
         )
 
     def on_loaded(self) -> Result[None]:
-        """All members have a whole session to show that they live."""
+        """All members get a full session timeout."""
         result: Result[None] = Result()
         self.regexes.topics_version = self.shard.image.offset
         for group in self.shard.groups.values():
@@ -381,7 +382,7 @@ class ConsumerProtocol:
         return result
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]:
-        """Topics were made, deleted, grown or moved: their groups look again at the next heartbeat."""
+        """Topics were created, deleted or changed: their groups compare them at the next heartbeat."""
         if delta.topics_created:
             self.regexes.topics_version = image.offset
         names = {topic.name for topic in (*delta.topics_created.values(), *delta.topics_deleted.values())}
@@ -407,7 +408,7 @@ class ConsumerProtocol:
 
 
 class _TopicIds:
-    """The ids of named topics, as far as they exist."""
+    """The ids of those of the named topics that exist."""
 
     __slots__ = ("_names", "_topics")
 
@@ -421,7 +422,7 @@ class _TopicIds:
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
-    """A member that lost an answer comes with its previous epoch, and owns nothing that it should not."""
+    """Accept the previous epoch from a member whose response was lost, if it owns only its partitions."""
     if epoch == 0 or epoch == member.epoch:
         return
     if epoch < member.epoch and epoch == member.previous_epoch and is_within(owned, member.assigned):
@@ -436,7 +437,7 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> Non
 def _updated(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
 ) -> ConsumerMember:
-    """The member with what the request says of it: the very same if that is nothing new."""
+    """The member with the fields of the request: the same object if none changed."""
     fields: dict[str, Any] = {}
     if request.instance_id is not None and request.instance_id != member.instance_id:
         fields["instance_id"] = request.instance_id

@@ -232,7 +232,7 @@ def test_effects_wait_for_the_commit_too(tmp_path: Path) -> None:
     run(main())
 
 
-def test_replicas_that_take_too_long_are_told_of_and_the_record_stays(tmp_path: Path) -> None:
+def test_a_request_times_out_when_replicas_are_slow_and_its_record_stays(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path, isr=2)
         world.coordinator._write_timeout_ms = 5
@@ -654,7 +654,7 @@ def test_a_transactions_records_count_from_its_marker_on(tmp_path: Path) -> None
     run(main())
 
 
-def test_what_a_marker_brought_into_effect_is_told_once_the_marker_is_committed(tmp_path: Path) -> None:
+def test_a_read_of_transactional_state_waits_until_its_marker_is_committed(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path, isr=2)
         write = TransactionalWrite(7, 0)
@@ -671,7 +671,7 @@ def test_what_a_marker_brought_into_effect_is_told_once_the_marker_is_committed(
     run(main())
 
 
-def test_a_marker_that_the_log_refuses_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_marker_that_the_log_rejects_delays_no_request(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path, isr=2)
 

@@ -53,7 +53,7 @@ def test_a_consumer_that_joins_a_classic_group_makes_it_a_consumer_group() -> No
     assert not [key for key in world.timers if str(key[0]).startswith("classic-")]
 
 
-def test_a_classic_member_is_told_to_join_again_and_gives_up_before_others_get() -> None:
+def test_a_classic_member_has_to_rejoin_and_revokes_before_others_get_partitions() -> None:
     world = World(a=2)
     old = classic_group(world)
     new = Consumer(world, "m1", ["a"])
@@ -84,7 +84,7 @@ def test_the_converted_group_is_the_same_after_a_reload() -> None:
     assert world.group().state_name == "Stable"
 
 
-def test_members_that_wait_in_a_classic_rebalance_are_told_to_join_again() -> None:
+def test_members_with_held_classic_requests_have_to_rejoin() -> None:
     world = World(a=2)
     classic_group(world)
     second = ClassicConsumer(world, ["a"])
@@ -317,7 +317,7 @@ def test_a_static_member_is_restarted_with_the_new_protocol() -> None:
     assert old.beat() == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_members_of_both_protocols_are_taken_out_by_leave_group() -> None:
+def test_leave_group_removes_members_of_both_protocols() -> None:
     world = World(a=2)
     old = classic_group(world)
     new = Consumer(world, "m1", ["a"], instance_id="i1")

@@ -203,9 +203,7 @@ def test_a_broker_gets_the_markers_of_all_transactions_in_one_request() -> None:
     ],
 )
 @pytest.mark.parametrize("leader", [HERE, 2])
-def test_a_refusal_that_may_pass_is_tried_again_for_that_partition_alone(
-    code: ErrorCode, leader: int
-) -> None:
+def test_a_transient_error_is_retried_for_that_partition_alone(code: ErrorCode, leader: int) -> None:
     async def test(cluster: Cluster) -> None:
         cluster.leaders = {("a", 0): leader, ("a", 1): leader}
         cluster.scripted = {("a", 1): [code, code]}
@@ -268,7 +266,7 @@ def test_a_partition_that_cannot_hold_transactions_needs_no_marker(code: ErrorCo
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])
 @pytest.mark.parametrize("leader", [HERE, 2])
-def test_a_newer_epoch_ends_it(code: ErrorCode, leader: int) -> None:
+def test_a_newer_epoch_ends_the_retries(code: ErrorCode, leader: int) -> None:
     async def test(cluster: Cluster) -> None:
         cluster.leaders = {("a", 0): leader}
         cluster.scripted = {("a", 0): [code]}
@@ -279,7 +277,7 @@ def test_a_newer_epoch_ends_it(code: ErrorCode, leader: int) -> None:
     run(test)
 
 
-def test_a_coordinator_that_is_none_any_more_stops() -> None:
+def test_the_retries_end_when_the_node_is_no_longer_the_coordinator() -> None:
     async def test(cluster: Cluster) -> None:
         cluster.scripted = {("a", 0): [ErrorCode.NOT_LEADER_OR_FOLLOWER] * TURNS_MAX}
         cluster.sender.run(0, ended(("a", 0)))
@@ -291,7 +289,7 @@ def test_a_coordinator_that_is_none_any_more_stops() -> None:
 
 
 @pytest.mark.parametrize("error", [NotCoordinator(), CoordinatorLoadInProgress()])
-def test_a_report_to_a_shard_that_is_gone_ends_it(error: KafkaError) -> None:
+def test_a_report_to_an_unloaded_shard_ends_the_retries(error: KafkaError) -> None:
     async def test(cluster: Cluster) -> None:
         cluster.report_failures = [error]
         cluster.sender.run(0, ended(("a", 0)))
@@ -312,7 +310,7 @@ def test_a_report_that_could_not_be_written_is_made_again() -> None:
     run(test)
 
 
-def test_a_later_order_for_the_same_id_replaces_the_earlier() -> None:
+def test_a_later_effect_for_the_same_id_replaces_the_earlier() -> None:
     async def test(cluster: Cluster) -> None:
         cluster.is_slow = True
         cluster.sender.run(0, ended(("a", 0)))

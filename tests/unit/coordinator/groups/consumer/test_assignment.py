@@ -112,7 +112,7 @@ def test_who_took_over_from_a_static_member_meanwhile_gets_its_share() -> None:
     assert [len(target[topic_id_of("a")]) for target in world.group().target.values()] == [1, 1]
 
 
-def test_a_group_of_the_same_name_is_not_given_the_assignment_of_one_that_is_gone() -> None:
+def test_a_new_group_does_not_get_the_assignment_of_a_removed_one_of_its_name() -> None:
     world = World(a=2, b=2)
     answers = begin(world)
     world.heartbeat(member_id="m1", member_epoch=-1)

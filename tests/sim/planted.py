@@ -44,6 +44,7 @@ from ottla.replication.leader import Leadership
 from ottla.server.coordinators import marker_writer
 from ottla.server.handlers import fetch, produce
 from ottla.testing.world import SimulatedClient
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.metadata_records import ConfigRecord
 from tests.sim import aimed
@@ -220,13 +221,11 @@ def _images_differ() -> list[Patch]:
 
 def _growth_before_the_wait_missed() -> list[Patch]:
     def wait(one: Any) -> Any:
+        pending = one._pending = PendingResponse()
         for fetched in one._session.partitions.values():
-            partition = fetched.hosted or one._find(fetched)
-            watched = partition.appends if one._replica_id >= 0 else partition.growth
-            one._tickets.append((watched, watched.add(one._on_growth)))
-        loop = asyncio.get_running_loop()
-        one._answer.timer = loop.call_later(one._request.max_wait_ms / 1000, one._on_deadline)
-        return one._answer
+            one._watch(pending, fetched)
+        one._set_deadline(pending)
+        return pending
 
     return [(fetch._Fetch, "wait", wait)]
 
@@ -235,15 +234,14 @@ def _growth_before_the_wait_missed() -> list[Patch]:
 
 
 def _wrong_offset_told() -> list[Patch]:
-    real = produce._is_decided
+    real = produce._acknowledge
 
-    def is_decided(written: Any) -> bool:
-        is_done = bool(real(written))
-        if is_done and not written.response.error_code:
-            written.response.base_offset += 1
-        return is_done
+    def acknowledge(broker: Any, response: Any, waiting: Any, *rest: Any) -> Any:
+        for append in waiting:
+            append.subject.base_offset += not append.outcome
+        return real(broker, response, waiting, *rest)
 
-    return [(produce, "_is_decided", is_decided)]
+    return [(produce, "_acknowledge", acknowledge)]
 
 
 def _other_partition() -> list[Patch]:

@@ -1,8 +1,8 @@
-"""One loaded shard at work: decisions in, records to the log, answers out once they are committed.
+"""A loaded shard: makes decisions, appends their records, and responds once those are committed.
 
-The records of all decisions of one turn of the event loop go into the log as one batch. Rule: the state is
-never more than the log says. Records are replayed when they are decided, and the log gets them before the
-turn ends; if it does not take them, the shard is given up and loaded again from what the log has.
+The records of all decisions in one turn of the event loop are appended as one batch. Rule: the state never
+exceeds the log. Records are replayed when they are decided, and appended before the turn ends; if the append
+fails, the shard is closed and loaded again from the log.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ottla.coordinator.records import encode
-from ottla.coordinator.result import HELD, Record, Reply, Result, StartTimer, Task, TransactionalWrite
+from ottla.coordinator.result import HELD, Record, Result, StartTimer, Task, TransactionalWrite
 from ottla.coordinator.slices import Job, Slices
 from ottla.coordinator.timers import Decision, Timers
 from ottla.rare_paths import ON_PURPOSE, rarely
@@ -22,6 +22,7 @@ from ottla.records.batch import Codec
 from ottla.records.record import Record as LogRecord
 from ottla.records.record import build_batch
 from ottla.records.validate import Origin
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     KafkaError,
     KafkaStorageError,
@@ -36,25 +37,19 @@ if TYPE_CHECKING:
     from ottla.controller.image_delta import ImageDelta
     from ottla.log.log import Appended, Log
     from ottla.ports import Clock
+    from ottla.waiting.watch_list import WatchList
 
 logger = logging.getLogger("ottla.coordinator")
 
 TIMER_RETRY_MS = 500
-"""A decision of a timer that could not be written is made again after this."""
+"""A decision of a timer whose records could not be appended is repeated after this."""
 
 _RECORD_OVERHEAD_BYTES = 32  # more than the framing of one record
 _BATCH_OVERHEAD_BYTES = 61
 
 
-class Watchers(Protocol):
-    """Who is told when a partition's high watermark moves: see `server.waiting.WatchList`."""
-
-    def add(self, watcher: Callable[[], bool]) -> int: ...
-    def remove(self, ticket: int) -> None: ...
-
-
 class HostedPartition(Protocol):
-    """A partition of the internal topic that this node leads: see `server.partitions.Partition`."""
+    """A partition of the internal topic that this node leads: see `server.replicas.partition`."""
 
     topic: str
     index: int
@@ -65,7 +60,7 @@ class HostedPartition(Protocol):
     log: Log | None
 
     @property
-    def growth(self) -> Watchers: ...
+    def growth(self) -> WatchList: ...
 
     def append(
         self,
@@ -89,10 +84,10 @@ class Shard(Protocol):
     def replay_end_transaction(self, producer_id: int, producer_epoch: int, is_commit: bool) -> None: ...
 
     def on_loaded(self) -> Result[None]:
-        """Everything is replayed: start what runs by itself."""
+        """The load is complete: start timers and tasks."""
 
-    def on_unloaded(self) -> list[Reply]:
-        """The shard is given up: the replies it holds."""
+    def on_unloaded(self) -> list[PendingResponse]:
+        """The shard is closed: the pending responses that its state holds."""
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]: ...
 
@@ -100,20 +95,20 @@ class Shard(Protocol):
 S = TypeVar("S", bound=Shard)
 
 
-class _Waiting:
-    """Answers that leave once the log is committed up to `end_offset`."""
+class _Turn:
+    """The responses and effects of one batch: they wait until it is committed, up to `end_offset`."""
 
-    __slots__ = ("deadline", "effects", "end_offset", "sends")
+    __slots__ = ("deadline", "effects", "end_offset", "responses")
 
     def __init__(self) -> None:
         self.end_offset = -1
         self.deadline = 0.0
-        self.sends: list[tuple[Reply, Any]] = []
+        self.responses: list[tuple[PendingResponse, Any]] = []
         self.effects: list[Any] = []
 
 
 class ActiveShard(Generic[S]):
-    """See the module. `on_broken` is called when the log did not take what the state already has."""
+    """See the module. `on_failed_append` is called when the log lacks records that the state has."""
 
     def __init__(
         self,
@@ -126,7 +121,7 @@ class ActiveShard(Generic[S]):
         write_timeout_ms: int,
         flush: Callable[[HostedPartition], None],
         run_effect: Callable[[int, Any], None],
-        on_broken: Callable[[KafkaError], None],
+        on_failed_append: Callable[[KafkaError], None],
     ) -> None:
         self.partition = partition
         self.shard = shard
@@ -138,34 +133,34 @@ class ActiveShard(Generic[S]):
         self._write_timeout_s = write_timeout_ms / 1000
         self._flush_log = flush
         self._run_effect = run_effect
-        self._on_broken = on_broken
+        self._on_failed_append = on_failed_append
         self._timers = Timers(self._loop, self._decide_for_timer)
         self._jobs: dict[Hashable, Job] = {}
-        self._turn = _Waiting()
+        self._turn = _Turn()
         self._batch: list[LogRecord] = []
         self._batch_bytes = _BATCH_OVERHEAD_BYTES
-        self._uncommitted: deque[_Waiting] = deque()
+        self._uncommitted: deque[_Turn] = deque()
         self._watcher = self._on_growth
         self._ticket: int | None = None
         self._time_limit: asyncio.TimerHandle | None = None
 
     # Decisions
 
-    def decide(self, decision: Callable[[S, Reply], Result[Any]], reply: Reply) -> None:
-        """Make a decision for a request, and answer it when it is time."""
+    def decide(self, decision: Callable[[S, PendingResponse], Result[Any]], pending: PendingResponse) -> None:
+        """Make a decision for a request. It completes `pending` once the state that it saw is committed."""
         try:
-            result = decision(self.shard, reply)
+            result = decision(self.shard, pending)
         except KafkaError as error:
-            reply.fail(error)
+            pending.fail(error)
             return
         except Exception:  # the last line of defence: one request fails, not the node
             logger.exception("Unexpected error in a request to %s", self._name)
-            reply.fail(UnknownServerError("Unexpected error in the coordinator; see the log of this node."))
+            pending.fail(UnknownServerError("Unexpected error in the coordinator; see the log of this node."))
             return
-        self.take(result, reply)
+        self.carry_out(result, pending)
 
-    def take(self, result: Result[Any], reply: Reply | None = None) -> bool:
-        """Carry out a result. False: its records were refused, and nothing of it has happened."""
+    def carry_out(self, result: Result[Any], pending: PendingResponse | None = None) -> bool:
+        """Carry out a result. False: the log rejected its records, and nothing of it has happened."""
         if result.records:
             try:
                 if result.transaction is not None:
@@ -175,7 +170,7 @@ class ActiveShard(Generic[S]):
             except KafkaError as error:
                 if not self.is_open:
                     error = _retriable(error)
-                self._refuse(result, reply, error)
+                self._reject(result, pending, error)
                 return False
         for timer in result.timers:
             if type(timer) is StartTimer:
@@ -189,41 +184,41 @@ class ActiveShard(Generic[S]):
         elif self._uncommitted:
             turn = self._uncommitted[-1]
         else:
-            if reply is not None and result.response is not HELD:
-                reply.send(result.response)
-            for held, response in result.replies:
-                held.send(response)
+            if pending is not None and result.response is not HELD:
+                pending.complete(result.response)
+            for held, response in result.late_responses:
+                held.complete(response)
             for effect in result.effects:
                 self._run_effect(self.partition.index, effect)
             return True
-        if reply is not None and result.response is not HELD:
-            turn.sends.append((reply, result.response))
-        turn.sends += result.replies
+        if pending is not None and result.response is not HELD:
+            turn.responses.append((pending, result.response))
+        turn.responses += result.late_responses
         turn.effects += result.effects
         return True
 
-    def _refuse(self, result: Result[Any], reply: Reply | None, error: KafkaError) -> None:
+    def _reject(self, result: Result[Any], pending: PendingResponse | None, error: KafkaError) -> None:
         if result.on_failed is not None and self.is_open:
-            self.take(result.on_failed(error))
-        if reply is not None:
-            reply.fail(error)
-        for held, _response in result.replies:
+            self.carry_out(result.on_failed(error))
+        if pending is not None:
+            pending.fail(error)
+        for held, _response in result.late_responses:
             held.fail(error)
 
     def _decide_for_timer(self, decision: Decision) -> None:
-        """What a timer decides must happen: if the log cannot take it now, it is decided anew later."""
+        """A timer's decision must take effect: if its records are rejected now, it is repeated later."""
         try:
             result = decision()
         except Exception:
             logger.exception("Unexpected error in a timer of %s", self._name)
             return
-        if not self.take(result) and self.is_open:
+        if not self.carry_out(result) and self.is_open:
             self._timers.start(("retry", id(decision)), TIMER_RETRY_MS, decision)
 
     # Records
 
     def _add(self, records: list[Record]) -> None:
-        """Replay records and put them into the batch of this turn."""
+        """Replay records and add them to the batch of this turn."""
         log = self._writable_log()
         now_ms = self._clock.now_ms()
         stored: list[LogRecord] = []
@@ -231,7 +226,7 @@ class ActiveShard(Generic[S]):
         for record in records:
             key, value = encode(record)
             size += len(key) + (0 if value is None else len(value)) + _RECORD_OVERHEAD_BYTES
-            if size + _BATCH_OVERHEAD_BYTES > most:  # no more are made: each has the name of the group in it
+            if size + _BATCH_OVERHEAD_BYTES > most:  # encode no more: each holds the name of the group
                 raise MessageTooLarge(
                     f"The operation needs at least {size} bytes of records, which exceeds the limit of "
                     f"{most} for {self._name}."
@@ -246,20 +241,20 @@ class ActiveShard(Generic[S]):
         try:
             for record in records:
                 self.shard.replay(record)
-        except Exception as error:  # the state is half changed: only the log knows better
+        except Exception as error:  # the state is inconsistent: load it again from the log
             logger.exception("%s failed to replay its own records", self._name)
-            broken = UnknownServerError(f"{type(error).__name__}: {error}")
-            self._break(broken)
-            raise broken from error
+            failure = UnknownServerError(f"{type(error).__name__}: {error}")
+            self._fail(failure)
+            raise failure from error
 
     def flush(self) -> None:
-        """Append what this turn decided."""
+        """Append the records of this turn."""
         if not self._batch or not self.is_open:
             return
         records, self._batch = self._batch, []
-        turn, self._turn = self._turn, _Waiting()
+        turn, self._turn = self._turn, _Turn()
         self._batch_bytes = _BATCH_OVERHEAD_BYTES
-        self._uncommitted.append(turn)  # before the append: if that fails, its answers must be failed too
+        self._uncommitted.append(turn)  # before the append: if it fails, so must these responses
         batch = build_batch(records, codec=self._codec)
         try:
             if rarely("a coordinator cannot write"):
@@ -268,12 +263,12 @@ class ActiveShard(Generic[S]):
             if rarely("a coordinator does not know whether it has written"):
                 raise KafkaStorageError(f"{self._name}: {ON_PURPOSE}.")
         except KafkaError as error:
-            self._break(error)
+            self._fail(error)
             return
         self._wait_for_commit(turn)
 
     def _append_transactional(self, records: list[Record], write: TransactionalWrite) -> None:
-        """Records that take effect with their transaction: the log may refuse them, so it comes first."""
+        """Append records of a transaction: before the replay, since the log may reject them."""
         self._writable_log()
         self.flush()
         now_ms = self._clock.now_ms()
@@ -282,11 +277,11 @@ class ActiveShard(Generic[S]):
             codec=self._codec,
             producer_id=write.producer_id,
             producer_epoch=write.producer_epoch,
-            base_sequence=0,  # nobody counts on, but Kafka writes it so, and DescribeProducers shows it
+            base_sequence=0,  # without meaning; Kafka writes it, and DescribeProducers shows it
             transactional=True,
         )
         self._append(batch, transaction_version=write.transaction_version, guard=write.guard)
-        turn = _Waiting()
+        turn = _Turn()
         self._uncommitted.append(turn)
         for record in records:
             self.shard.replay(record, producer_id=write.producer_id, producer_epoch=write.producer_epoch)
@@ -298,11 +293,11 @@ class ActiveShard(Generic[S]):
     ) -> None:
         """End a transaction: `write` appends its marker to the partition.
 
-        Its records take effect at once, and whoever reads them is answered once the marker is committed.
+        Its records take effect at once; responses to those who read them wait until the marker is committed.
         """
         self.flush()
         write()
-        turn = _Waiting()
+        turn = _Turn()
         self._uncommitted.append(turn)
         self.shard.replay_end_transaction(producer_id, producer_epoch, is_commit)
         self._wait_for_commit(turn)
@@ -329,7 +324,7 @@ class ActiveShard(Generic[S]):
 
     # Commitment
 
-    def _wait_for_commit(self, turn: _Waiting, *, release: bool = True) -> None:
+    def _wait_for_commit(self, turn: _Turn, *, release: bool = True) -> None:
         log = self.partition.log
         if log is None:
             return
@@ -345,13 +340,13 @@ class ActiveShard(Generic[S]):
         return self._ticket is None
 
     def _release(self) -> None:
-        """Let go what is committed by now."""
+        """Complete the responses and run the effects of committed batches."""
         log = self.partition.log
         waiting = self._uncommitted
         while waiting and log is not None and 0 <= waiting[0].end_offset <= log.high_watermark:
             turn = waiting.popleft()
-            for reply, response in turn.sends:
-                reply.send(response)
+            for pending, response in turn.responses:
+                pending.complete(response)
             for effect in turn.effects:
                 self._run_effect(self.partition.index, effect)
         if waiting and self.is_open:
@@ -364,14 +359,14 @@ class ActiveShard(Generic[S]):
             self._ticket = None
 
     def _on_time_limit(self) -> None:
-        """The replicas are slow: whoever has waited long enough is told so; the records stay."""
+        """The replicas are slow: fail the responses that have waited long enough. The records stay."""
         self._time_limit = None
         now = self._loop.time()
         for turn in self._uncommitted:
             if turn.deadline <= now:
-                sends, turn.sends = turn.sends, []
-                for reply, _response in sends:
-                    reply.fail(
+                late, turn.responses = turn.responses, []
+                for pending, _response in late:
+                    pending.fail(
                         RequestTimedOut(
                             "The replicas of the coordinator's partition did not acknowledge the write in "
                             "time."
@@ -400,12 +395,12 @@ class ActiveShard(Generic[S]):
 
     # The end
 
-    def _break(self, error: KafkaError) -> None:
+    def _fail(self, error: KafkaError) -> None:
         self.close(_retriable(error))
-        self._on_broken(error)
+        self._on_failed_append(error)
 
     def close(self, error: KafkaError) -> None:
-        """Give the shard up: everybody who waits gets the error."""
+        """Close the shard: all pending responses fail with the error."""
         if not self.is_open:
             return
         self.is_open = False
@@ -422,10 +417,10 @@ class ActiveShard(Generic[S]):
         self._uncommitted.clear()
         self._batch.clear()
         for turn in waiting:
-            for reply, _response in turn.sends:
-                reply.fail(error)
-        for reply in self.shard.on_unloaded():
-            reply.fail(error)
+            for pending, _response in turn.responses:
+                pending.fail(error)
+        for pending in self.shard.on_unloaded():
+            pending.fail(error)
 
     @property
     def _name(self) -> str:
@@ -433,5 +428,5 @@ class ActiveShard(Generic[S]):
 
 
 def _retriable(error: KafkaError) -> KafkaError:
-    """What those are told whose request went down with the shard: to ask again, whatever the cause."""
+    """The error for requests that fail with the shard: clients are to retry, whatever the cause."""
     return error if error.retriable else NotEnoughReplicas(str(error))

@@ -1,4 +1,4 @@
-"""Records that a decision makes as bytes, where message objects in between would only cost time."""
+"""Records that a decision builds as bytes, without message objects, which would cost time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from ottla.coordinator.result import Record
 
 
 class PackedRecord(Record):
-    """A record in the form in which it stands in the log: `encode` hands out the bytes as they are.
+    """A record in the form that the log has: `encode` returns the bytes as they are.
 
-    A subclass gives `key`, `value` and `version` as properties, for those who want messages.
+    A subclass has `key`, `value` and `version` as properties, for code that needs messages.
     """
 
     __slots__ = ("key_bytes", "value_bytes")
 
-    # Records are frozen by a Python method, which costs more than all the rest of making one.
+    # A frozen dataclass sets attributes by a Python method, which costs more than all the rest.
     __setattr__ = object.__setattr__
 
     key_bytes: bytes

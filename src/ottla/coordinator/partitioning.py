@@ -1,11 +1,11 @@
-"""Which partition of an internal topic keeps the state of a group or a transactional id."""
+"""The partition of an internal topic that holds the state of a group or a transactional id."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 REMEMBERED = 10_000
-"""Of so many keys the partition is remembered: each of a group's requests asks for it."""
+"""How many keys are cached: each request of a group looks up its partition."""
 
 
 def text_hash(text: str) -> int:

@@ -1,7 +1,7 @@
-"""Coordinator records to bytes and back.
+"""Encodes and decodes coordinator records.
 
 A key is the type of the record as an int16, then the key's message; a value is its version as an int16, then
-the message. A type that is not known here (of a later version) reads as None: it is left alone.
+the message. A record of an unknown type (from a later version) decodes to None and stays in the log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Kinds = Mapping[int, tuple[type[Message], type[Message]]]
 
 
 def kinds_of(module: ModuleType) -> dict[int, tuple[type[Message], type[Message]]]:
-    """The kinds of records that a module of messages has: a key and a value with the same number."""
+    """The kinds of records in a module of messages: a key and a value with the same number."""
     keys: dict[int, type[Message]] = {}
     values: dict[int, type[Message]] = {}
     for message in vars(module).values():
@@ -37,7 +37,7 @@ def kinds_of(module: ModuleType) -> dict[int, tuple[type[Message], type[Message]
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
-    """(key, value) as they stand in the log."""
+    """(key, value) as in the log."""
     if isinstance(record, PackedRecord):
         return record.key_bytes, record.value_bytes
     key = record.key

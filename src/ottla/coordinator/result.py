@@ -1,9 +1,9 @@
-"""What a coordinator's decision gives back, as values: records, answers, timers, long work.
+"""What a coordinator's decision returns, as values: records, responses, timers, tasks, effects.
 
-Rule: a decision looks at the state and returns a `Result`; `replay` of its records is what changes the
-persistent state, before the next decision is made. What is never written to the log (a member that has
-joined a classic group and waits for the others, for instance) a decision may change itself. Answers leave
-once everything that the state knew when they were made is committed.
+Rule: a decision reads the state and returns a `Result`; only `replay` of its records changes the persistent
+state, before the next decision is made. State that is never written to the log (for instance a member of a
+classic group that waits for the others) a decision may change itself. Responses leave once everything that
+the state contained when they were made is committed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import KafkaError
 from ottla.wire.message import Message
 
@@ -20,24 +21,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of a coordinator's partition. The key's `API_KEY` is its type; no value is a tombstone."""
+    """A record of a coordinator's partition. The key's `API_KEY` is its type; no value: a tombstone."""
 
     key: Message
     value: Message | None
     version: int = 0  # of the value
-
-
-class Reply:
-    """A request that is not answered yet. A decision that keeps it returns `HELD` as its response.
-
-    A later result answers it through `replies`. Only the runtime calls `send` and `fail`.
-    """
-
-    __slots__ = ("fail", "send")
-
-    def __init__(self, send: Callable[[Any], None], fail: Callable[[KafkaError], None]) -> None:
-        self.send = send
-        self.fail = fail
 
 
 class _Held:
@@ -48,12 +36,12 @@ class _Held:
 
 
 HELD: Final = _Held()
-"""The response of a decision that kept the reply."""
+"""The response of a decision that keeps the `PendingResponse`: a later result completes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartTimer:
-    """Make a decision after a while. A timer with the same key is replaced."""
+    """Make a decision after a delay. This replaces a timer with the same key."""
 
     key: Hashable
     delay_ms: int
@@ -62,17 +50,17 @@ class StartTimer:
 
 @dataclass(frozen=True, slots=True)
 class StopTimer:
-    """Forget a timer, if there is one."""
+    """Stop a timer, if it runs."""
 
     key: Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work too long for one step: run in slices between other requests, then decide with what it found.
+    """Work that is too long for one step: it runs in slices between requests, and its outcome is decided on.
 
     `steps` yields at least every millisecond or so and returns the outcome; it must not read state that
-    other decisions change. A task with the same key replaces the one under way.
+    other decisions change. It replaces a running task with the same key.
     """
 
     key: Hashable
@@ -92,30 +80,30 @@ class TransactionalWrite:
 
 @dataclass(slots=True)
 class Result(Generic[_T]):
-    """A decision. The records of one result stand in one batch: all of them or none."""
+    """A decision. The log gets the records of one result in one batch: all of them or none."""
 
     response: _T | _Held | None = None
     records: list[Record] = field(default_factory=list)
-    replies: list[tuple[Reply, Any]] = field(default_factory=list)
+    late_responses: list[tuple[PendingResponse, Any]] = field(default_factory=list)
     timers: list[StartTimer | StopTimer] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
-    effects: list[Any] = field(default_factory=list)  # what the shell does once the records are committed
+    effects: list[Any] = field(default_factory=list)  # carried out once the records are committed
     transaction: TransactionalWrite | None = None  # the records belong to a producer's transaction
     on_failed: Callable[[KafkaError], Result[Any]] | None = None
-    """Called when the records were refused as too large, or for want of in-sync replicas: takes back what the
-    decision itself had changed."""
+    """Called when the log rejects the records (too large, too few in-sync replicas): rolls back what the
+    decision itself changed."""
 
     def add(self, other: Result[Any]) -> None:
-        """Take over everything but the response."""
+        """Add everything of another result except its response."""
         self.records += other.records
-        self.replies += other.replies
+        self.late_responses += other.late_responses
         self.timers += other.timers
         self.tasks += other.tasks
         self.effects += other.effects
 
 
 class Caller(NamedTuple):
-    """Who asked."""
+    """The client of a request."""
 
     version: int  # of the request
     client_id: str = ""

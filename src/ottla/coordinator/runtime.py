@@ -1,9 +1,9 @@
 """The runtime of a coordinator: which partitions of its topic this node leads, and what runs on them.
 
-A partition that this node begins to lead is loaded (requests meanwhile: COORDINATOR_LOAD_IN_PROGRESS) and
-given up when another node leads it or the epoch changes (NOT_COORDINATOR). What happens on a loaded one is
-in `active_shard`. Rules: a shard belongs to one leader epoch, and work of an older epoch finds it closed. It
-acts on committed records only: an uncommitted record that it loaded could still be lost.
+When this node becomes the leader of a partition it loads it; meanwhile requests fail with
+COORDINATOR_LOAD_IN_PROGRESS. When the leader or the leader epoch changes it unloads it: NOT_COORDINATOR.
+`active_shard` runs a loaded one. Rules: a shard belongs to one leader epoch, and work of an older epoch finds
+it closed. It acts on committed records only: an uncommitted record that it loaded could still be lost.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Generic
 from ottla.coordinator.active_shard import ActiveShard, HostedPartition, S
 from ottla.coordinator.partitioning import partition_for
 from ottla.coordinator.records import Kinds
-from ottla.coordinator.result import Reply, Result
+from ottla.coordinator.result import Result
 from ottla.coordinator.shard_loader import Progress, load_steps
 from ottla.coordinator.slices import Job, Slices
 from ottla.records.batch import Codec
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -47,7 +48,7 @@ logger = logging.getLogger("ottla.coordinator")
 RELOAD_DELAY_S = 1.0
 PROGRESS_INTERVAL_S = 5.0
 
-_SHOWN_AS: dict[type[KafkaError], type[KafkaError]] = {
+_CLIENT_ERRORS: dict[type[KafkaError], type[KafkaError]] = {
     NetworkException: CoordinatorLoadInProgress,
     UnknownTopicOrPartition: CoordinatorNotAvailable,
     NotEnoughReplicas: CoordinatorNotAvailable,
@@ -57,17 +58,17 @@ _SHOWN_AS: dict[type[KafkaError], type[KafkaError]] = {
     MessageTooLarge: UnknownServerError,
     RecordListTooLarge: UnknownServerError,
 }
-"""What a client of a coordinator is told for an error of the partition behind it."""
+"""Error of the partition of a coordinator -> the error that clients of the coordinator get."""
 
 
-def shown(error: KafkaError) -> KafkaError:
-    """The error as a client of a coordinator knows it."""
-    cls = _SHOWN_AS.get(type(error))
+def client_error(error: KafkaError) -> KafkaError:
+    """The error that a client of the coordinator gets."""
+    cls = _CLIENT_ERRORS.get(type(error))
     return error if cls is None else cls(error.message)
 
 
-class _Seat(Generic[S]):
-    """A partition that this node leads: being loaded, loaded, or waiting to be loaded again."""
+class _LedPartition(Generic[S]):
+    """A partition that this node leads: loading, loaded, or waiting for the next attempt to load it."""
 
     __slots__ = (
         "active",
@@ -75,9 +76,9 @@ class _Seat(Generic[S]):
         "job",
         "partition",
         "progress",
-        "retry",
+        "progress_timer",
+        "retry_timer",
         "started_at",
-        "teller",
         "ticket",
     )
 
@@ -86,15 +87,15 @@ class _Seat(Generic[S]):
         self.epoch = partition.leader_epoch
         self.active: ActiveShard[S] | None = None
         self.job: Job | None = None
-        self.retry: asyncio.TimerHandle | None = None
-        self.teller: asyncio.TimerHandle | None = None
+        self.retry_timer: asyncio.TimerHandle | None = None
+        self.progress_timer: asyncio.TimerHandle | None = None
         self.ticket: int | None = None
         self.progress = Progress(0, 0)
         self.started_at = 0.0
 
 
 class Coordinator(Generic[S]):
-    """One kind of coordinator on this node. `hosted` finds the partitions of its topic on this node."""
+    """One kind of coordinator on this node. `hosted` returns this node's partitions of its topic."""
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class Coordinator(Generic[S]):
         self._flush = flush
         self._run_effect = run_effect
         self._codec = codec
-        self._seats: dict[int, _Seat[S]] = {}
+        self._led: dict[int, _LedPartition[S]] = {}
 
     # Requests
 
@@ -130,158 +131,164 @@ class Coordinator(Generic[S]):
         """The partition that keeps the state of a group or a transactional id."""
         return partition_for(key, self._partition_count())
 
-    def ask(self, index: int, decision: Callable[[S, Reply], Result[Any]], reply: Reply) -> None:
-        """Have a decision made on one shard. `reply` gets the response, or the error, at once or later."""
+    def ask(
+        self, index: int, decision: Callable[[S, PendingResponse], Result[Any]], pending: PendingResponse
+    ) -> None:
+        """Have a decision made on one shard. It completes `pending` with the response, or fails it."""
         try:
             active = self.active(index)
         except KafkaError as error:
-            reply.fail(error)
+            pending.fail(error)
             return
-        active.decide(decision, reply)
+        active.decide(decision, pending)
 
     def active(self, index: int) -> ActiveShard[S]:
-        """The loaded shard; CoordinatorLoadInProgress or NotCoordinator where there is none."""
-        seat = self._seats.get(index)
-        if seat is None:
+        """The loaded shard, or CoordinatorLoadInProgress, or NotCoordinator."""
+        led = self._led.get(index)
+        if led is None:
             raise NotCoordinator(
                 f"This node does not lead {self.topic}-{index}; look up the coordinator again."
             )
-        if seat.active is None:
+        if led.active is None:
             raise CoordinatorLoadInProgress(f"{self.topic}-{index} is still loading; retry.")
-        return seat.active
+        return led.active
 
     def loaded(self) -> list[ActiveShard[S]]:
-        return [seat.active for seat in self._seats.values() if seat.active is not None]
+        return [led.active for led in self._led.values() if led.active is not None]
 
     @property
     def is_any_loading(self) -> bool:
-        return any(seat.active is None for seat in self._seats.values())
+        return any(led.active is None for led in self._led.values())
 
-    # What the cluster's metadata says
+    # Leadership
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
-        """Take over changes of leadership, then tell the shards what else changed."""
-        self.take_seats()
+        """Load and unload as leaders change, then tell the shards what else changed."""
+        self.update_leadership()
         for active in self.loaded():
-            active.take(active.shard.on_metadata(image, delta))
+            active.carry_out(active.shard.on_metadata(image, delta))
 
-    def take_seats(self) -> None:
-        """Load what this node leads now, give up what it does not."""
-        led = {partition.index: partition for partition in self._hosted() if partition.is_leader}
-        for index, seat in list(self._seats.items()):
-            partition = led.get(index)
-            if partition is not seat.partition or partition.leader_epoch != seat.epoch:
-                self._leave(seat)
-        for index, partition in led.items():
-            if index not in self._seats:
-                seat = self._seats[index] = _Seat(partition)
-                self._load(seat)
+    def update_leadership(self) -> None:
+        """Load the partitions that this node leads now, unload the others."""
+        leading = {partition.index: partition for partition in self._hosted() if partition.is_leader}
+        for index, led in list(self._led.items()):
+            partition = leading.get(index)
+            if partition is not led.partition or partition.leader_epoch != led.epoch:
+                self._unload(led)
+        for index, partition in leading.items():
+            if index not in self._led:
+                led = self._led[index] = _LedPartition(partition)
+                self._load(led)
 
     def close(self) -> None:
-        for seat in list(self._seats.values()):
-            self._leave(seat)
+        for led in list(self._led.values()):
+            self._unload(led)
 
-    def _leave(self, seat: _Seat[S]) -> None:
-        del self._seats[seat.partition.index]
-        if seat.job is not None:
-            seat.job.cancel()
-        for handle in (seat.retry, seat.teller):
+    def _unload(self, led: _LedPartition[S]) -> None:
+        del self._led[led.partition.index]
+        if led.job is not None:
+            led.job.cancel()
+        for handle in (led.retry_timer, led.progress_timer):
             if handle is not None:
                 handle.cancel()
-        if seat.ticket is not None:
-            seat.partition.growth.remove(seat.ticket)
-            seat.ticket = None
-        if seat.active is not None:
-            seat.active.close(NotCoordinator(f"{self.topic}-{seat.partition.index} has another leader now."))
+        if led.ticket is not None:
+            led.partition.growth.remove(led.ticket)
+            led.ticket = None
+        if led.active is not None:
+            led.active.close(NotCoordinator(f"{self.topic}-{led.partition.index} has another leader now."))
 
     # Loading
 
-    def _load(self, seat: _Seat[S]) -> None:
-        partition = seat.partition
+    def _load(self, led: _LedPartition[S]) -> None:
+        partition = led.partition
         log = partition.log
-        seat.retry = None
+        led.retry_timer = None
         if log is None:
-            return  # its directory is offline: requests are told that it is still loading
+            return  # its directory is offline: requests fail with COORDINATOR_LOAD_IN_PROGRESS
         shard = self._new_shard(partition.index)
-        seat.progress = Progress(log.log_start_offset, log.log_end_offset)
-        seat.started_at = self._clock.monotonic()
-        self._load_on(seat, log, shard)
+        led.progress = Progress(log.log_start_offset, log.log_end_offset)
+        led.started_at = self._clock.monotonic()
+        self._load_rest(led, log, shard)
 
-    def _load_on(self, seat: _Seat[S], log: Log, shard: S) -> None:
-        if seat.progress.next_offset >= log.log_end_offset:
-            self._on_loaded(seat, shard)
+    def _load_rest(self, led: _LedPartition[S], log: Log, shard: S) -> None:
+        if led.progress.next_offset >= log.log_end_offset:
+            self._on_loaded(led, shard)
             return
-        seat.job = self._slices.start(
-            load_steps(log, shard, self._kinds, seat.progress),
-            lambda _outcome: self._on_loaded(seat, shard),
-            lambda error: self._on_load_failed(seat, error),
+        led.job = self._slices.start(
+            load_steps(log, shard, self._kinds, led.progress),
+            lambda _outcome: self._on_loaded(led, shard),
+            lambda error: self._on_load_failed(led, error),
         )
-        seat.teller = asyncio.get_running_loop().call_later(PROGRESS_INTERVAL_S, self._tell, seat)
+        led.progress_timer = asyncio.get_running_loop().call_later(
+            PROGRESS_INTERVAL_S, self._log_progress, led
+        )
 
-    def _tell(self, seat: _Seat[S]) -> None:
-        progress = seat.progress
+    def _log_progress(self, led: _LedPartition[S]) -> None:
+        progress = led.progress
         logger.info(
             "Loading %s-%d: at offset %d of %d, %d records",
             self.topic,
-            seat.partition.index,
+            led.partition.index,
             progress.next_offset,
             progress.end_offset,
             progress.record_count,
         )
-        seat.teller = asyncio.get_running_loop().call_later(PROGRESS_INTERVAL_S, self._tell, seat)
+        led.progress_timer = asyncio.get_running_loop().call_later(
+            PROGRESS_INTERVAL_S, self._log_progress, led
+        )
 
-    def _on_loaded(self, seat: _Seat[S], shard: S) -> None:
-        seat.job = None
-        if seat.teller is not None:
-            seat.teller.cancel()
-            seat.teller = None
-        if not self._is_committed(seat):
-            seat.ticket = seat.partition.growth.add(lambda: self._on_growth(seat, shard))
-            log = seat.partition.log
+    def _on_loaded(self, led: _LedPartition[S], shard: S) -> None:
+        led.job = None
+        if led.progress_timer is not None:
+            led.progress_timer.cancel()
+            led.progress_timer = None
+        if not self._is_committed(led):
+            led.ticket = led.partition.growth.add(lambda: self._on_growth(led, shard))
+            log = led.partition.log
             if log is not None and log.is_flush_due:
-                self._flush(seat.partition)  # who wrote it may not have come to that, and nobody else does
+                self._flush(led.partition)  # the earlier leader may have stopped before its flush
             return
-        self._activate(seat, shard)
+        self._activate(led, shard)
 
-    def _is_committed(self, seat: _Seat[S]) -> bool:
-        """Whether no other node can lead with less than what was replayed."""
-        log = seat.partition.log
-        return log is None or log.high_watermark >= seat.progress.next_offset
+    def _is_committed(self, led: _LedPartition[S]) -> bool:
+        """Whether the high watermark has passed what was replayed: no other leader can lack it."""
+        log = led.partition.log
+        return log is None or log.high_watermark >= led.progress.next_offset
 
-    def _on_growth(self, seat: _Seat[S], shard: S) -> bool:
-        if seat.ticket is None:
+    def _on_growth(self, led: _LedPartition[S], shard: S) -> bool:
+        if led.ticket is None:
             return True
-        if not self._is_committed(seat):
+        if not self._is_committed(led):
             return False
-        seat.ticket = None
-        log = seat.partition.log
+        led.ticket = None
+        log = led.partition.log
         if log is None:
-            self._load_later(seat)
+            self._load_later(led)
         else:
-            self._load_on(seat, log, shard)  # what was written meanwhile, the end of a transaction, say
+            self._load_rest(led, log, shard)  # records that were written meanwhile, for instance a marker
         return True
 
-    def _activate(self, seat: _Seat[S], shard: S) -> None:
-        if seat.progress.record_count:
+    def _activate(self, led: _LedPartition[S], shard: S) -> None:
+        if led.progress.record_count:
             logger.info(
                 "Loaded %s-%d: %d records in %d ms",
                 self.topic,
-                seat.partition.index,
-                seat.progress.record_count,
-                (self._clock.monotonic() - seat.started_at) * 1000,
+                led.partition.index,
+                led.progress.record_count,
+                (self._clock.monotonic() - led.started_at) * 1000,
             )
-        progress = seat.progress
+        progress = led.progress
         if progress.unknown_count or progress.unreadable_count:
             logger.warning(
                 "%s-%d: skipped %d records of unknown types and %d unreadable records%s",
                 self.topic,
-                seat.partition.index,
+                led.partition.index,
                 progress.unknown_count,
                 progress.unreadable_count,
                 f", the first {progress.first_unreadable}" if progress.unreadable_count else "",
             )
         active = ActiveShard(
-            seat.partition,
+            led.partition,
             shard,
             clock=self._clock,
             slices=self._slices,
@@ -289,34 +296,34 @@ class Coordinator(Generic[S]):
             write_timeout_ms=self._write_timeout_ms,
             flush=self._flush,
             run_effect=self._run_effect,
-            on_broken=lambda error: self._on_broken(seat, error),
+            on_failed_append=lambda error: self._on_failed_append(led, error),
         )
         result = shard.on_loaded()
-        seat.active = active
-        active.take(result)
+        led.active = active
+        active.carry_out(result)
 
-    def _on_load_failed(self, seat: _Seat[S], error: Exception) -> None:
-        """Requests are told that it is still loading, and the log says why; it is tried again."""
-        seat.job = None
-        if seat.teller is not None:
-            seat.teller.cancel()
-            seat.teller = None
+    def _on_load_failed(self, led: _LedPartition[S], error: Exception) -> None:
+        """Requests fail with COORDINATOR_LOAD_IN_PROGRESS until the next attempt succeeds."""
+        led.job = None
+        if led.progress_timer is not None:
+            led.progress_timer.cancel()
+            led.progress_timer = None
         logger.error(
             "Failed to load %s-%d at offset %d: %s",
             self.topic,
-            seat.partition.index,
-            seat.progress.next_offset,
+            led.partition.index,
+            led.progress.next_offset,
             error,
             exc_info=None if isinstance(error, (KafkaError, OSError, ValueError)) else error,
         )
-        self._load_later(seat)
+        self._load_later(led)
 
-    def _on_broken(self, seat: _Seat[S], error: KafkaError) -> None:
-        # Too few replicas in sync is a state of the cluster, which ends by itself.
+    def _on_failed_append(self, led: _LedPartition[S], error: KafkaError) -> None:
+        # Too few in-sync replicas are a state of the cluster, not a fault of this node.
         level = logging.WARNING if isinstance(error, NotEnoughReplicas) else logging.ERROR
-        logger.log(level, "Failed to write to %s-%d: %s", self.topic, seat.partition.index, error)
-        seat.active = None
-        self._load_later(seat)
+        logger.log(level, "Failed to write to %s-%d: %s", self.topic, led.partition.index, error)
+        led.active = None
+        self._load_later(led)
 
-    def _load_later(self, seat: _Seat[S]) -> None:
-        seat.retry = asyncio.get_running_loop().call_later(RELOAD_DELAY_S, self._load, seat)
+    def _load_later(self, led: _LedPartition[S]) -> None:
+        led.retry_timer = asyncio.get_running_loop().call_later(RELOAD_DELAY_S, self._load, led)

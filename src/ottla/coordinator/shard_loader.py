@@ -1,13 +1,13 @@
-"""Loading a shard: everything that its partition holds is replayed, in slices, oldest first.
+"""Loads a shard: replays all records of its partition, in slices, oldest first.
 
-Damage stops the load: a batch whose checksum is wrong, or a segment that cannot be read. A coordinator that
-skipped it would answer with a state that nobody ever committed. A sound batch may still hold records that
-mean nothing here: of a later version, or written by someone who may write to any topic. Those are skipped
-and counted, since they would stop the load for ever, and with it every group of the partition.
+Damage stops the load: a batch with a wrong checksum, or a segment that cannot be read. A coordinator that
+skipped it would have a state that was never committed. An intact batch may still contain records that cannot
+be read here: of a later version, or written by a client that may write to any topic. Those are skipped and
+counted; otherwise they would keep every group of the partition from loading.
 
-A shard may have a quick way for records of one kind (`load`): it is handed the records of many batches as
-bytes, in their order, and gives back those that are for `replay`. Nothing of a transaction goes that way, and
-whatever has to do with transactions waits until what stands before it is replayed.
+A shard may have a fast path for records of one kind (`load`): it gets the records of many batches as bytes,
+in order, and returns those that are for `replay`. Records and markers of transactions do not take it, and are
+replayed after everything before them.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ logger = logging.getLogger("ottla.coordinator.shard_loader")
 READ_BYTES_MAX = 1 << 20
 RECORDS_PER_STEP = 100
 """How many records are replayed in a step of less than a millisecond."""
-QUICK_RECORDS_PER_STEP = 1000
-"""How many, where the shard has a quick way for them."""
+FAST_RECORDS_PER_STEP = 1000
+"""How many in a step of the fast path."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a load is."""
+    """The progress of a load."""
 
     next_offset: int
     end_offset: int
     record_count: int = 0
     bytes_read: int = 0
     unknown_count: int = 0
-    """Records of types that are not known: skipped."""
+    """Skipped records of unknown types."""
     unreadable_count: int = 0
-    """Records that cannot be decoded or replayed: skipped."""
+    """Skipped records that cannot be decoded or replayed."""
     first_unreadable: str = ""
-    """Where the first of these is, and what is wrong with it."""
+    """Where the first of these is, and its error."""
 
     def skip(self, error: Exception, count: int = 1) -> None:
         if not self.unreadable_count:
@@ -88,7 +88,7 @@ def _replay(
     while position < len(data):
         start = position
         pairs, position, next_offset = kernel.plain_pairs(
-            data, start, len(data), offset, QUICK_RECORDS_PER_STEP, crc32c
+            data, start, len(data), offset, FAST_RECORDS_PER_STEP, crc32c
         )
         if position > start:
             reached = next_offset
@@ -96,7 +96,7 @@ def _replay(
         else:
             header = next((header for _, header in iterate_headers(view, start)), None)
             if header is None:
-                break  # the rest is the cut-off start of a batch
+                break  # the rest is an incomplete batch
             position = start + header.length_bytes
             reached = header.next_offset
             if reached > offset:
@@ -108,27 +108,27 @@ def _replay(
 def _replay_batch(
     shard: Shard, kinds: Kinds, view: memoryview, position: int, header: BatchHeader, progress: Progress
 ) -> Generator[None, None, None]:
-    """Replay a batch that is not plain: of a transaction, its end, compressed, or of an old format."""
+    """Replay a batch of a transaction, a marker, or a compressed batch or one of an old format."""
     check_crc(view, position, header)
     if header.is_control:
         try:
             marker = marker_of(view, position, header)
             if marker is not None:
                 shard.replay_end_transaction(header.producer_id, header.producer_epoch, not marker.is_abort)
-        except Exception as error:  # noqa: BLE001 - see the module: the batch is sound
+        except Exception as error:  # noqa: BLE001 - see the module: the batch is intact
             progress.skip(error)
         return
     producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
     try:
         pairs = _pairs(view, position, header, progress)
-    except KafkaError as error:  # damaged records, or more of them than a batch may decompress to
+    except KafkaError as error:  # damaged records, or too many after decompression
         progress.skip(error, max(1, header.record_count))
         return
     yield from _replay_pairs(shard, kinds, pairs, progress, producer)
 
 
 def _pairs(view: memoryview, position: int, header: BatchHeader, progress: Progress) -> list[Pair]:
-    """The records of a batch that have a key, as those of a compacted topic must."""
+    """The records of a batch that have a key, as records of a compacted topic must."""
     pairs = []
     for record in read_batch(view, position, header, verify=False):
         if record.key is None:
@@ -145,14 +145,14 @@ def _replay_pairs(
     progress: Progress,
     producer: tuple[int, int] | None = None,
 ) -> Generator[None, None, None]:
-    """Replay records; those of a `producer` (id and epoch) are of its transaction."""
-    quick: Callable[[list[Pair]], list[Pair]] | None = getattr(shard, "load", None)
+    """Replay records. With a `producer` (id and epoch) they belong to its transaction."""
+    fast_path: Callable[[list[Pair]], list[Pair]] | None = getattr(shard, "load", None)
     producer_id, producer_epoch = producer or (-1, -1)
-    for first in range(0, len(pairs), QUICK_RECORDS_PER_STEP):
-        part = pairs[first : first + QUICK_RECORDS_PER_STEP]
+    for first in range(0, len(pairs), FAST_RECORDS_PER_STEP):
+        part = pairs[first : first + FAST_RECORDS_PER_STEP]
         progress.record_count += len(part)
-        if quick is not None and producer is None:
-            part = quick(part)
+        if fast_path is not None and producer is None:
+            part = fast_path(part)
         for number, (key, value) in enumerate(part, 1):
             try:
                 record = decode(kinds, key, value)
@@ -160,7 +160,7 @@ def _replay_pairs(
                     progress.unknown_count += 1
                 else:
                     shard.replay(record, producer_id=producer_id, producer_epoch=producer_epoch)
-            except Exception as error:  # noqa: BLE001 - see the module: the batch is sound
+            except Exception as error:  # noqa: BLE001 - see the module: the batch is intact
                 progress.skip(error)
             if number % RECORDS_PER_STEP == 0:
                 yield

@@ -19,7 +19,7 @@ logger = logging.getLogger("ottla.coordinator")
 
 
 class Job:
-    """One piece of work. `cancel` ends it; nobody is told then."""
+    """One piece of work. `cancel` ends it without a callback."""
 
     __slots__ = ("is_cancelled", "on_done", "on_error", "steps")
 
@@ -40,13 +40,13 @@ class Job:
 
 
 class Slices:
-    """All the long work of a node, taken in turn."""
+    """All the long work of a node, in turn."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._jobs: deque[Job] = deque()
         self._is_due = False
-        self.longest_step_s = 0.0  # how long the work held the loop at most
+        self.longest_step_s = 0.0  # the longest time that one slice held the loop
 
     def start(
         self,
@@ -69,7 +69,7 @@ class Slices:
         begun = self._clock.monotonic()
         try:
             self._run_until(begun + SLICE_MS / 1000)
-        finally:  # whatever one of them raised, the others go on
+        finally:  # an exception in one job does not stop the others
             self.longest_step_s = max(self.longest_step_s, self._clock.monotonic() - begun)
             self._arm()
 
@@ -95,13 +95,13 @@ def _step(job: Job) -> bool:
         return True
     except StopIteration as end:
         outcome = end.value
-    except Exception as error:  # noqa: BLE001  whoever started it decides what becomes of it
+    except Exception as error:  # noqa: BLE001  the owner of the job handles it
         _fail(job, error)
         return False
     if not job.is_cancelled:
         try:
             job.on_done(outcome)
-        except Exception as error:  # noqa: BLE001  likewise, and the other jobs go on
+        except Exception as error:  # noqa: BLE001  likewise; the other jobs go on
             _fail(job, error)
     return False
 

@@ -1,7 +1,7 @@
-"""A shard's timers. Putting one off that runs, as each heartbeat does, costs no call to the event loop.
+"""A shard's timers. To extend a running one, as each heartbeat does, costs no call to the event loop.
 
-A timer that fires late, after a stall of the loop, is put off once by the lateness: the heartbeat or the join
-that it waits for may lie unread in a socket.
+A timer that fires late, after a stall of the loop, is extended once by the lateness: the heartbeat or the
+join that it waits for may be unread in a socket.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Timers:
         timer = self._timers.get(key)
         if timer is not None:
             if deadline >= timer.deadline:
-                timer.deadline = deadline  # it fires at its old time, sees this, and waits on
+                timer.deadline = deadline  # it fires at its old time, and continues to wait
                 timer.decision = decision
                 return
             timer.handle.cancel()

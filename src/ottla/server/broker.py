@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ottla.coordinator.slices import Slices
     from ottla.log.directories.log_directories import LogDirectories
     from ottla.ports import Clock, Disk, Network, Random
-    from ottla.server.coordinators.groups import Groups
+    from ottla.server.coordinators.groups import GroupCoordinator
     from ottla.server.coordinators.producer_ids import ProducerIds
-    from ottla.server.coordinators.transactions import Transactions
+    from ottla.server.coordinators.transactions import TransactionCoordinator
     from ottla.server.metadata.committed_metadata import CommittedMetadata
     from ottla.server.net.batch_worker import BatchWorker
     from ottla.server.net.dispatch import Dispatcher
@@ -69,8 +69,8 @@ class Broker:
     _step_runner: StepRunner | None = None
     _batch_worker: BatchWorker | None = None
     _is_coordinating: bool = True
-    _groups: Groups | None = None
-    _transactions: Transactions | None = None
+    _groups: GroupCoordinator | None = None
+    _transactions: TransactionCoordinator | None = None
     _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
     _appends: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
@@ -122,21 +122,21 @@ class Broker:
         return self._batch_worker
 
     @property
-    def groups(self) -> Groups:
+    def groups(self) -> GroupCoordinator:
         """The group coordinator, made when the first group is asked for: many nodes never need it."""
         if self._groups is None:
-            from ottla.server.coordinators.groups import Groups
+            from ottla.server.coordinators.groups import GroupCoordinator
 
-            self._groups = Groups(self)
+            self._groups = GroupCoordinator(self)
         return self._groups
 
     @property
-    def transactions(self) -> Transactions:
+    def transactions(self) -> TransactionCoordinator:
         """The transaction coordinator, made when the first transaction is asked for."""
         if self._transactions is None:
-            from ottla.server.coordinators.transactions import Transactions
+            from ottla.server.coordinators.transactions import TransactionCoordinator
 
-            self._transactions = Transactions(self)
+            self._transactions = TransactionCoordinator(self)
         return self._transactions
 
     @property

@@ -11,21 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.coordinator.pending import recorded
 
 from ottla.coordinator import shard_loader
 from ottla.coordinator.active_shard import HostedPartition
 from ottla.coordinator.records import encode, kinds_of
-from ottla.coordinator.result import (
-    HELD,
-    Record,
-    Reply,
-    Result,
-    StartTimer,
-    StopTimer,
-    Task,
-    TransactionalWrite,
-)
-from ottla.coordinator.runtime import Coordinator, shown
+from ottla.coordinator.result import HELD, Record, Result, StartTimer, StopTimer, Task, TransactionalWrite
+from ottla.coordinator.runtime import Coordinator, client_error
 from ottla.coordinator.slices import Slices
 from ottla.host import HostClock, HostDisk
 from ottla.log.config import LogConfig
@@ -37,6 +29,7 @@ from ottla.records.record import Record as LogRecord
 from ottla.records.record import assemble, build_batch, read_records
 from ottla.records.validate import Origin
 from ottla.server.replicas.partition import Partition
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -65,7 +58,7 @@ class Counters:
         self.settings = settings
         self.numbers: dict[str, int] = {}
         self.pending: dict[int, dict[str, int]] = {}
-        self.held: list[Reply] = []
+        self.held: list[PendingResponse] = []
         self.breaks_on = ""
 
     def replay(self, record: Record, *, producer_id: int = -1, producer_epoch: int = -1) -> None:
@@ -87,7 +80,7 @@ class Counters:
     def on_loaded(self) -> Result[None]:
         return Result()
 
-    def on_unloaded(self) -> list[Reply]:
+    def on_unloaded(self) -> list[PendingResponse]:
         return self.held
 
     def on_metadata(self, image: Any, delta: Any) -> Result[None]:
@@ -99,8 +92,8 @@ class Counters:
         number = self.numbers.get(name, 0) + 1
         return Result(number, [put(name, number)])
 
-    def hold(self, reply: Reply) -> Result[int]:
-        self.held.append(reply)
+    def hold(self, pending: PendingResponse) -> Result[int]:
+        self.held.append(pending)
         return Result(HELD)
 
 
@@ -129,7 +122,7 @@ class World:
             flush=self._flush,
             run_effect=lambda _index, effect: self.effects.append(effect),
         )
-        self.coordinator.take_seats()
+        self.coordinator.update_leadership()
 
     def _flush(self, _partition: HostedPartition) -> None:
         self.log.flush()
@@ -143,11 +136,11 @@ class World:
     def numbers(self) -> dict[str, int]:
         return self.coordinator.active(0).shard.numbers
 
-    def ask(self, decision: Callable[[Counters, Reply], Result[Any]]) -> None:
-        self.coordinator.ask(0, decision, Reply(self.answers.append, self.answers.append))
+    def ask(self, decision: Callable[[Counters, PendingResponse], Result[Any]]) -> None:
+        self.coordinator.ask(0, decision, recorded(self.answers))
 
     def add(self, name: str) -> None:
-        self.ask(lambda shard, _reply: shard.add(name))
+        self.ask(lambda shard, _pending: shard.add(name))
 
     def replicate(self) -> None:
         """The other replica has everything now."""
@@ -214,11 +207,11 @@ def test_the_decisions_of_one_turn_go_into_one_batch_and_each_sees_the_one_befor
 def test_an_answer_leaves_when_the_replicas_have_what_it_rests_on(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path, isr=2)
-        world.ask(lambda _shard, _reply: Result("nothing is open"))
+        world.ask(lambda _shard, _pending: Result("nothing is open"))
         assert world.answers == ["nothing is open"]
         world.add("a")
         await asyncio.sleep(0)
-        world.ask(lambda shard, _reply: Result(dict(shard.numbers)))
+        world.ask(lambda shard, _pending: Result(dict(shard.numbers)))
         await asyncio.sleep(0.01)
         assert world.answers == ["nothing is open"]
         world.replicate()
@@ -230,7 +223,7 @@ def test_an_answer_leaves_when_the_replicas_have_what_it_rests_on(tmp_path: Path
 def test_effects_wait_for_the_commit_too(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path, isr=2)
-        world.ask(lambda _shard, _reply: Result(None, [put("a", 1)], effects=["go"]))
+        world.ask(lambda _shard, _pending: Result(None, [put("a", 1)], effects=["go"]))
         await asyncio.sleep(0.01)
         assert world.effects == []
         world.replicate()
@@ -239,15 +232,15 @@ def test_effects_wait_for_the_commit_too(tmp_path: Path) -> None:
     run(main())
 
 
-def test_replicas_that_take_too_long_are_told_of_and_the_record_stays(tmp_path: Path) -> None:
+def test_a_request_times_out_when_replicas_are_slow_and_its_record_stays(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path, isr=2)
         world.coordinator._write_timeout_ms = 5
         world.coordinator.close()
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         world.add("a")
         await world.until(lambda: bool(world.answers))
-        assert isinstance(shown(world.answers[0]), CoordinatorNotAvailable)
+        assert isinstance(client_error(world.answers[0]), CoordinatorNotAvailable)
         world.replicate()
         assert len(world.answers) == 1
         assert world.numbers == {"a": 1}
@@ -258,9 +251,9 @@ def test_replicas_that_take_too_long_are_told_of_and_the_record_stays(tmp_path: 
 def test_a_held_request_is_answered_by_a_later_decision(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path)
-        world.ask(lambda shard, reply: shard.hold(reply))
+        world.ask(lambda shard, pending: shard.hold(pending))
         assert world.answers == []
-        world.ask(lambda shard, _reply: Result("second", replies=[(shard.held.pop(), "first")]))
+        world.ask(lambda shard, _pending: Result("second", late_responses=[(shard.held.pop(), "first")]))
         assert sorted(world.answers) == ["first", "second"]
 
     run(main())
@@ -268,7 +261,7 @@ def test_a_held_request_is_answered_by_a_later_decision(tmp_path: Path) -> None:
 
 def test_a_refused_request_changes_nothing(tmp_path: Path) -> None:
     async def main() -> None:
-        def refuse(_shard: Counters, _reply: Reply) -> Result[Any]:
+        def refuse(_shard: Counters, _pending: PendingResponse) -> Result[Any]:
             raise UnknownMemberId("who?")
 
         world = open_world(tmp_path)
@@ -282,7 +275,7 @@ def test_a_refused_request_changes_nothing(tmp_path: Path) -> None:
 def test_a_mistake_in_a_decision_fails_its_request_and_nothing_else(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path)
-        world.ask(lambda shard, _reply: Result(shard.numbers["missing"]))
+        world.ask(lambda shard, _pending: Result(shard.numbers["missing"]))
         assert isinstance(world.answers[0], UnknownServerError)
         world.add("a")
         await asyncio.sleep(0)
@@ -305,8 +298,8 @@ def test_of_records_that_are_too_many_no_more_are_made_than_fit(
             return encode(record)
 
         monkeypatch.setattr("ottla.coordinator.active_shard.encode", counted)
-        world.ask(lambda _shard, _reply: Result("never", [put("x" * 10_000, 1)] * 5000))
-        assert isinstance(shown(world.answers[0]), UnknownServerError)
+        world.ask(lambda _shard, _pending: Result("never", [put("x" * 10_000, 1)] * 5000))
+        assert isinstance(client_error(world.answers[0]), UnknownServerError)
         assert len(made) == 10
         assert world.numbers == {}
 
@@ -318,7 +311,7 @@ def test_records_that_are_too_large_are_refused_before_the_state_changes(tmp_pat
         world = open_world(tmp_path, limit=300)
         taken_back: list[KafkaError] = []
 
-        def too_large(_shard: Counters, _reply: Reply) -> Result[Any]:
+        def too_large(_shard: Counters, _pending: PendingResponse) -> Result[Any]:
             def on_failed(error: KafkaError) -> Result[None]:
                 taken_back.append(error)
                 return Result()
@@ -327,7 +320,7 @@ def test_records_that_are_too_large_are_refused_before_the_state_changes(tmp_pat
 
         world.ask(too_large)
         assert len(taken_back) == 1
-        assert isinstance(shown(world.answers[0]), UnknownServerError)
+        assert isinstance(client_error(world.answers[0]), UnknownServerError)
         assert world.numbers == {}
         for _ in range(8):
             world.add("some name")  # more than one batch together: they are split
@@ -343,7 +336,7 @@ def test_without_enough_replicas_nothing_is_decided(tmp_path: Path) -> None:
         world = open_world(tmp_path)
         world.partition.min_insync_replicas = 2
         world.add("a")
-        assert isinstance(shown(world.answers[0]), CoordinatorNotAvailable)
+        assert isinstance(client_error(world.answers[0]), CoordinatorNotAvailable)
         assert world.numbers == {}
         assert world.log.log_end_offset == 0
 
@@ -355,13 +348,13 @@ def test_a_shard_is_loaded_from_its_log_and_knows_what_it_knew(tmp_path: Path) -
         world = open_world(tmp_path)
         for number in range(1_000):
             world.add(f"n{number % 10}")
-        world.ask(lambda _shard, _reply: Result("gone", [Record(GroupMetadataKey(group="n3"), None)]))
+        world.ask(lambda _shard, _pending: Result("gone", [Record(GroupMetadataKey(group="n3"), None)]))
         await asyncio.sleep(0)
         expected = dict(world.numbers)
         assert "n3" not in expected
         world.coordinator.close()
         world.answers.clear()
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         world.add("n0")
         assert isinstance(world.answers[0], CoordinatorLoadInProgress)
         assert world.coordinator.is_any_loading
@@ -378,7 +371,7 @@ def test_a_shard_is_not_at_work_before_what_it_was_loaded_from_is_committed(tmp_
         await asyncio.sleep(0)
         world.coordinator.close()
         world.answers.clear()
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: bool(world.shards[-1].numbers))
         assert world.shards[-1].numbers == {"a": 1}
         await asyncio.sleep(0.01)
@@ -402,10 +395,10 @@ def test_a_load_that_waits_for_the_commit_ends_with_the_leadership(tmp_path: Pat
         world.add("a")
         await asyncio.sleep(0)
         world.coordinator.close()
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: bool(world.partition.growth.watchers))
         world.is_hosted = False
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         assert not world.partition.growth.watchers
         world.replicate()
         assert not world.coordinator.loaded()
@@ -418,10 +411,10 @@ def test_who_waits_hears_that_the_coordinator_has_moved(tmp_path: Path) -> None:
         world = open_world(tmp_path, isr=2)
         world.add("a")
         await asyncio.sleep(0)
-        world.ask(lambda shard, reply: shard.hold(reply))
+        world.ask(lambda shard, pending: shard.hold(pending))
         world.add("b")
         world.partition.is_leader = False
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         assert [type(answer) for answer in world.answers] == [NotCoordinator] * 3
         world.add("c")
         assert isinstance(world.answers[3], NotCoordinator)
@@ -437,7 +430,7 @@ def test_a_new_epoch_means_a_new_load(tmp_path: Path) -> None:
         world.add("a")
         await asyncio.sleep(0)
         world.partition.leader_epoch = 4
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert len(world.shards) == 2
         assert world.numbers == {"a": 1}
@@ -452,12 +445,12 @@ def test_what_the_log_did_not_take_is_forgotten(tmp_path: Path, monkeypatch: pyt
         world.add("a")
         await asyncio.sleep(0)
         monkeypatch.setattr(Log, "append", _no_space)
-        world.ask(lambda shard, reply: shard.hold(reply))
+        world.ask(lambda shard, pending: shard.hold(pending))
         world.add("a")
         await asyncio.sleep(0)
         monkeypatch.undo()
         assert world.answers[0] == 1
-        assert [type(shown(answer)) for answer in world.answers[1:]] == [NotCoordinator] * 2
+        assert [type(client_error(answer)) for answer in world.answers[1:]] == [NotCoordinator] * 2
         await world.until(lambda: bool(world.coordinator.loaded()))
         assert world.numbers == {"a": 1}
 
@@ -478,7 +471,7 @@ def test_what_was_written_and_not_flushed_is_flushed_when_it_is_loaded(
             )
             world.add("a")
             await asyncio.sleep(0)
-        assert isinstance(shown(world.answers[0]), NotCoordinator)
+        assert isinstance(client_error(world.answers[0]), NotCoordinator)
         assert world.log.high_watermark == 0
         await world.until(lambda: bool(world.coordinator.loaded()))
         assert world.numbers == {"a": 1}
@@ -532,7 +525,7 @@ def test_a_shard_that_cannot_replay_its_own_record_is_loaded_again(
         world.shards[0].breaks_on = "b"
         world.add("a")
         world.add("b")
-        assert [type(shown(answer)) for answer in world.answers] == [CoordinatorNotAvailable] * 2
+        assert [type(client_error(answer)) for answer in world.answers] == [CoordinatorNotAvailable] * 2
         await world.until(lambda: bool(world.coordinator.loaded()))
         assert world.numbers == {}
         assert world.log.log_end_offset == 0
@@ -553,7 +546,7 @@ def test_a_timer_decides_unless_it_is_put_off_or_stopped(tmp_path: Path) -> None
             return StartTimer(key, delay_ms, fire)
 
         def start(*timers: StartTimer | StopTimer) -> None:
-            world.ask(lambda _shard, _reply: Result(None, timers=list(timers)))
+            world.ask(lambda _shard, _pending: Result(None, timers=list(timers)))
 
         start(timer("now", 1), timer("sooner", 60_000), timer("stopped", 5), timer("later", 5))
         start(timer("sooner", 2), StopTimer("stopped"), StopTimer("unknown"), timer("later", 60_000))
@@ -581,7 +574,7 @@ def test_what_a_timer_decided_is_decided_again_when_it_could_not_be_written(
             return Result(None, [put("a", 1)])
 
         world.partition.min_insync_replicas = 2
-        world.ask(lambda _shard, _reply: Result(None, timers=[StartTimer("t", 1, fire)]))
+        world.ask(lambda _shard, _pending: Result(None, timers=[StartTimer("t", 1, fire)]))
         await world.until(lambda: len(tries) == 3)
         assert world.numbers == {}
         world.partition.min_insync_replicas = 1
@@ -613,8 +606,8 @@ def test_long_work_lets_others_in_between_and_then_decides(tmp_path: Path) -> No
         def decide(outcome: int) -> Result[None]:
             return Result(None, [put("turns", outcome)])
 
-        world.ask(lambda _shard, _reply: Result(None, tasks=[Task("work", replaced(), decide)]))
-        world.ask(lambda _shard, _reply: Result(None, tasks=[Task("work", steps(), decide)]))
+        world.ask(lambda _shard, _pending: Result(None, tasks=[Task("work", replaced(), decide)]))
+        world.ask(lambda _shard, _pending: Result(None, tasks=[Task("work", steps(), decide)]))
         await count_turns()
         await world.until(lambda: world.numbers == {"turns": 3})
 
@@ -627,7 +620,7 @@ def test_a_transactions_records_count_from_its_marker_on(tmp_path: Path) -> None
 
         def write(name: str, producer_id: int) -> None:
             world.ask(
-                lambda _shard, _reply: Result(
+                lambda _shard, _pending: Result(
                     name, [put(name, 1)], transaction=TransactionalWrite(producer_id, 0)
                 )
             )
@@ -655,21 +648,21 @@ def test_a_transactions_records_count_from_its_marker_on(tmp_path: Path) -> None
             assert world.numbers == {"plain": 1, "kept": 1}
             assert world.coordinator.active(0).shard.pending == {9: {"open": 1}}
             world.coordinator.close()
-            world.coordinator.take_seats()
+            world.coordinator.update_leadership()
             await world.until(lambda: not world.coordinator.is_any_loading)
 
     run(main())
 
 
-def test_what_a_marker_brought_into_effect_is_told_once_the_marker_is_committed(tmp_path: Path) -> None:
+def test_a_read_of_transactional_state_waits_until_its_marker_is_committed(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path, isr=2)
         write = TransactionalWrite(7, 0)
-        world.ask(lambda _shard, _reply: Result("written", [put("kept", 1)], transaction=write))
+        world.ask(lambda _shard, _pending: Result("written", [put("kept", 1)], transaction=write))
         world.replicate()
         await world.until(lambda: world.answers == ["written"])
         world.coordinator.active(0).write_marker(lambda: _append_marker(world, 7), 7, 0, is_commit=True)
-        world.ask(lambda shard, _reply: Result(dict(shard.numbers)))
+        world.ask(lambda shard, _pending: Result(dict(shard.numbers)))
         await asyncio.sleep(0.01)
         assert world.answers == ["written"], "the marker could still be lost"
         world.replicate()
@@ -678,7 +671,7 @@ def test_what_a_marker_brought_into_effect_is_told_once_the_marker_is_committed(
     run(main())
 
 
-def test_a_marker_that_the_log_refuses_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_marker_that_the_log_rejects_delays_no_request(tmp_path: Path) -> None:
     async def main() -> None:
         world = open_world(tmp_path, isr=2)
 
@@ -687,7 +680,7 @@ def test_a_marker_that_the_log_refuses_holds_nobody_up(tmp_path: Path) -> None:
 
         with pytest.raises(NotEnoughReplicas):
             world.coordinator.active(0).write_marker(refuse, 7, 0, is_commit=True)
-        world.ask(lambda shard, _reply: Result(dict(shard.numbers)))
+        world.ask(lambda shard, _pending: Result(dict(shard.numbers)))
         assert world.answers == [{}]
 
     run(main())
@@ -705,7 +698,7 @@ def test_a_record_of_a_kind_that_is_not_known_is_left_alone(tmp_path: Path) -> N
         world = open_world(tmp_path)
         world.coordinator.close()
         _append(world, [(b"\x7f\xff what", b"\0\0ever"), (b"\0\2\0\1a", None)])
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == {}
 
@@ -722,7 +715,7 @@ def test_a_record_that_cannot_be_read_is_skipped(
         world = open_world(tmp_path)
         world.coordinator.close()
         _append(world, [encode(put("b", 3)), stored, stored, encode(put("c", 4))])
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == {"b": 3, "c": 4}
         world.coordinator.close()
@@ -745,7 +738,7 @@ def test_a_batch_that_decompresses_to_more_than_the_bound_is_skipped(
         _append(world, [encode(put("c", 4))])
         bounded = partial(shard_loader.read_batch, decompressed_bytes_max=10_000)
         monkeypatch.setattr(shard_loader, "read_batch", bounded)
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == {"b": 3, "c": 4}
         world.coordinator.close()
@@ -763,7 +756,7 @@ def test_records_of_unknown_types_are_skipped_and_counted(
         world = open_world(tmp_path)
         world.coordinator.close()
         _append(world, [(b"\x7f\x7f", b"\0\0"), encode(put("b", 3)), (b"\x7f\x7f", None)])
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == {"b": 3}
         world.coordinator.close()
@@ -789,7 +782,7 @@ def test_a_record_that_cannot_be_replayed_is_skipped(
             replay(shard, record, **options)
 
         monkeypatch.setattr(Counters, "replay", fail)
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: not world.coordinator.is_any_loading)
         assert world.numbers == {"b": 3, "c": 4}
         world.coordinator.close()
@@ -808,7 +801,7 @@ def test_damage_stops_the_load_since_what_it_held_was_committed(
         file = world.log.active_segment.file
         last = world.log.size_bytes - 3
         file.pwrite([bytes([file.pread(1, last)[0] ^ 1])], last)
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: "Failed to load " in caplog.text)
         world.add("a")
         assert isinstance(world.answers[0], CoordinatorLoadInProgress)
@@ -833,7 +826,7 @@ def test_a_shard_that_fails_once_loaded_is_loaded_again(
 
         monkeypatch.setattr("ottla.coordinator.runtime.RELOAD_DELAY_S", 0.001)
         monkeypatch.setattr(Counters, "on_loaded", on_loaded)
-        world.coordinator.take_seats()
+        world.coordinator.update_leadership()
         await world.until(lambda: bool(world.coordinator.loaded()))
         assert world.numbers == {"b": 3}
         world.coordinator.close()

@@ -21,9 +21,9 @@ from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.log import Log
 from ottla.server.fatal_errors import Ending
 from ottla.server.metadata.quorum import Quorum
-from ottla.server.net.answers import Answer
 from ottla.server.net.dispatch import Dispatcher
 from ottla.server.node import Node
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import apis
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest
@@ -280,8 +280,8 @@ def raising(kind: str) -> Callable[..., Any]:
         raise RuntimeError("unforeseen")
 
     def later(*_: Any) -> Any:
-        answer = Answer()
-        asyncio.get_running_loop().call_soon(lambda: answer.settle(object()))
+        answer = PendingResponse()
+        asyncio.get_running_loop().call_soon(lambda: answer.complete(object()))
         return answer
 
     def unwritable(*_: Any) -> Any:

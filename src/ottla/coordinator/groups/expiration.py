@@ -1,8 +1,8 @@
-"""What goes by itself: offsets past their time, groups that nothing is left of, offsets of deleted topics.
+"""Deletes expired offsets, empty groups without offsets, and offsets of deleted topics.
 
-A partition can hold a million offsets, so the work is cut into slices: each is one decision, looks at a
-bounded number of offsets, writes a bounded batch, and arms a timer for the next. Rule: between two slices
-anything may change, so a slice looks again at what it is about to delete.
+A partition can have a million offsets, so the work is done in slices: each is one decision, reads a bounded
+number of offsets, writes a bounded batch, and starts a timer for the next. Rule: between two slices anything
+may change, so a slice checks again what it is about to delete.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RECORD_OVERHEAD_BYTES = 32
 _OTHER_KEY_BYTES = 200
 
 _Steps = Iterator[tuple[Result[None], int]]
-"""A part of a clean-up, and how many offsets were looked at for it."""
+"""A part of a cleanup, and how many offsets were read for it."""
 
 SWEEP = "offset-expiry"
 
@@ -43,11 +43,11 @@ class Cleanup:
     # Expiry
 
     def next_sweep(self) -> StartTimer:
-        """The sweep that `offsets.retention.check.interval.ms` asks for."""
+        """The timer of the next sweep, after `offsets.retention.check.interval.ms`."""
         return StartTimer(SWEEP, self._shard.settings.offsets.retention_check_interval_ms, self.sweep)
 
     def sweep(self) -> Result[None]:
-        """Delete what is past its time: one slice of it."""
+        """One slice of the sweep: delete expired offsets and empty groups."""
         if self._sweep is None:
             self._sweep = self._expire()
         result, is_done = self._slice(self._sweep)
@@ -61,7 +61,7 @@ class Cleanup:
     def _expire(self) -> _Steps:
         shard = self._shard
         for group_id, group in list(shard.groups.items()):
-            removed = 0  # by this slice: its records are not replayed yet
+            removed = 0  # by this slice, whose records are not replayed yet
             slice_number = self._slice_number
             for expired, looked_at in self._expire_offsets(group_id, group):
                 if self._slice_number != slice_number:
@@ -95,7 +95,7 @@ class Cleanup:
                 yield Result(records=expired), len(places)
 
     def _steps_of(self, group_id: str, topic: str) -> Iterator[list[int]]:
-        """The partitions of a topic, as many at a time as are looked at in one step."""
+        """The partitions of a topic, as many at a time as one step reads."""
         partitions = list(self._shard.offsets.store.committed.get(group_id, {}).get(topic, ()))
         count = _offsets_per_step(group_id, topic)
         for start in range(0, len(partitions), count):
@@ -129,7 +129,7 @@ class Cleanup:
     # Deleted topics
 
     def on_topics_deleted(self, topics: Iterable[Topic]) -> Result[None]:
-        """Delete the offsets of topics that are gone."""
+        """Delete the offsets of deleted topics."""
         self._deletion_number += 1
         steps = self._offsets_of([(topic.name, topic.id) for topic in topics])
         return self._delete(("offsets-of-deleted-topics", self._deletion_number), steps)

@@ -1,4 +1,4 @@
-"""What every kind of group can be asked, whichever protocol its members speak."""
+"""The interface of every kind of group."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class GroupType(Enum):
 
 
 CommitCheck = Callable[[str, bytes, int], None]
-"""(topic, topic id, partition): raises the error that refuses a commit for this one partition."""
+"""(topic, topic id, partition): raises the error that rejects a commit for this partition."""
 
 
 class Group(Protocol):
-    """One group. Checks raise the KafkaError that the caller is to get."""
+    """One group. Checks raise the KafkaError for the client."""
 
     id: str
     type: GroupType
@@ -33,7 +33,7 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """As clients see it: Empty, PreparingRebalance, Stable, Assigning, Dead and so on."""
+        """The name that clients see: Empty, PreparingRebalance, Stable, Assigning, Dead and so on."""
 
     @property
     def is_empty(self) -> bool: ...
@@ -47,7 +47,7 @@ class Group(Protocol):
         is_transactional: bool,
         version: int,
     ) -> CommitCheck | None:
-        """Refuse a member that may not commit; the check of each partition, if there is one."""
+        """Reject a member that may not commit; returns the check of each partition, if there is one."""
 
     def check_offset_fetch(self, member_id: str | None, epoch: int) -> None: ...
 

@@ -1,10 +1,9 @@
 """Live migration of a group between the two protocols, and classic members in a consumer group.
 
-When a member of the consumer protocol joins a classic group of consumers, the group becomes a consumer group
-in which the others go on as classic members: their JoinGroup is answered at once with the epoch as
-generation, their SyncGroup with their assignment, and a Heartbeat tells them to join again when there is a
-step to make. When the last member of the consumer protocol leaves, the group goes back. What is allowed is
-said by `group.consumer.migration.policy`.
+When a member of the consumer protocol joins a classic group of consumers, the group is upgraded to a consumer
+group in which the others remain classic members: JoinGroup returns the epoch as generation at once, SyncGroup
+returns the assignment, and Heartbeat makes them rejoin when they have a step to take. When the last member of
+the consumer protocol leaves, the group is downgraded. `group.consumer.migration.policy` says what is allowed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ from ottla.coordinator.groups.consumer.member import (
 from ottla.coordinator.groups.consumer.subscriptions import now as subscriptions_now
 from ottla.coordinator.groups.consumer.timers import when_refused
 from ottla.coordinator.groups.settings import MigrationPolicy
-from ottla.coordinator.result import Caller, Reply, Result
+from ottla.coordinator.result import Caller, Result
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import errors
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -64,7 +64,7 @@ class Migration:
     # Classic -> consumer
 
     def upgrade(self, classic: ClassicGroup, result: Result[Any]) -> ConsumerGroup:
-        """The consumer group that a classic group becomes. Those who wait in it are told to join again."""
+        """Upgrade a classic group. Members with held requests must rejoin."""
         self._check_upgrade(classic)
         try:
             group = self._converted(classic)
@@ -97,13 +97,13 @@ class Migration:
             )
 
     def _converted(self, classic: ClassicGroup) -> ConsumerGroup:
-        """All members stable with the assignment of the last generation."""
+        """The members, stable, with the assignment of the last generation."""
         group = ConsumerGroup(classic.id)
         group.epoch = group.target_epoch = classic.generation
         for old in classic.members.values():
             assigned = self._assigned(classic, old)
-            # A group may have chosen no protocol yet, or one that a member no longer has: the next rebalance
-            # was to choose another.
+            # The group may have no protocol yet, or one that a member no longer has: the next rebalance would
+            # have chosen another.
             by_name = dict(old.protocols)
             chosen = classic.protocol_name
             subscription = read_subscription(by_name[chosen] if chosen in by_name else old.protocols[0][1])
@@ -138,7 +138,7 @@ class Migration:
             )
         topics = self._protocol.shard.image.topics_by_name
         return {
-            # The leader of the group made it up, and may have named partitions that no topic has.
+            # The group's leader made the assignment, maybe with partitions that do not exist.
             topics[listed.topic].id: tuple(sorted({one for one in listed.partitions if one >= 0}))
             for listed in assignment.assigned_partitions
             if listed.topic in topics
@@ -147,7 +147,7 @@ class Migration:
     # Consumer -> classic
 
     def can_downgrade_without(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
-        """Whether those who stay when some leave are a classic group, and may be one."""
+        """Whether the group may be downgraded when these members leave."""
         staying = len(group.members) - len(leaving)
         return (
             staying > 0
@@ -157,7 +157,7 @@ class Migration:
         )
 
     def _can_downgrade_replacing(self, group: ConsumerGroup, replaced: ConsumerMember | None) -> bool:
-        """The same when a classic member takes the place of a static one."""
+        """The same when a classic member replaces a static one."""
         return (
             replaced is not None
             and replaced.classic is None
@@ -175,15 +175,15 @@ class Migration:
         leaving: Iterable[ConsumerMember] = (),
         joining: ConsumerMember | None = None,
     ) -> None:
-        """Go on as a classic group, with the target assignment as what its members have."""
+        """Downgrade to a classic group, whose members have the target assignment."""
         image = self._protocol.shard.image
         replaced = group.static_member(joining.instance_id) if joining is not None else None
         gone = {member.id for member in leaving}
-        stays: list[tuple[ConsumerMember, str]] = []  # and whose target it has
+        stays: list[tuple[ConsumerMember, str]] = []  # and the id of the member whose target it has
         written = []
         for member in group.members.values():
             if joining is not None and replaced is not None and member.id == replaced.id:
-                # The records before these have put it in the other's place already.
+                # Earlier records of this result have replaced the static member already.
                 written.append(joining.id)
             else:
                 written.append(member.id)
@@ -211,8 +211,10 @@ class Migration:
 
     # Classic members
 
-    def join(self, request: JoinGroupRequest, caller: Caller, reply: Reply) -> Result[JoinGroupResponse]:
-        """A classic member joins, or joins again. It is not kept waiting for the others."""
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, pending: PendingResponse
+    ) -> Result[JoinGroupResponse]:
+        """A classic member joins or rejoins. Its response does not wait for others."""
         try:
             return self._join(request, caller)
         except errors.KafkaError as error:
@@ -296,7 +298,7 @@ class Migration:
         is_downgrade: bool,
         result: Result[Any],
     ) -> ConsumerMember:
-        """The same steps as at a heartbeat; a group that goes back to the other protocol needs no target."""
+        """The steps of a heartbeat; a group that is downgraded needs no target."""
         protocol = self._protocol
         now_ms = protocol.shard.clock.now_ms()
         if updated is not member:
@@ -328,8 +330,10 @@ class Migration:
             if listed.topic in topics
         ]
 
-    def sync(self, request: SyncGroupRequest, caller: Caller, reply: Reply) -> Result[SyncGroupResponse]:
-        """A classic member asks for the assignment that its join has led to."""
+    def sync(
+        self, request: SyncGroupRequest, caller: Caller, pending: PendingResponse
+    ) -> Result[SyncGroupResponse]:
+        """A classic member requests the assignment of its last JoinGroup."""
         try:
             return self._sync(request)
         except errors.KafkaError as error:
@@ -346,7 +350,7 @@ class Migration:
             raise errors.InconsistentGroupProtocol
         timers = self._protocol.timers
         if group.target_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            # While it gives partitions up it has joined already, and will be told again later.
+            # While it revokes partitions it has rejoined already; a later heartbeat makes it rejoin again.
             again = Result(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
             timers.start_join(group.id, member.id, member.rebalance_timeout_ms, again)
             return again
@@ -363,7 +367,7 @@ class Migration:
         return result
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller) -> Result[HeartbeatResponse]:
-        """A classic member lives. It is told to join again when there is a step that it can make."""
+        """A heartbeat of a classic member. REBALANCE_IN_PROGRESS: it has a step to take."""
         group = self._group(request.group_id)
         member, classic = _classic_of(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
@@ -387,9 +391,10 @@ class Migration:
         return result
 
     def _look_after(self, group: ConsumerGroup, member: ConsumerMember, result: Result[Any]) -> int:
-        """What heartbeats of the other protocol do, where nobody sends them: the epoch of the target.
+        """Update the target assignment, which otherwise only heartbeats of the consumer protocol do: its
+        epoch.
 
-        Without it a group that may not go back to the classic protocol would never be assigned anew.
+        Without it a group of classic members that may not be downgraded would never get a new assignment.
         """
         protocol = self._protocol
         now_ms = protocol.shard.clock.now_ms()
@@ -397,7 +402,7 @@ class Migration:
         return protocol.assigning.update(group, epoch, member, member, subscriptions, None, result)[0]
 
     def leave(self, request: LeaveGroupRequest, caller: Caller) -> Result[LeaveGroupResponse]:
-        """Members leave, of whichever protocol, or are taken out by their instance id."""
+        """Members of either protocol leave, or are removed by their instance id."""
         group = self._group(request.group_id)
         response = LeaveGroupResponse()
         leaving: dict[str, ConsumerMember] = {}
@@ -458,7 +463,7 @@ def _classic_member(member: ConsumerMember) -> ClassicMember:
 def _classic_of(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember, ClassicMetadata]:
-    """The member that says it is this one, and what it speaks."""
+    """The member with these ids, and its classic protocols."""
     if instance_id is None:
         member = group.member(member_id)
     else:
@@ -484,7 +489,7 @@ def _check_generation(member: ConsumerMember, generation: int) -> None:
 
 
 def _records(group: ConsumerGroup) -> list[Any]:
-    """All that makes a group what it is."""
+    """The records of a whole group."""
     members = group.members.values()
     return [
         *(records.subscription(group.id, member) for member in members),

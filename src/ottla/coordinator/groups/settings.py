@@ -1,6 +1,6 @@
 """The settings of groups: the node's own, and those that a GROUP config resource overrides.
 
-A group's own value is held within the bounds that the node sets (`group.consumer.min.*`, `.max.*`).
+The value of a group is limited to the bounds of the node (`group.consumer.min.*`, `.max.*`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MigrationPolicy(Enum):
-    """Which way a live group may change its protocol: `group.consumer.migration.policy`."""
+    """In which direction a group may migrate: `group.consumer.migration.policy`."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -33,7 +33,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicSettings:
-    """What the classic protocol is run by."""
+    """Settings of the classic protocol."""
 
     size_max: int
     initial_rebalance_delay_ms: int
@@ -43,7 +43,7 @@ class ClassicSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """What the consumer protocol is run by. `of_group` in `GroupSettings` gives one group's."""
+    """Settings of the consumer protocol. `GroupSettings.of_group` returns those of one group."""
 
     size_max: int
     session_timeout_ms: int
@@ -56,7 +56,7 @@ class ConsumerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSettings:
-    """How offsets are kept."""
+    """Settings of committed offsets."""
 
     metadata_bytes_max: int
     retention_ms: int
@@ -64,7 +64,7 @@ class OffsetSettings:
 
 
 class GroupSettings:
-    """All settings of groups on this node at one time. Replaced as a whole when one changes."""
+    """All settings of groups on this node. Replaced as a whole when one changes."""
 
     __slots__ = ("_bounds", "_group_texts", "classic", "consumer", "offsets", "protocols")
 

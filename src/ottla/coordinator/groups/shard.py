@@ -1,8 +1,8 @@
-"""One partition of `__consumer_offsets`: its groups, their offsets, and what is asked of all groups alike.
+"""One partition of `__consumer_offsets`: its groups, their offsets, and requests about all kinds of groups.
 
-The protocols (`classic.py`, `consumer.py`) and the offsets (`offsets.py`) hold the decisions; this class
-composes them and hands each record to the part that keeps it. Rule: what a group of an unknown kind wrote
-(share and streams groups) is left alone: it stays in the log, and no group of that name appears.
+`classic/`, `consumer/` and `offsets/` have the decisions; this class composes them and passes each record to
+the part that replays it. Rule: records of unknown kinds of groups (share and streams groups) are ignored:
+they stay in the log, and no group of that name exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ottla.coordinator.groups.expiration import Cleanup
 from ottla.coordinator.groups.offsets.protocol import Offsets
 from ottla.coordinator.groups.offsets.records import OffsetRecord
 from ottla.coordinator.groups.offsets.store import Pair
-from ottla.coordinator.result import Record, Reply, Result
+from ottla.coordinator.result import Record, Result
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.error_codes import ErrorCode
 from ottla.wire.errors import GroupIdNotFound, KafkaError
 from ottla.wire.messages import group_records as records
@@ -45,7 +46,7 @@ _Replay = Callable[[Any, Any], None]
 
 
 class GroupFilter:
-    """What ListGroups asks for: states and types, whatever their case. None named: any."""
+    """The filter of ListGroups: states and types, in any case. Empty: all."""
 
     __slots__ = ("states", "types")
 
@@ -55,7 +56,7 @@ class GroupFilter:
 
 
 class GroupShard:
-    """See the module. `groups` has every group of the partition by its id."""
+    """See the module. `groups`: group id -> group."""
 
     def __init__(
         self, *, index: int, image: ClusterImage, clock: Clock, random: Random, settings: GroupSettings
@@ -70,7 +71,7 @@ class GroupShard:
         self.cleanup = Cleanup(self)
         self.classic = ClassicProtocol(self)
         self.consumer = ConsumerProtocol(self)
-        consumer = self.consumer
+        consumer = self.consumer.replay
         self._replays: dict[type[Message], _Replay] = {
             records.GroupMetadataKey: self.classic.replay_group,
             records.ConsumerGroupMetadataKey: consumer.replay_group,
@@ -83,18 +84,18 @@ class GroupShard:
         }
 
     def group(self, group_id: str) -> Group:
-        """A group that is there; GroupIdNotFound if it is not."""
+        """The group, or GroupIdNotFound."""
         group = self.groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"Group {group_id} not found.")
         return group
 
     def add_simple_group(self, group_id: str) -> None:
-        """A group that only has offsets: nobody has joined it."""
+        """Add a group that only has offsets: no member has joined it."""
         self.groups[group_id] = ClassicGroup.new(group_id, self.clock.now_ms())
 
     def end_group(self, group: Group, result: Result[Any]) -> None:
-        """Delete a group that nobody is in; its offsets are deleted by whoever asks for this."""
+        """Delete an empty group; the caller deletes its offsets."""
         result.records += group.tombstones()
         if isinstance(group, ClassicGroup):
             self.classic.stop_timers(group, result)
@@ -102,7 +103,7 @@ class GroupShard:
     # Replay
 
     def replay(self, record: Record, *, producer_id: int = -1, producer_epoch: int = -1) -> None:
-        """Apply one record. Only offsets are written in transactions."""
+        """Apply one record. Transactions have only records of offsets."""
         if type(record) is OffsetRecord:
             self.offsets.replay(
                 record.group_id, record.topic, record.partition, record.value_bytes, producer_id
@@ -116,15 +117,15 @@ class GroupShard:
             self.offsets.replay_message(record, producer_id)
 
     def replay_end_transaction(self, producer_id: int, producer_epoch: int, is_commit: bool) -> None:
-        """The pending offsets of a producer take effect, or go."""
+        """Apply or drop the pending offsets of a producer."""
         self.offsets.store.end_transaction(producer_id, is_commit=is_commit)
 
     def load(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """Replay records that are not of a transaction, as bytes. What comes back is for `replay`.
+        """Replay encoded records outside transactions. Returns those that are for `replay`.
 
-        Only commits of offsets are taken, many times faster than by `replay`. They may go before the other
-        records: no other record says anything of offsets, and groups that have only offsets are made at the
-        end of the load.
+        Only commits of offsets are replayed here, many times faster than by `replay`. They may be replayed
+        before the other records: no other record changes offsets, and groups that have only offsets are
+        created at the end of the load.
         """
         return self.offsets.store.load(pairs)
 
@@ -141,8 +142,8 @@ class GroupShard:
         result.add(self.consumer.on_loaded())
         return result
 
-    def on_unloaded(self) -> list[Reply]:
-        return [*self.classic.held_replies(), *self.consumer.held_replies()]
+    def on_unloaded(self) -> list[PendingResponse]:
+        return [*self.classic.pending_responses(), *self.consumer.pending_responses()]
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]:
         self.image = image
@@ -151,10 +152,10 @@ class GroupShard:
             result.add(self.cleanup.on_topics_deleted(delta.topics_deleted.values()))
         return result
 
-    # What is asked of all groups alike
+    # Requests about all kinds of groups
 
     def list_groups(self, group_ids: Iterable[str], wanted: GroupFilter) -> list[ListedGroup]:
-        """Those of these groups that are wanted."""
+        """The groups that match the filter."""
         listed = []
         for group_id in group_ids:
             group = self.groups.get(group_id)
@@ -177,7 +178,7 @@ class GroupShard:
         return listed
 
     def describe_classic(self, group_id: str, version: int) -> DescribedGroup:
-        """A group of the classic protocol. One that is not there is dead."""
+        """A classic group. A missing group has the state Dead."""
         group = self.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             return group.describe()
@@ -192,7 +193,7 @@ class GroupShard:
         return described
 
     def delete_groups(self, group_ids: Iterable[str]) -> Result[list[DeletedGroup]]:
-        """Delete groups that nobody is in, with their offsets. Each of them is answered for itself."""
+        """Delete empty groups with their offsets. Each group has its own result."""
         result: Result[list[DeletedGroup]] = Result()
         answers = []
         for group_id in group_ids:

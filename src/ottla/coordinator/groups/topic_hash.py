@@ -1,7 +1,7 @@
-"""The hash of the topics that a group is subscribed to: by it a coordinator notices that they have changed.
+"""The hash of the topics that a group is subscribed to, by which a coordinator notices their changes.
 
-It stands in the group's record, and a Kafka broker that loads the group compares it with its own, so the
-bytes that are hashed and the hash (XXH3, 64 bits, no seed) are Kafka's.
+It is in the group's record, and a Kafka broker that loads the group compares it with its own, so the hashed
+bytes and the hash function (XXH3, 64 bits, no seed) are Kafka's.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""How a transaction ends: EndTxn of both protocols, and the end that the coordinator itself decides.
+"""Decides how a transaction ends: EndTxn of both protocols, and aborts by the coordinator itself.
 
-In protocol 2 the epoch is bumped with every end. So an end that comes twice is known by its epoch (one below
-the current one) and answered alike, and one that comes late cannot hit the next transaction:
+In protocol 2 every end bumps the epoch. So a retried EndTxn is recognised by its epoch (one below the current
+one) and gets the same response, and a delayed one cannot end the next transaction:
 
     producer's epoch      abort: one below   current         commit: one below   current
     Empty                 PRODUCER_FENCED    ends, bumps     PRODUCER_FENCED     INVALID_TXN_STATE
-    CompleteAbort         answered alike     ends, bumps     INVALID_TXN_STATE   INVALID_TXN_STATE
-    CompleteCommit        INVALID_TXN_STATE  ends, bumps     answered alike      INVALID_TXN_STATE
+    CompleteAbort         same response      ends, bumps     INVALID_TXN_STATE   INVALID_TXN_STATE
+    CompleteCommit        INVALID_TXN_STATE  ends, bumps     same response       INVALID_TXN_STATE
 
-In protocol 1 only the current epoch is accepted, and an end may be repeated while its outcome stands.
+In protocol 1 only the current epoch is accepted, and EndTxn may be retried with the same outcome.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def end_transaction(
     shard: TransactionShard, request: EndTxnRequest, client_version: int
 ) -> Result[EndTxnResponse]:
-    """Commit or abort for a producer. `client_version`: the `transaction.version` that it speaks."""
+    """Commit or abort for a producer. `client_version` is its `transaction.version`."""
     if not request.transactional_id:
         raise InvalidRequest("The transactional id is empty.")
     transaction = shard.transactions.get(request.transactional_id)
@@ -56,12 +56,12 @@ def _end(
     shard: TransactionShard, transaction: Transaction, request: EndTxnRequest, client_version: int
 ) -> Result[EndTxnResponse]:
     if transaction.state.is_prepared:
-        # First of all: the producer may already use the id that it goes on with.
-        raise _being_ended(transaction)
+        # Checked first: the producer may already use its next id.
+        raise _completing(transaction)
     is_retry = _is_retry(transaction, request)
     producer_id, epoch = transaction.client
     if request.producer_id != producer_id and not is_retry:
-        raise _not_its_id(transaction, request)
+        raise _wrong_producer_id(transaction, request)
     if request.producer_epoch != epoch and not is_retry:
         raise _fenced(transaction, request)
     if is_retry:
@@ -78,11 +78,11 @@ def _end(
 
 
 def _is_retry(transaction: Transaction, request: EndTxnRequest) -> bool:
-    """Whether it asks again for the end that is complete: with the epoch before the bump."""
+    """Whether it retries the end that is complete: with the epoch before the bump."""
     if transaction.state not in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
         return False
     if transaction.client_version < EPOCH_BUMP_VERSION:
-        return False  # that end bumped nothing: the epoch below is that of a fenced producer
+        return False  # that end did not bump the epoch: the one below belongs to a fenced producer
     if transaction.producer_id == request.producer_id:
         return transaction.producer_epoch == request.producer_epoch + 1
     return (
@@ -99,12 +99,12 @@ def _end_by_protocol_1(
     if transaction.state.is_prepared:
         producer_id, epoch = transaction.producer_id, transaction.producer_epoch
     if request.producer_id != producer_id:
-        raise _not_its_id(transaction, request)
+        raise _wrong_producer_id(transaction, request)
     if request.producer_epoch != epoch:
         raise _fenced(transaction, request)
     state = transaction.state
     if state.is_prepared:
-        raise _being_ended(transaction)
+        raise _completing(transaction)
     result = Result(EndTxnResponse(producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH))
     if state is State.ONGOING:
         result.add(shard.prepared(_prepared(shard, transaction, request.committed, 0)))
@@ -113,8 +113,8 @@ def _end_by_protocol_1(
     return result
 
 
-def fenced(shard: TransactionShard, transaction: Transaction) -> Transaction:
-    """Abort what is open on the coordinator's own account, with an epoch that its producer does not have."""
+def fence(shard: TransactionShard, transaction: Transaction) -> Transaction:
+    """Abort an open transaction without its producer: an epoch that the producer does not have fences it."""
     version = shard.transaction_version
     if version >= EPOCH_BUMP_VERSION:
         return _prepared(shard, transaction, False, version)
@@ -131,13 +131,13 @@ def fenced(shard: TransactionShard, transaction: Transaction) -> Transaction:
 def _prepared(
     shard: TransactionShard, transaction: Transaction, is_commit: bool, client_version: int
 ) -> Transaction:
-    """The end of a transaction, decided. CoordinatorLoadInProgress: it needs a producer id, none is here."""
+    """The decided end of a transaction. CoordinatorLoadInProgress: it needs a producer id; none is left."""
     state = State.PREPARE_COMMIT if is_commit else State.PREPARE_ABORT
     epoch = transaction.producer_epoch
     last_epoch = transaction.last_producer_epoch
     successor = _kept_successor(transaction, 0)
     if client_version >= EPOCH_BUMP_VERSION:
-        # The markers have an epoch that nothing was written with, so what comes late finds itself fenced.
+        # The markers have an epoch that no record has: delayed writes of the producer are fenced.
         epoch = min(epoch + 1, EPOCH_MAX)
         last_epoch = transaction.client[1]
         if is_exhausted(last_epoch):
@@ -155,20 +155,20 @@ def _prepared(
 
 
 def _kept_successor(transaction: Transaction, bump: int) -> tuple[int, int]:
-    """Who goes on after a kept transaction; nobody else where it is not a kept one."""
+    """The (producer id, epoch) that follows a kept transaction; none if it is not kept."""
     if not transaction.is_kept:
         return NO_PRODUCER_ID, NO_EPOCH
     producer_id, epoch = transaction.client
     return producer_id, min(epoch + bump, EPOCH_MAX)
 
 
-def _being_ended(transaction: Transaction) -> ConcurrentTransactions:
+def _completing(transaction: Transaction) -> ConcurrentTransactions:
     return ConcurrentTransactions(
         f"The transaction of {transaction.transactional_id} is completing ({transaction.state.label}); retry."
     )
 
 
-def _not_its_id(transaction: Transaction, request: EndTxnRequest) -> InvalidProducerIdMapping:
+def _wrong_producer_id(transaction: Transaction, request: EndTxnRequest) -> InvalidProducerIdMapping:
     return InvalidProducerIdMapping(
         f"Transactional id {transaction.transactional_id} belongs to producer {transaction.client[0]}, "
         f"not {request.producer_id}."

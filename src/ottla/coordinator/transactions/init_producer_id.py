@@ -1,8 +1,8 @@
-"""Who may use a transactional id: InitProducerId.
+"""Decides who may use a transactional id: InitProducerId.
 
-A producer that comes gets a new epoch, so that whoever had the id before is fenced. One that says which id
-and epoch it has (it goes on after an error) must still be the current one; the same question asked twice is
-answered alike. Rule: the highest epoch goes to no client, so there is always one left to fence the last.
+A new producer gets a new epoch, which fences its predecessor. A producer that names its id and epoch (it
+continues after an error) must still be the current one; a retry gets the same response. Rule: no client gets
+the highest epoch, so that one is always left to fence the last producer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Expected(NamedTuple):
-    """What a producer says it has."""
+    """The id and epoch that a producer names."""
 
     producer_id: int
     epoch: int
@@ -61,16 +61,16 @@ def init_producer_id(
         return _granted(shard, fresh, (producer_id, 0), NO_EPOCH, timeout_ms, now_ms)
     if transaction.state.is_prepared:
         raise ConcurrentTransactions(f"The transaction of {transactional_id} is completing; retry.")
-    if transaction.state.is_settled:
+    if transaction.state.is_idle:
         identity, last_epoch = _next_identity(shard, transaction, expected)
         return _granted(shard, transaction, identity, last_epoch, timeout_ms, now_ms)
     if request.keep_prepared_txn:
         return _kept(shard, transaction, expected, timeout_ms, now_ms)
     if expected is not None and expected != transaction.client:
         raise _fenced(transaction, expected)
-    # The producer before it left a transaction open. Nobody gets the epoch that fences it: the client asks
-    # again, and gets the one after.
-    aborted = shard.prepared(end_txn.fenced(shard, transaction))
+    # The earlier producer left a transaction open. No client gets the epoch that fences it: the client
+    # retries and gets the next one.
+    aborted = shard.prepared(end_txn.fence(shard, transaction))
     result: Result[InitProducerIdResponse] = Result(
         InitProducerIdResponse(
             error_code=ErrorCode.CONCURRENT_TRANSACTIONS, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH
@@ -81,7 +81,7 @@ def init_producer_id(
 
 
 def expected_of(request: InitProducerIdRequest) -> Expected | None:
-    """InvalidRequest: only half of it is there."""
+    """InvalidRequest: only one of id and epoch is set."""
     if request.producer_id == NO_PRODUCER_ID and request.producer_epoch == NO_EPOCH:
         return None
     if request.producer_id == NO_PRODUCER_ID or request.producer_epoch == NO_EPOCH:
@@ -118,7 +118,7 @@ def _checked_timeout(shard: TransactionShard, request: InitProducerIdRequest) ->
 def _next_identity(
     shard: TransactionShard, transaction: Transaction, expected: Expected | None
 ) -> tuple[tuple[int, int], int]:
-    """((producer id, epoch) for the client, the epoch with which it may ask again)."""
+    """((producer id, epoch) for the client, the epoch with which it may retry)."""
     producer_id, epoch = transaction.client
     if expected is not None:
         is_rotated = expected.producer_id == transaction.previous_producer_id and is_exhausted(expected.epoch)
@@ -127,7 +127,7 @@ def _next_identity(
         if expected.epoch != epoch or expected.producer_id != producer_id:
             if expected.epoch != transaction.last_producer_epoch:
                 raise _fenced(transaction, expected)
-            # It asked before and did not get the answer. Had another one come since, this would be unknown.
+            # A retry: the response was lost. If another producer had come since, this epoch would be unknown.
             return (producer_id, epoch), transaction.last_producer_epoch
     last_epoch = NO_EPOCH if expected is None else epoch
     if is_exhausted(epoch):
@@ -156,7 +156,7 @@ def _kept(
     timeout_ms: int,
     now_ms: int,
 ) -> Result[InitProducerIdResponse]:
-    """The successor of a producer that prepared a transaction and went away: it may end it, no more."""
+    """A producer replaces one that prepared a transaction: it may only end that transaction."""
     identity, last_epoch = _next_identity(shard, transaction, expected)
     kept = transaction.kept_by(*identity, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms)
     result = _answered(identity, shard.record(kept))

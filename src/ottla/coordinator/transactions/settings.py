@@ -1,11 +1,9 @@
-"""The settings of the transaction coordinator, and what it hands to the shell."""
+"""The settings of the transaction coordinator."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from ottla.coordinator.transactions.states import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
@@ -34,20 +32,3 @@ class TransactionSettings:
             ),
             is_two_phase_commit_enabled=config.bool_of("transaction.two.phase.commit.enable"),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendMarkers:
-    """An effect: write the end of a transaction into each of its partitions.
-
-    The decision is committed: this is tried until it is done. What is written is reported to
-    `TransactionShard.markers_written`. A later one for the same transactional id replaces it.
-    """
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    is_commit: bool
-    partitions: frozenset[TopicPartition]
-    transaction_version: int

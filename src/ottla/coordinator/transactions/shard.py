@@ -1,8 +1,8 @@
-"""One partition's transactional ids: what is asked of the transaction coordinator, and what it decides.
+"""The transactional ids of one partition: requests to the transaction coordinator, and its decisions.
 
-Rule: a transaction that is prepared is decided for good. From then on nothing but `markers_written` moves it,
-and everybody else is told to come back (CONCURRENT_TRANSACTIONS). The decisions that end a transaction are in
-`end_txn`, those about who may use a transactional id in `init_producer_id`; here is what holds them together.
+Rule: the outcome of a prepared transaction is final. From then on only `markers_written` changes its state,
+and requests fail with CONCURRENT_TRANSACTIONS. `end_txn` decides how a transaction ends, `init_producer_id`
+who may use a transactional id.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.result import Record, Reply, Result, StartTimer
+from ottla.coordinator.result import Record, Result, StartTimer
 from ottla.coordinator.transactions import end_txn, init_producer_id
-from ottla.coordinator.transactions.settings import SendMarkers, TransactionSettings
+from ottla.coordinator.transactions.markers import SendMarkers
+from ottla.coordinator.transactions.settings import TransactionSettings
 from ottla.coordinator.transactions.states import (
     DecidedRecord,
     State,
@@ -22,6 +23,7 @@ from ottla.coordinator.transactions.states import (
     by_topic,
     tombstone,
 )
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
 TRANSACTION_VERSION = "transaction.version"
 SWEEP_BYTES_MAX = 256 * 1024
-"""About how much one step of a sweep writes: it must fit into a batch, and others want their turn."""
+"""About how much one step of a sweep writes: it must fit into a batch, and hold the loop briefly."""
 
 _TIMEOUTS = ("timeouts",)
 _EXPIRY = ("expiry",)
@@ -51,7 +53,7 @@ _EXPIRY = ("expiry",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What ListTransactions asks for. Nothing given means everything."""
+    """The filter of ListTransactions. The default selects everything."""
 
     states: frozenset[State] | None = None
     producer_ids: frozenset[int] = frozenset()
@@ -61,8 +63,8 @@ class Filter:
 class TransactionShard:
     """The transactional ids of one partition of `__transaction_state`.
 
-    `coordinator_epoch` is the leader epoch under which it was loaded. `take_producer_id` gives an unused
-    producer id, or None while the node waits for a block of them: then the client is told to come back.
+    `coordinator_epoch` is the leader epoch under which it was loaded. `take_producer_id` returns an unused
+    producer id, or None while the node waits for a block of them: then the client must retry.
     """
 
     def __init__(
@@ -127,10 +129,10 @@ class TransactionShard:
             self._unmarked.pop(transactional_id, None)
 
     def replay_end_transaction(self, producer_id: int, producer_epoch: int, is_commit: bool) -> None:
-        """Nothing is written to this topic within a transaction."""
+        """This topic has no transactional records."""
 
     def on_loaded(self) -> Result[None]:
-        """Markers of whatever was decided and not finished are sent again: some may be missing."""
+        """Send the markers of prepared transactions again: some may be missing."""
         result: Result[None] = Result(
             effects=[self._markers_of(self.transactions[each]) for each in self._unmarked]
         )
@@ -140,11 +142,11 @@ class TransactionShard:
         result.timers.append(StartTimer(_EXPIRY, self.settings.expiration_check_interval_ms, self.expire_ids))
         return result
 
-    def on_unloaded(self) -> list[Reply]:
+    def on_unloaded(self) -> list[PendingResponse]:
         return []
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]:
-        """Partitions of deleted topics need no marker; whoever sends the markers sees to that."""
+        """Partitions of deleted topics need no marker; `MarkerSender` skips them."""
         return Result()
 
     # ---- producers
@@ -161,7 +163,7 @@ class TransactionShard:
         *,
         client_version: int,
     ) -> Result[None]:
-        """Make partitions part of the transaction, which begins if none is open."""
+        """Add partitions to the transaction, which begins if none is open."""
         transaction = self._of_producer(transactional_id, producer_id, producer_epoch)
         if transaction.is_kept:
             raise InvalidTxnState("A prepared transaction can only be committed or aborted.")
@@ -184,7 +186,7 @@ class TransactionShard:
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Which of the partitions are part of the open transaction: a broker asks before it appends."""
+        """Which partitions are part of the open transaction: a broker asks before it appends."""
         transaction = self._of_producer(transactional_id, producer_id, producer_epoch, prepared_first=False)
         if transaction.is_kept:
             raise InvalidTxnState("A prepared transaction can only be committed or aborted.")
@@ -196,14 +198,14 @@ class TransactionShard:
     def _of_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, prepared_first: bool = True
     ) -> Transaction:
-        """The transaction, if it is this producer's and not being ended."""
+        """The transaction, if it belongs to this producer and is not completing."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             raise InvalidProducerIdMapping(f"Unknown transactional id {transactional_id}.")
         is_prepared = transaction.state.is_prepared
         if is_prepared and prepared_first:
-            # First of all: the producer may already use the id that it goes on with.
-            raise being_ended(transaction)
+            # Checked first: the producer may already use its next id.
+            raise completing(transaction)
         known_id, known_epoch = transaction.client
         if producer_id != known_id:
             raise InvalidProducerIdMapping(
@@ -214,7 +216,7 @@ class TransactionShard:
                 f"Epoch {producer_epoch} of producer {producer_id} is not the current one ({known_epoch})."
             )
         if is_prepared:
-            raise being_ended(transaction)
+            raise completing(transaction)
         return transaction
 
     def end_transaction(self, request: EndTxnRequest, *, client_version: int) -> Result[EndTxnResponse]:
@@ -223,7 +225,7 @@ class TransactionShard:
     # ---- markers
 
     def prepared(self, transaction: Transaction) -> Result[None]:
-        """A transaction that is decided: its record, and its markers once that is committed."""
+        """A decided transaction: its record, and its markers once that is committed."""
         if not transaction.partitions:
             return Result(
                 records=[self.record(transaction), self.record(transaction.completed(self.clock.now_ms()))]
@@ -242,9 +244,9 @@ class TransactionShard:
         )
 
     def markers_written(self, sent: SendMarkers, partitions: Iterable[TopicPartition]) -> Result[None]:
-        """Some of the markers are there; with the last one the transaction is complete.
+        """Some partitions have their marker; with the last one the transaction is complete.
 
-        A partition that no longer exists counts as written. A report of another transaction is ignored.
+        A deleted partition counts as written. A report about another transaction is ignored.
         """
         transaction = self.transactions.get(sent.transactional_id)
         if (
@@ -261,10 +263,10 @@ class TransactionShard:
             return Result()
         return Result(records=[self.record(transaction.completed(self.clock.now_ms()))])
 
-    # ---- what time brings
+    # ---- timeouts
 
     def abort_timed_out(self) -> Result[None]:
-        """Abort what is open for too long, and fence its producer. Outside coordinators may take for ever."""
+        """Abort transactions that are open for too long, and fence their producers."""
         result: Result[None] = Result()
         now_ms = self.clock.now_ms()
         written = 0
@@ -277,30 +279,30 @@ class TransactionShard:
                 delay_ms = 0
                 break
             try:
-                result.add(self.prepared(end_txn.fenced(self, transaction)))
+                result.add(self.prepared(end_txn.fence(self, transaction)))
             except CoordinatorLoadInProgress:
-                continue  # no producer id to go on with: it is tried again with the next check
-            written += _weight(transaction)
+                continue  # no producer id is left: the next check retries
+            written += _record_bytes(transaction)
         result.timers.append(StartTimer(_TIMEOUTS, delay_ms, self.abort_timed_out))
         return result
 
     def expire_ids(self) -> Result[None]:
-        """Forget transactional ids that nobody has used for `transactional.id.expiration.ms`."""
+        """Delete transactional ids that were not used for `transactional.id.expiration.ms`."""
         result: Result[None] = Result()
         expired_ms = self.clock.now_ms() - self.settings.id_expiration_ms
         written = 0
         delay_ms = self.settings.expiration_check_interval_ms
         for transaction in self.transactions.values():
-            if transaction.state.is_settled and transaction.updated_ms <= expired_ms:
+            if transaction.state.is_idle and transaction.updated_ms <= expired_ms:
                 if written > SWEEP_BYTES_MAX:
                     delay_ms = 0
                     break
                 result.records.append(tombstone(transaction.transactional_id))
-                written += _weight(transaction)
+                written += _record_bytes(transaction)
         result.timers.append(StartTimer(_EXPIRY, delay_ms, self.expire_ids))
         return result
 
-    # ---- admins
+    # ---- descriptions
 
     def describe(self, transactional_id: str) -> DescribeTransactionsResponse.TransactionState:
         transaction = self.transactions.get(transactional_id)
@@ -325,7 +327,7 @@ class TransactionShard:
     def list(
         self, transactional_ids: Iterable[str], wanted: Filter
     ) -> list[ListTransactionsResponse.TransactionState]:
-        """Those of these transactions that are wanted."""
+        """The transactions that match the filter."""
         now_ms = self.clock.now_ms()
         return [
             ListTransactionsResponse.TransactionState(
@@ -335,20 +337,20 @@ class TransactionShard:
             )
             for transactional_id in transactional_ids
             if (transaction := self.transactions.get(transactional_id)) is not None
-            and _is_wanted(transaction, wanted, now_ms)
+            and _matches(transaction, wanted, now_ms)
         ]
 
     def record(self, transaction: Transaction) -> Record:
         return transaction.to_record(self.transaction_version)
 
 
-def being_ended(transaction: Transaction) -> ConcurrentTransactions:
+def completing(transaction: Transaction) -> ConcurrentTransactions:
     return ConcurrentTransactions(
         f"The transaction of {transaction.transactional_id} is completing ({transaction.state.label}); retry."
     )
 
 
-def _is_wanted(transaction: Transaction, wanted: Filter, now_ms: int) -> bool:
+def _matches(transaction: Transaction, wanted: Filter, now_ms: int) -> bool:
     return (
         (wanted.states is None or transaction.state in wanted.states)
         and (not wanted.producer_ids or transaction.producer_id in wanted.producer_ids)
@@ -356,6 +358,6 @@ def _is_wanted(transaction: Transaction, wanted: Filter, now_ms: int) -> bool:
     )
 
 
-def _weight(transaction: Transaction) -> int:
-    """About how many bytes its records take."""
+def _record_bytes(transaction: Transaction) -> int:
+    """The approximate size of its records in bytes."""
     return 200 + 3 * len(transaction.transactional_id) + 32 * len(transaction.partitions)

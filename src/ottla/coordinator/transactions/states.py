@@ -1,8 +1,8 @@
-"""The states of a transaction, which may follow which, and what is known of one transactional id.
+"""The states of a transaction, their transitions, and what is known about one transactional id.
 
-Rule: `FOLLOWING` is the only place that says which state may follow; every change goes through
-`Transaction.moved`, which asks it. A `Transaction` is a value: a change makes a new one, its record goes to
-the log, and replaying that record is what puts it in the place of the old.
+Rule: `FOLLOWING` lists all transitions; every change goes through `Transaction.moved`, which checks it. A
+`Transaction` is a value: a change makes a new one, its record goes to the log, and the replay of that record
+replaces the old one.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class State(IntEnum):
     PREPARE_ABORT = 3
     COMPLETE_COMMIT = 4  # every partition has its marker
     COMPLETE_ABORT = 5
-    DEAD = 6  # expired; its tombstone takes it away, so it is never stored
-    PREPARE_EPOCH_FENCE = 7  # about to be aborted with a bumped epoch: passes at once, never stored
+    DEAD = 6  # expired: a tombstone deletes it, so it is never stored
+    PREPARE_EPOCH_FENCE = 7  # to be aborted with a bumped epoch: transient, never stored
 
     @property
     def label(self) -> str:
@@ -46,9 +46,9 @@ class State(IntEnum):
         return self is State.PREPARE_COMMIT or self is State.PREPARE_ABORT
 
     @property
-    def is_settled(self) -> bool:
-        """Nothing is open: the id may be initialised, begin anew, or expire."""
-        return self in _SETTLED
+    def is_idle(self) -> bool:
+        """No transaction is open: the id may be initialised, begin a transaction, or expire."""
+        return self in _IDLE
 
 
 _LABELS = {
@@ -62,35 +62,35 @@ _LABELS = {
     State.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
 }
 STATE_OF_LABEL = {label: state for state, label in _LABELS.items()}
-_SETTLED = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+_IDLE = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 
-_AFTER_SETTLED = frozenset({State.EMPTY, State.ONGOING, State.PREPARE_ABORT, State.DEAD})
+_AFTER_IDLE = frozenset({State.EMPTY, State.ONGOING, State.PREPARE_ABORT, State.DEAD})
 FOLLOWING: dict[State, frozenset[State]] = {
-    State.EMPTY: _AFTER_SETTLED,
+    State.EMPTY: _AFTER_IDLE,
     State.ONGOING: frozenset(
         {State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT, State.PREPARE_EPOCH_FENCE}
     ),
     State.PREPARE_EPOCH_FENCE: frozenset({State.PREPARE_ABORT}),
     State.PREPARE_COMMIT: frozenset({State.COMPLETE_COMMIT}),
     State.PREPARE_ABORT: frozenset({State.COMPLETE_ABORT}),
-    State.COMPLETE_COMMIT: _AFTER_SETTLED,
-    State.COMPLETE_ABORT: _AFTER_SETTLED,
+    State.COMPLETE_COMMIT: _AFTER_IDLE,
+    State.COMPLETE_ABORT: _AFTER_IDLE,
     State.DEAD: frozenset(),
 }
 """State -> the states that may come next.
 
-From version 2 on a producer that does not know how its transaction stands may abort what is not open: hence
-PREPARE_ABORT after the settled states.
+From version 2 on a producer that does not know the state of its transaction may abort although none is open:
+hence PREPARE_ABORT after the idle states.
 """
 
 
 class IllegalTransition(AssertionError):
-    """A decision wanted a state that may not follow: a fault of ours, never of a client."""
+    """A decision chose a forbidden transition: a bug of the coordinator, never of a client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """One transactional id: who may use it, and how its newest transaction stands."""
+    """One transactional id: its producer, and the state of its newest transaction."""
 
     transactional_id: str
     producer_id: int
@@ -100,31 +100,29 @@ class Transaction:
     partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = -1
     updated_ms: int = -1
-    client_version: int = 0  # the `transaction.version` that the client spoke
+    client_version: int = 0  # the `transaction.version` of the client
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
-    """While a transaction ends: the id that the client goes on with, where that is another one.
+    """While a transaction completes: the next id of the client, if it changes.
 
-    Together with `next_producer_epoch` while a prepared transaction is kept (two-phase commit): who its
-    successor is. The records in the log stay those of `producer_id` and `producer_epoch`.
+    With `next_producer_epoch`, while a prepared transaction is kept (two-phase commit): its successor. The
+    records in the log keep `producer_id` and `producer_epoch`.
     """
     next_producer_epoch: int = NO_EPOCH
     last_producer_epoch: int = NO_EPOCH
-    """The epoch before a bump that the same producer asked for: with it, it asks again if no answer came.
+    """The epoch before a bump that the same producer requested: if the response is lost, it retries with it.
 
-    The log does not keep it: after a load such a producer is fenced, as by Kafka.
+    The log does not store it: after a load such a producer is fenced, as by Kafka.
     """
-
-    # ---- questions
 
     @property
     def is_kept(self) -> bool:
-        """A producer that may only end it stands in for the one that wrote it."""
+        """The producer that wrote it was replaced by one that may only end it."""
         return self.state is State.ONGOING and self.next_producer_epoch != NO_EPOCH
 
     @property
     def client(self) -> tuple[int, int]:
-        """(producer id, epoch) of the producer that may act now."""
+        """(producer id, epoch) of the producer that may use the id now."""
         if self.is_kept:
             return self.next_producer_id, self.next_producer_epoch
         return self.producer_id, self.producer_epoch
@@ -143,7 +141,7 @@ class Transaction:
     # ---- changes
 
     def moved(self, state: State, **changes: Any) -> Transaction:
-        """The next state, as the table allows."""
+        """The transaction in its next state, if `FOLLOWING` allows it."""
         if state not in FOLLOWING[self.state]:
             raise IllegalTransition(
                 f"{self.state.label} of transactional id {self.transactional_id} cannot become {state.label}."
@@ -153,11 +151,11 @@ class Transaction:
     def initialised(
         self, producer_id: int, epoch: int, *, last_epoch: int, timeout_ms: int, now_ms: int
     ) -> Transaction:
-        """A producer has the id now, and nothing is open."""
+        """A producer has the id, and no transaction is open."""
         is_repeated = (producer_id, epoch) == (self.producer_id, self.producer_epoch)
         return self.moved(
             State.EMPTY,
-            # By the id before, a producer is known that did not get its new one: it may ask more than twice.
+            # The previous id recognises a producer whose response was lost: it may retry more than once.
             previous_producer_id=self.previous_producer_id if is_repeated else self.producer_id,
             producer_id=producer_id,
             producer_epoch=epoch,
@@ -171,7 +169,7 @@ class Transaction:
     def kept_by(
         self, producer_id: int, epoch: int, *, last_epoch: int, timeout_ms: int, now_ms: int
     ) -> Transaction:
-        """A successor takes over the open transaction without ending it."""
+        """Another producer takes over the open transaction without ending it."""
         return self.moved(
             State.ONGOING,
             next_producer_id=producer_id,
@@ -184,14 +182,14 @@ class Transaction:
     def with_partitions(
         self, partitions: frozenset[TopicPartition], *, client_version: int, now_ms: int
     ) -> Transaction:
-        """Part of the transaction, which begins if none is open."""
+        """With more partitions; the transaction begins if none is open."""
         return self.moved(
             State.ONGOING,
             partitions=self.partitions | partitions,
-            start_ms=now_ms if self.state.is_settled else self.start_ms,
+            start_ms=now_ms if self.state.is_idle else self.start_ms,
             updated_ms=now_ms,
             client_version=client_version,
-            last_producer_epoch=NO_EPOCH,  # whoever writes has got its answer
+            last_producer_epoch=NO_EPOCH,  # a producer that writes got its response
         )
 
     def prepared(
@@ -204,9 +202,9 @@ class Transaction:
         client_version: int,
         now_ms: int,
     ) -> Transaction:
-        """Decided. `epoch` is that of the markers; `successor` is what the client goes on with.
+        """Decided. `epoch` is that of the markers; `successor` is the next (id, epoch) of the client.
 
-        NO_EPOCH in `successor` leaves it at 0 of a new id.
+        NO_EPOCH in `successor` means epoch 0 of a new id.
         """
         next_id, next_epoch = successor
         return self.moved(
@@ -215,7 +213,7 @@ class Transaction:
             last_producer_epoch=last_epoch,
             next_producer_id=next_id,
             next_producer_epoch=next_epoch,
-            start_ms=now_ms if self.state.is_settled else self.start_ms,
+            start_ms=now_ms if self.state.is_idle else self.start_ms,
             updated_ms=now_ms,
             client_version=client_version,
         )
@@ -237,7 +235,7 @@ class Transaction:
     # ---- the log
 
     def to_record(self, transaction_version: int) -> Record:
-        """As the cluster's `transaction.version` has it: version 0 of the value knows no other ids."""
+        """In the version that the cluster's `transaction.version` requires: version 0 has no other ids."""
         version = 1 if transaction_version >= 1 else 0
         value = TransactionLogValue(
             producer_id=self.producer_id,
@@ -285,18 +283,18 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class DecidedRecord(Record):
-    """A record on its way to the log, with the value that it stands for: replay takes that as it is."""
+    """A record of this node's own decision, with the transaction, which replay uses without decoding."""
 
     transaction: Transaction = None  # type: ignore[assignment]
 
 
 def tombstone(transactional_id: str) -> Record:
-    """The record that forgets a transactional id."""
+    """The record that deletes a transactional id."""
     return Record(TransactionLogKey(transactional_id=transactional_id), None)
 
 
 def is_exhausted(epoch: int) -> bool:
-    """No client gets the highest epoch: it is kept for fencing the last one."""
+    """No client gets the highest epoch: it is reserved for fencing the last producer."""
     return epoch >= EPOCH_MAX - 1
 
 

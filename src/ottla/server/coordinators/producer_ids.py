@@ -1,8 +1,8 @@
-"""Producer ids: handed out from blocks that the controller gives to this broker.
+"""Producer ids, from blocks that the controller allocates to this broker.
 
-Rule: an id is handed out once in the life of the cluster. A block is this broker's alone from the moment its
-record is committed; what is left of it when the broker stops is never used. The next block is asked for
-before the last ids of the current one are gone, so that a producer rarely waits.
+Rule: an id is used once in the life of the cluster. A block belongs to this broker from the moment its record
+is committed; ids that are unused when the broker stops are never used. The next block is requested before the
+current one is exhausted, so that a producer rarely waits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ProducerIds:
         self._fetching: asyncio.Task[None] | None = None
 
     def take(self) -> int | None:
-        """An id, or None where a block must come first: it is on its way then, see `wait`."""
+        """An id, or None if a block must be allocated first: that is requested then, see `wait`."""
         if self._next == self._end:
             following, self._following = self._following, None
             if following is None:
@@ -51,12 +51,12 @@ class ProducerIds:
         return taken
 
     def prepare(self) -> None:
-        """Have a block fetched, so that the first one who asks need not wait for it."""
+        """Request a block, so that the first producer does not wait for it."""
         if self._next == self._end and self._following is None:
             self._fetch()
 
     async def wait(self) -> int:
-        """An id, once there is one. CoordinatorLoadInProgress, which producers retry: there is none now."""
+        """An id, once there is one. CoordinatorLoadInProgress (producers retry): the allocation failed."""
         while True:
             taken = self.take()
             if taken is not None:
@@ -73,7 +73,7 @@ class ProducerIds:
         self._prefetch_at = block.start + int(len(block) * PREFETCH_FRACTION)
 
     def _fetch(self) -> asyncio.Task[None]:
-        """Ask for a block, unless that is under way."""
+        """Request a block, unless a request is under way."""
         if self._fetching is None:
             self._fetching = asyncio.ensure_future(self._allocate())
             self._fetching.add_done_callback(_log_failure)

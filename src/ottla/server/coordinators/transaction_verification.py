@@ -1,8 +1,8 @@
-"""Before a transaction's first write to a partition: is the partition part of the transaction?
+"""Verifies, before the first write of a transaction to a partition, that the partition is part of it.
 
-The coordinator must know every partition that was written to, or nobody would ever mark the transaction's end
-there. Older producers add partitions themselves, and the broker makes sure (verify); newer ones leave it to
-the broker (add). Rule: writes of one transactional id are let through in the order in which they came.
+The coordinator must know every partition that the transaction writes to: the others would never get a marker.
+Older producers add partitions themselves, and the broker verifies that; for newer ones the broker adds them.
+Rule: the writes of one transactional id proceed in the order of their arrival.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.coordinator.result import Reply, Result
-from ottla.coordinator.runtime import shown
+from ottla.coordinator.result import Result
+from ottla.coordinator.runtime import client_error
 from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.coordinator.transactions.states import TopicPartition, by_topic
 from ottla.log.producer_state import VerificationGuard
 from ottla.server.broker import TRANSACTIONS_TOPIC
 from ottla.server.handlers.common import hosted_partition
-from ottla.server.net.answers import Answer
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
@@ -37,18 +37,18 @@ from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest,
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.coordinators.transactions import Transactions
+    from ottla.server.coordinators.transactions import TransactionCoordinator
 
 _R = TypeVar("_R")
 
 Refusals = Mapping[TopicPartition, KafkaError]
 Guards = Mapping[TopicPartition, VerificationGuard]
-Done = Callable[[Refusals, Guards], None]
+Verified = tuple[Refusals, Guards]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
-    """What a producer is about to write."""
+    """A write that a producer requests."""
 
     transactional_id: str
     producer_id: int
@@ -59,32 +59,34 @@ class Writing:
 
 
 class Verification:
-    """Asks the coordinator, here or on another node."""
+    """Asks the coordinator, on this node or another one."""
 
-    def __init__(self, broker: Broker, transactions: Transactions) -> None:
+    def __init__(self, broker: Broker, transactions: TransactionCoordinator) -> None:
         self._broker = broker
         self._transactions = transactions
         self._queues: dict[str, deque[Callable[[], None]]] = {}
         self._questions: set[asyncio.Task[None]] = set()
 
-    def check(self, writing: Writing, done: Done) -> None:
-        """Find out which partitions may be written to. `done` is called at once or later.
+    def check(self, writing: Writing) -> Verified | PendingResponse:
+        """Find out which partitions may be written to.
 
-        It gets the errors of those that may not, and for the others what the log wants to see.
+        The outcome has the errors of those that may not, and for the others what the log wants to see.
         """
         if not writing.adds and not self._broker.config.bool_of("transaction.partition.verification.enable"):
-            done({}, {})
-            return
+            return {}, {}
         queue = self._queues.get(writing.transactional_id)
-        if queue is not None:  # even where nothing need be asked: one before it may write to its partitions
-            queue.append(lambda: self._ask_again(writing, self._deadline(), done))
-            return
+        if queue is not None:  # an earlier write may be to the same partitions
+            pending = PendingResponse()
+            queue.append(lambda: self._ask_again(writing, self._deadline(), pending))
+            return pending
         refusals, guards = self._begin(writing)
         if not guards:
-            done(refusals, guards)
-            return
+            return refusals, guards
+        pending = PendingResponse()
         self._queues[writing.transactional_id] = deque()
-        self._ask(writing, refusals, guards, self._deadline(), done)
+        self._ask(writing, refusals, guards, self._deadline(), pending)
+        verified: Verified | PendingResponse = pending.response_or_self()
+        return verified
 
     def _begin(
         self, writing: Writing
@@ -117,33 +119,33 @@ class Verification:
         refusals: dict[TopicPartition, KafkaError],
         guards: dict[TopicPartition, VerificationGuard],
         deadline: float,
-        done: Done,
+        pending: PendingResponse,
     ) -> None:
         def answered(errors: Mapping[TopicPartition, KafkaError]) -> None:
-            is_being_ended = any(isinstance(error, ConcurrentTransactions) for error in errors.values())
-            if writing.adds and is_being_ended and self._broker.clock.monotonic() < deadline:
-                # The end of the transaction before takes a moment; sending the records again would take more.
+            is_completing = any(isinstance(error, ConcurrentTransactions) for error in errors.values())
+            if writing.adds and is_completing and self._broker.clock.monotonic() < deadline:
+                # The previous transaction completes in a moment; a retry of the producer would take longer.
                 delay_ms = self._broker.config.int_of("add.partitions.to.txn.retry.backoff.ms")
                 asyncio.get_running_loop().call_later(
-                    delay_ms / 1000, self._ask_again, writing, deadline, done
+                    delay_ms / 1000, self._ask_again, writing, deadline, pending
                 )
                 return
-            shown_errors = {key: _for_producers(writing, error) for key, error in errors.items()}
-            self._finish(writing, {**refusals, **shown_errors}, guards, done)
+            client_errors = {key: _for_producers(writing, error) for key, error in errors.items()}
+            self._finish(writing, {**refusals, **client_errors}, guards, pending)
 
         self._ask_coordinator(writing, frozenset(guards), answered)
 
-    def _ask_again(self, writing: Writing, deadline: float, done: Done) -> None:
-        """The one before it may have begun the transaction in its partitions meanwhile."""
+    def _ask_again(self, writing: Writing, deadline: float, pending: PendingResponse) -> None:
+        """An earlier write may have begun the transaction in these partitions meanwhile."""
         refusals, guards = self._begin(writing)
         if guards:
-            self._ask(writing, refusals, guards, deadline, done)
+            self._ask(writing, refusals, guards, deadline, pending)
         else:
-            self._finish(writing, refusals, guards, done)
+            self._finish(writing, refusals, guards, pending)
 
-    def _finish(self, writing: Writing, refusals: Refusals, guards: Guards, done: Done) -> None:
+    def _finish(self, writing: Writing, refusals: Refusals, guards: Guards, pending: PendingResponse) -> None:
         try:
-            done(refusals, guards)
+            pending.complete((refusals, guards))
         finally:
             queue = self._queues[writing.transactional_id]
             if queue:
@@ -178,18 +180,14 @@ class Verification:
     ) -> None:
         producer = (writing.transactional_id, writing.producer_id, writing.producer_epoch)
 
-        def decide(shard: TransactionShard, _reply: Reply) -> Result[Any]:
+        def decide(shard: TransactionShard, _pending: PendingResponse) -> Result[Any]:
             if writing.adds:
                 return shard.add_partitions(*producer, partitions, client_version=2)
-            return Result(shard.verify_partitions(*producer, partitions))
+            return Result(_refusals(shard.verify_partitions(*producer, partitions)))
 
-        def send(codes: Mapping[TopicPartition, ErrorCode] | None) -> None:
-            answered(_refusals(codes or {}))
-
-        def fail(error: KafkaError) -> None:
-            answered(dict.fromkeys(partitions, shown(error)))
-
-        self._transactions.coordinator.ask(index, decide, Reply(send, fail))
+        decided = PendingResponse(lambda error: dict.fromkeys(partitions, client_error(error)))
+        decided.on_completed = lambda: answered(decided.response or {})
+        self._transactions.coordinator.ask(index, decide, decided)
 
     async def _ask_there(
         self,
@@ -242,39 +240,19 @@ class Verification:
 def answer_when_verified(
     verification: Verification,
     writing: Writing,
-    write: Callable[[Refusals, Guards], _R | Answer],
+    write: Callable[[Refusals, Guards], _R | PendingResponse],
     *,
     before_waiting: Callable[[], None] | None = None,
-) -> _R | Answer:
-    """What `write` answers once the coordinator has had its say: at once where it need not be asked."""
-    outcome: list[_R | Answer] = []
-    answer: Answer | None = None
-
-    def done(refusals: Refusals, guards: Guards) -> None:
-        written = write(refusals, guards)
-        if answer is None:
-            outcome.append(written)
-        else:
-            _pass_on(answer, written)
-
-    verification.check(writing, done)
-    if outcome:
-        return outcome[0]
+) -> _R | PendingResponse:
+    """The response that `write` makes of the verification: at once if the coordinator need not be asked."""
+    verified = verification.check(writing)
+    if not isinstance(verified, PendingResponse):
+        return write(*verified)
     if before_waiting is not None:
         before_waiting()
-    answer = Answer()
-    return answer
-
-
-def _pass_on(answer: Answer, written: object) -> None:
-    """Settle an answer with a response, or with that of another answer once it is there."""
-    if not isinstance(written, Answer):
-        answer.settle(written)
-    elif written.is_settled:
-        answer.settle(written.response)
-    else:
-        later = written
-        later.on_settled = lambda: answer.settle(later.response)
+    pending = PendingResponse()
+    verified.on_completed = lambda: pending.complete_with(write(*verified.response))
+    return pending
 
 
 def _refusals(codes: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError]:
@@ -282,7 +260,7 @@ def _refusals(codes: Mapping[TopicPartition, int]) -> dict[TopicPartition, Kafka
 
 
 def _for_producers(writing: Writing, error: KafkaError) -> KafkaError:
-    """The error as producers expect it here."""
+    """The error that producers expect of a write."""
     if isinstance(error, ProducerFenced):
         return InvalidProducerEpoch(error.message)
     if isinstance(error, TransactionAbortable) and not writing.knows_abortable:

@@ -9,18 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.partitioning import partition_for
-from ottla.coordinator.result import Reply, Result
+from ottla.coordinator.result import Result
 from ottla.server.broker import GROUPS_TOPIC
 from ottla.server.coordinators.groups import internal_partition_count
 from ottla.server.handlers.transaction_common import fenced_code
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 25
 
@@ -29,13 +30,13 @@ _KNOWS_FENCED_FROM = 2
 
 def handle(
     broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
-) -> AddOffsetsToTxnResponse | Answer:
+) -> AddOffsetsToTxnResponse | PendingResponse:
     if not request.transactional_id:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     count = internal_partition_count(broker, GROUPS_TOPIC, "offsets.topic.num.partitions")
     partition = (GROUPS_TOPIC, partition_for(request.group_id, count))
 
-    def decide(shard: TransactionShard, _reply: Reply) -> Result[AddOffsetsToTxnResponse]:
+    def decide(shard: TransactionShard, _pending: PendingResponse) -> Result[AddOffsetsToTxnResponse]:
         result = Result(AddOffsetsToTxnResponse())
         result.add(
             shard.add_partitions(
@@ -48,7 +49,7 @@ def handle(
         )
         return result
 
-    return broker.transactions.ask(
+    return broker.transactions.requests.ask(
         request.transactional_id,
         decide,
         lambda error: AddOffsetsToTxnResponse(

@@ -8,22 +8,24 @@ the others are then OPERATION_NOT_ATTEMPTED. Before v2 a fenced producer is told
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.result import Reply, Result
+from ottla.coordinator.result import Result
 from ottla.coordinator.transactions.states import TopicPartition
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.server.handlers.transaction_common import ADDING_VERSION, fenced_code
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps, distinct
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 24
 
@@ -34,16 +36,11 @@ _INTERNAL = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 _Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 _Outcome = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
 _Codes = Mapping[TopicPartition, ErrorCode]
-_Question = tuple[
-    str,
-    Callable[["TransactionShard", Reply], Result[tuple[_Transaction, _Codes]]],
-    Callable[[KafkaError], tuple[_Transaction, _Codes]],
-]
 
 
 def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
-) -> Steps[AddPartitionsToTxnResponse | Steps[AddPartitionsToTxnResponse] | Answer]:
+) -> Steps[AddPartitionsToTxnResponse | Steps[AddPartitionsToTxnResponse] | PendingResponse]:
     version = context.version
     if version < _BROKERS_FROM:
         asked = [
@@ -57,7 +54,7 @@ def handle(
     else:
         asked = request.transactions
     refused: list[tuple[_Transaction, _Codes]] = []
-    questions: list[_Question] = []
+    questions: list[CoordinatorRequest[TransactionShard, tuple[_Transaction, _Codes]]] = []
     for transaction in asked:
         partitions = yield from distinct(list(_partitions(transaction)))
         refusal = yield from _refusal(broker, transaction, partitions, version)
@@ -77,13 +74,15 @@ def handle(
 
     if not questions:
         return (yield from join([]))
-    return (yield from broker.transactions.ask_many(questions, join))
+    return (yield from broker.transactions.requests.ask_many(questions, join))
 
 
-def _question(transaction: _Transaction, partitions: frozenset[TopicPartition], version: int) -> _Question:
+def _question(
+    transaction: _Transaction, partitions: frozenset[TopicPartition], version: int
+) -> CoordinatorRequest[TransactionShard, tuple[_Transaction, _Codes]]:
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
 
-    def decide(shard: TransactionShard, _reply: Reply) -> Result[tuple[_Transaction, _Codes]]:
+    def decide(shard: TransactionShard, _pending: PendingResponse) -> Result[tuple[_Transaction, _Codes]]:
         if transaction.verify_only:
             return Result((transaction, shard.verify_partitions(*producer, partitions)))
         result: Result[tuple[_Transaction, _Codes]] = Result(

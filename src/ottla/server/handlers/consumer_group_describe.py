@@ -7,7 +7,6 @@ protocol it speaks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.result import Result
@@ -23,10 +22,9 @@ from ottla.wire.messages.consumer_group_describe import (
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.coordinator.result import Reply
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
-    from ottla.wire.errors import KafkaError
+    from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 69
 
@@ -35,7 +33,7 @@ _Described = ConsumerGroupDescribeResponse.DescribedGroup
 
 def handle(
     broker: Broker, request: ConsumerGroupDescribeRequest, context: RequestContext
-) -> Steps[ConsumerGroupDescribeResponse | Answer]:
+) -> Steps[ConsumerGroupDescribeResponse | PendingResponse]:
     group_ids = yield from few_repeats(request.group_ids)
     if not is_enabled(broker):
         return ConsumerGroupDescribeResponse(
@@ -50,16 +48,16 @@ def handle(
 
     def ask(
         group_id: str,
-    ) -> tuple[str, Callable[[GroupShard, Reply], Result[_Described]], Callable[[KafkaError], _Described]]:
+    ) -> CoordinatorRequest[GroupShard, _Described]:
         return (
             group_id,
-            lambda shard, _reply: decide(group_id, shard),
+            lambda shard, _pending: decide(group_id, shard),
             lambda error: _refused(group_id, error.code),
         )
 
     nameless = [_refused("", ErrorCode.INVALID_GROUP_ID) for group_id in group_ids if not group_id]
     return (
-        yield from broker.groups.ask_many(
+        yield from broker.groups.requests.ask_many(
             map(ask, filter(None, group_ids)),
             lambda groups: ConsumerGroupDescribeResponse(groups=nameless + groups),
         )

@@ -20,7 +20,7 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 68
 
@@ -29,7 +29,7 @@ _OWN_ID_FROM = 1
 
 def handle(
     broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
-) -> ConsumerGroupHeartbeatResponse | Answer:
+) -> ConsumerGroupHeartbeatResponse | PendingResponse:
     try:
         if not is_enabled(broker):
             raise UnsupportedVersion
@@ -37,8 +37,8 @@ def handle(
     except KafkaError as error:
         return _failed(error)
     caller = caller_of(context)
-    return broker.groups.ask(
-        request.group_id, lambda shard, reply: shard.consumer.heartbeat(request, caller, reply), _failed
+    return broker.groups.requests.ask(
+        request.group_id, lambda shard, pending: shard.consumer.heartbeat(request, caller, pending), _failed
     )
 
 

@@ -6,7 +6,6 @@ GROUP_ID_NOT_FOUND.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.server.net.dispatch import Api, RequestContext
@@ -15,24 +14,21 @@ from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsR
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.coordinator.result import Reply, Result
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
-    from ottla.wire.errors import KafkaError
+    from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 42
 
 _Deleted = DeleteGroupsResponse.DeletableGroupResult
-_Decision = Callable[["GroupShard", "Reply"], "Result[list[_Deleted]]"]
-_Failed = Callable[["KafkaError"], list[_Deleted]]
 
 
 def handle(
     broker: Broker, request: DeleteGroupsRequest, context: RequestContext
-) -> Steps[DeleteGroupsResponse | Answer]:
+) -> Steps[DeleteGroupsResponse | PendingResponse]:
     group_ids = yield from distinct(request.groups_names)
     return (
-        yield from broker.groups.ask_many(
+        yield from broker.groups.requests.ask_many(
             map(_delete, group_ids),
             lambda deleted: DeleteGroupsResponse(
                 results=[result for results in deleted for result in results]
@@ -41,10 +37,10 @@ def handle(
     )
 
 
-def _delete(group_id: str) -> tuple[str, _Decision, _Failed]:
+def _delete(group_id: str) -> CoordinatorRequest[GroupShard, list[_Deleted]]:
     return (
         group_id,
-        lambda shard, _reply: shard.delete_groups([group_id]),
+        lambda shard, _pending: shard.delete_groups([group_id]),
         lambda error: [_Deleted(group_id=group_id, error_code=error.code)],
     )
 

@@ -11,14 +11,15 @@ below -1 or above the high watermark (OFFSET_OUT_OF_RANGE).
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.controller.topic_names import is_internal
 from ottla.server.handlers.common import hosted_partition
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.server.replicas.outcome_wait import OutcomeWait
 from ottla.server.replicas.partition import Partition
+from ottla.waiting.tasks import completion_of
 from ottla.wire.errors import (
     ErrorCode,
     InvalidTopicException,
@@ -44,13 +45,12 @@ async def handle(
     broker: Broker, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse:
     results: dict[str, dict[int, _Result]] = {}
-    followed: dict[Partition, tuple[int, _Result]] = {}
+    followed: dict[Partition, _Deletion] = {}
     await broker.step_runner.run(_delete_all(broker, request, results, followed))
     if any(result.error_code == 0 for partitions in results.values() for result in partitions.values()):
         await broker.directories.checkpoint_log_starts()
     if followed:
-        waiting = [(partition, offset, result) for partition, (offset, result) in followed.items()]
-        await _wait_for_followers(waiting, request.timeout_ms)
+        await _wait_for_followers(list(followed.values()), request.timeout_ms)
     return await broker.step_runner.run(_response(results))
 
 
@@ -68,7 +68,7 @@ def _delete_all(
     broker: Broker,
     request: DeleteRecordsRequest,
     results: dict[str, dict[int, _Result]],
-    followed: dict[Partition, tuple[int, _Result]],
+    followed: dict[Partition, _Deletion],
 ) -> Steps[None]:
     for topic in request.topics:
         partitions = results.setdefault(topic.name, {})
@@ -77,45 +77,50 @@ def _delete_all(
             partitions[asked.partition_index] = result
             partition = broker.partitions.get(topic.name, asked.partition_index)
             if result.error_code == 0 and partition is not None and partition.leadership is not None:
-                followed[partition] = (result.low_watermark, result)
+                followed[partition] = _Deletion(partition, result.low_watermark, result)
             yield
 
 
-async def _wait_for_followers(followed: list[tuple[Partition, int, _Result]], timeout_ms: int) -> None:
-    """Until the logs of all followers that are alive start where they should."""
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+class _Deletion:
+    """A log start that moved on this leader: its followers that are alive are to move theirs."""
 
-    def check() -> bool:
-        if not done.done() and all([_is_decided(*one) for one in followed]):  # noqa: C419 - each is noted
-            done.set_result(None)
-        return done.done()
+    __slots__ = ("offset", "outcome", "partition", "result")
 
-    tickets = [(partition.growth, partition.growth.add(check)) for partition, _, _ in followed]
-    try:
-        async with asyncio.timeout(timeout_ms / 1000):
-            check()
-            await done
-    except TimeoutError:
-        for partition, offset, result in followed:
-            if not _is_decided(partition, offset, result):
-                result.error_code = ErrorCode.REQUEST_TIMED_OUT
-    finally:
-        for watched, ticket in tickets:
-            watched.remove(ticket)
+    def __init__(self, partition: Partition, offset: int, result: _Result) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.result = result
+        self.outcome: ErrorCode | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        return self.outcome is not None
+
+    def note_outcome(self) -> None:
+        if self.outcome:
+            return
+        leadership, log = self.partition.leadership, self.partition.log
+        if log is None or not self.partition.is_leader:
+            self.outcome = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self.result.low_watermark = NO_LOW_WATERMARK
+            return
+        start = log.log_start_offset
+        self.result.low_watermark = start if leadership is None else leadership.low_watermark(start)
+        self.outcome = ErrorCode.NONE if self.result.low_watermark >= self.offset else None
 
 
-def _is_decided(partition: Partition, offset: int, result: _Result) -> bool:
-    if result.error_code:
+async def _wait_for_followers(deletions: list[_Deletion], timeout_ms: int) -> None:
+    def respond() -> bool:
+        for deletion in deletions:
+            deletion.note_outcome()  # the low watermark may have moved on
+            assert deletion.outcome is not None
+            deletion.result.error_code = deletion.outcome
         return True
-    leadership, log = partition.leadership, partition.log
-    if log is None or not partition.is_leader:
-        result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        result.low_watermark = NO_LOW_WATERMARK
-        return True
-    result.low_watermark = (
-        log.log_start_offset if leadership is None else leadership.low_watermark(log.log_start_offset)
-    )
-    return result.low_watermark >= offset
+
+    wait = OutcomeWait(deletions, respond)
+    wait.start(timeout_ms)
+    wait.check_all()
+    await completion_of(wait.pending)
 
 
 def _delete(broker: Broker, topic: str, index: int, offset: int) -> _Result:

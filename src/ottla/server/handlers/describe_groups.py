@@ -7,7 +7,6 @@ described once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.result import Result
@@ -18,10 +17,9 @@ from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeG
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.coordinator.result import Reply
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
-    from ottla.wire.errors import KafkaError
+    from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 15
 
@@ -30,7 +28,7 @@ _Described = DescribeGroupsResponse.DescribedGroup
 
 def handle(
     broker: Broker, request: DescribeGroupsRequest, context: RequestContext
-) -> Steps[DescribeGroupsResponse | Answer]:
+) -> Steps[DescribeGroupsResponse | PendingResponse]:
     def decide(group_id: str, shard: GroupShard) -> Result[_Described]:
         described = shard.describe_classic(group_id, context.version)
         if request.include_authorized_operations and not described.error_code:
@@ -39,16 +37,16 @@ def handle(
 
     def ask(
         group_id: str,
-    ) -> tuple[str, Callable[[GroupShard, Reply], Result[_Described]], Callable[[KafkaError], _Described]]:
+    ) -> CoordinatorRequest[GroupShard, _Described]:
         return (
             group_id,
-            lambda shard, _reply: decide(group_id, shard),
+            lambda shard, _pending: decide(group_id, shard),
             lambda error: _Described(group_id=group_id, error_code=error.code),
         )
 
     group_ids = yield from few_repeats(request.groups)
     return (
-        yield from broker.groups.ask_many(
+        yield from broker.groups.requests.ask_many(
             map(ask, group_ids), lambda groups: DescribeGroupsResponse(groups=groups)
         )
     )

@@ -8,12 +8,12 @@ named more than once, each id is described once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.result import Reply, Result
+from ottla.coordinator.result import Result
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps, few_repeats
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode, InvalidRequest, KafkaError
 from ottla.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -23,30 +23,30 @@ from ottla.wire.messages.describe_transactions import (
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 65
 
 _State = DescribeTransactionsResponse.TransactionState
-_Question = tuple[str, Callable[["TransactionShard", Reply], Result[_State]], Callable[[KafkaError], _State]]
 
 
 def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
-) -> Steps[DescribeTransactionsResponse | Answer]:
+) -> Steps[DescribeTransactionsResponse | PendingResponse]:
     if not request.transactional_ids:
         return DescribeTransactionsResponse()
     transactional_ids = yield from few_repeats(request.transactional_ids)
     return (
-        yield from broker.transactions.ask_many(
+        yield from broker.transactions.requests.ask_many(
             map(_question, transactional_ids),
             lambda states: DescribeTransactionsResponse(transaction_states=states),
         )
     )
 
 
-def _question(transactional_id: str) -> _Question:
-    def decide(shard: TransactionShard, _reply: Reply) -> Result[_State]:
+def _question(transactional_id: str) -> CoordinatorRequest[TransactionShard, _State]:
+    def decide(shard: TransactionShard, _pending: PendingResponse) -> Result[_State]:
         if not transactional_id:
             raise InvalidRequest("The transactional id is empty.")
         return Result(shard.describe(transactional_id))

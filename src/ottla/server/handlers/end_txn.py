@@ -16,7 +16,7 @@ from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 26
 
@@ -24,13 +24,15 @@ _KNOWS_FENCED_FROM = 2
 _PROTOCOL_2_FROM = 5
 
 
-def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse | Answer:
+def handle(
+    broker: Broker, request: EndTxnRequest, context: RequestContext
+) -> EndTxnResponse | PendingResponse:
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     client_version = ADDING_VERSION if context.version >= _PROTOCOL_2_FROM else 0
-    return broker.transactions.ask(
+    return broker.transactions.requests.ask(
         request.transactional_id,
-        lambda shard, _reply: shard.end_transaction(request, client_version=client_version),
+        lambda shard, _pending: shard.end_transaction(request, client_version=client_version),
         lambda error: EndTxnResponse(error_code=fenced_code(error, context.version, _KNOWS_FENCED_FROM)),
     )
 

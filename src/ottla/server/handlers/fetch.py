@@ -24,12 +24,12 @@ from ottla.rare_paths import rarely
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.offset_common import in_parts
 from ottla.server.handlers.unexpected_errors import error_of
-from ottla.server.net.answers import Answer, WatchList
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
 from ottla.server.net.step_runner import Run, freed
 from ottla.server.replicas.fetch_sessions import FetchedPartition, FetchSession
 from ottla.server.replicas.partition import Partition, why_not_hosted
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     ErrorCode,
     FencedLeaderEpoch,
@@ -72,7 +72,7 @@ _AtEnd = list[tuple[int, FetchedPartition]]
 
 def handle(
     broker: Broker, request: FetchRequest, context: RequestContext
-) -> FetchResponse | Answer | Steps[FetchResponse | Answer]:
+) -> FetchResponse | PendingResponse | Steps[FetchResponse | PendingResponse]:
     if _names_many(request):
         return _handle_in_steps(broker, request, context)
     session = broker.fetch_sessions.resolve(request, context.version)
@@ -101,7 +101,7 @@ def _names_many(request: FetchRequest) -> bool:
 
 def _handle_in_steps(
     broker: Broker, request: FetchRequest, context: RequestContext
-) -> Steps[FetchResponse | Answer]:
+) -> Steps[FetchResponse | PendingResponse]:
     sessions = broker.fetch_sessions
     session = sessions.begin(request, context.version)
     if isinstance(session, ErrorCode):
@@ -133,17 +133,17 @@ class _Fetch:
     """One fetch request: collected once, or again each time that one of its partitions grew."""
 
     __slots__ = (
-        "_answer",
         "_broker",
         "_context",
         "_is_due",
         "_is_late",
+        "_pending",
         "_replica_epoch",
         "_replica_id",
         "_request",
         "_run",
         "_session",
-        "_tickets",
+        "_watches_all",
     )
 
     def __init__(
@@ -153,11 +153,11 @@ class _Fetch:
         self._request = request
         self._session = session
         self._context = context
-        self._answer: Answer | None = None
+        self._pending: PendingResponse | None = None
+        self._watches_all = False
         self._is_due = False
         self._is_late = False
         self._run: Run | None = None  # a look in steps that is under way
-        self._tickets: list[tuple[WatchList, int]] = []
         # A broker that follows; negative for a consumer.
         if context.version >= REPLICA_STATE_VERSION:
             self._replica_id = request.replica_state.replica_id
@@ -413,40 +413,40 @@ class _Fetch:
 
     # Waiting
 
-    def wait(self) -> Answer:
+    def wait(self) -> PendingResponse:
         """Answer when a partition has grown enough, or at the deadline.
 
         A follower's fetch may itself have made a partition grow, before it watched: it moves high watermarks,
         and whoever waited for one may append here. So it looks again where there is more than it asked from.
         """
+        pending = self._pending = PendingResponse()
         has_grown = False
         for fetched in self._session.partitions.values():
-            has_grown |= self._watch(fetched)
-        answer = self._wait_at_most(Answer(self._stop_watching))
+            has_grown |= self._watch(pending, fetched)
+        self._set_deadline(pending)
         if has_grown and self._replica_id >= 0:
             self._on_growth()
-        return answer
+        return pending
 
-    def _wait_at_most(self, answer: Answer) -> Answer:
-        self._answer = answer
+    def _set_deadline(self, pending: PendingResponse) -> None:
+        self._watches_all = True
         wait_ms = 0 if rarely("a fetch waits for nothing") else self._request.max_wait_ms
-        answer.timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._on_deadline)
-        return answer
+        pending.timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._on_deadline)
 
-    def _watch(self, fetched: FetchedPartition) -> bool:
+    def _watch(self, pending: PendingResponse, fetched: FetchedPartition) -> bool:
         """Look again when a partition grows. Whether it has more than was asked from already."""
         partition = fetched.hosted or self._find(fetched)
         is_consumer = self._replica_id < 0
-        watched = partition.growth if is_consumer else partition.appends
-        self._tickets.append((watched, watched.add(self._on_growth)))
+        pending.watch(partition.growth if is_consumer else partition.appends, self._on_growth)
         log = partition.log
         if log is None:
             return False
         return (log.high_watermark if is_consumer else log.log_end_offset) > fetched.fetch_offset
 
     def _on_growth(self) -> bool:
-        answer = self._answer
-        if answer is None:  # not all partitions are watched yet
+        pending = self._pending
+        assert pending is not None
+        if not self._watches_all:
             self._is_due = True
             return False
         if self._replica_id < 0:
@@ -455,34 +455,31 @@ class _Fetch:
             # What else comes in this turn of the loop, to this partition or another, goes in the same answer.
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._answer_if_enough)
-        return answer.is_settled
+        return pending.is_completed
 
     def _answer_if_enough(self) -> bool:
-        answer = self._answer
-        assert answer is not None
+        pending = self._pending
+        assert pending is not None
         self._is_due = False
-        if not answer.is_settled:
+        if not pending.is_completed:
             if self._is_long:
                 self._look_again()
             elif (found := self.collect()) is not None:
-                answer.settle(self.respond(found))
-        return answer.is_settled
+                pending.complete(self.respond(found))
+        return pending.is_completed
 
     def _on_deadline(self) -> None:
-        assert self._answer is not None
+        assert self._pending is not None
         if self._is_long:
             self._is_late = True
             self._look_again()
         else:
-            self._answer.settle(self.respond(None))
+            self._pending.complete(self.respond(None))
 
-    def _stop_watching(self) -> None:
+    def _cancel_look(self) -> None:
         if self._run is not None:
             self._run.cancel()
             self._run = None
-        for watched, ticket in self._tickets:
-            watched.remove(ticket)
-        self._tickets = []
 
     # In steps
 
@@ -490,7 +487,7 @@ class _Fetch:
     def _is_long(self) -> bool:
         return len(self._session.partitions) > PARTITIONS_AT_ONCE
 
-    def in_steps(self) -> Steps[FetchResponse | Answer]:
+    def in_steps(self) -> Steps[FetchResponse | PendingResponse]:
         """The answer of a fetch of many partitions."""
         must_answer = self._request.max_wait_ms <= 0
         found = yield from self._collect_in_steps(is_first=True, at_deadline=must_answer)
@@ -498,26 +495,29 @@ class _Fetch:
             return (yield from self._wait_in_steps())
         return (yield from self._respond_in_steps(found or []))
 
-    def _wait_in_steps(self) -> Steps[Answer]:
+    def _wait_in_steps(self) -> Steps[PendingResponse]:
         """Watch all partitions, and look again if one has changed since it was looked at."""
+        pending = self._pending = PendingResponse()
         try:
             for some in _pieces(list(self._session.partitions.values())):
                 for fetched in some:
                     try:
-                        self._is_due |= self._watch(fetched)
+                        self._is_due |= self._watch(pending, fetched)
                     except KafkaError:  # it is not here any more: the answer says so
                         self._is_due = True
                 yield
         except BaseException:  # the connection is lost
-            self._stop_watching()
+            pending.abandon()
             raise
-        answer = self._wait_at_most(Answer(self._stop_watching))
+        self._set_deadline(pending)
         if self._is_due:
             self._look_again()
-        return answer
+        return pending
 
     def _look_again(self) -> None:
+        assert self._pending is not None
         if self._run is None:
+            self._pending.when_released(self._cancel_look)
             self._run = self._broker.step_runner.start(self._looked_again(), self._on_looked, self._on_failed)
         else:
             self._is_due = True
@@ -533,16 +533,16 @@ class _Fetch:
                 return None
 
     def _on_looked(self, response: FetchResponse | None) -> None:
-        assert self._answer is not None
+        assert self._pending is not None
         self._run = None
         if response is not None:
-            self._answer.settle(response)
+            self._pending.complete(response)
 
     def _on_failed(self, error: Exception) -> None:
-        assert self._answer is not None
+        assert self._pending is not None
         self._run = None
         self._broker.failures.note("Fetch", "", error)
-        self._answer.settle(None)
+        self._pending.complete(None)
 
     def _respond_in_steps(self, found: _Found) -> Steps[FetchResponse]:
         """The same as `respond`."""

@@ -16,8 +16,8 @@ from ottla.raft.metadata_log import TOPIC, EpochEnd
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey
 from ottla.server.handlers.quorum_requests import is_of_this_cluster, leader_endpoints, replica_of
-from ottla.server.net.answers import Answer
 from ottla.server.net.dispatch import Api, RequestContext
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import uuid
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
@@ -30,7 +30,7 @@ KEY = 1
 _PartitionData = FetchResponse.PartitionData
 
 
-def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Answer:
+def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | PendingResponse:
     if not is_of_this_cluster(broker, request.cluster_id):
         return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     wanted = _wanted(request, context.version)
@@ -63,7 +63,7 @@ def _wanted(request: FetchRequest, version: int) -> FetchRequest.FetchPartition 
 class _Fetch:
     """One fetch: collected once, or again when the log has grown."""
 
-    __slots__ = ("_answer", "_broker", "_context", "_request", "_ticket", "_wanted")
+    __slots__ = ("_broker", "_context", "_pending", "_request", "_wanted")
 
     def __init__(
         self,
@@ -76,8 +76,7 @@ class _Fetch:
         self._request = request
         self._wanted = wanted
         self._context = context
-        self._answer = Answer(self._stop_watching)
-        self._ticket = 0
+        self._pending = PendingResponse()
 
     def collect(self) -> _PartitionData:
         """What can be said now."""
@@ -125,28 +124,25 @@ class _Fetch:
             or data.high_watermark > self._wanted.high_watermark
         )
 
-    def wait(self) -> Answer:
+    def wait(self) -> PendingResponse:
         """Answer when there is something to tell, or when the time is over."""
         loop = asyncio.get_running_loop()
-        self._ticket = self._broker.quorum.progress.add(self._try_again)
-        self._answer.timer = loop.call_later(self._request.max_wait_ms / 1000, self._at_deadline)
+        self._pending.watch(self._broker.quorum.progress, self._try_again)
+        self._pending.timer = loop.call_later(self._request.max_wait_ms / 1000, self._at_deadline)
         self._try_again()  # the fetch itself may have committed something, such as the end of this leader
-        return self._answer
+        return self._pending
 
     def _try_again(self) -> bool:
-        if self._answer.is_settled:
+        if self._pending.is_completed:
             return True
         found = self.collect()
         if not self.is_worth_telling(found):
             return False
-        self._answer.settle(self.respond(found))
+        self._pending.complete(self.respond(found))
         return True
 
     def _at_deadline(self) -> None:
-        self._answer.settle(self.respond(self.collect()))
-
-    def _stop_watching(self) -> None:
-        self._broker.quorum.progress.remove(self._ticket)
+        self._pending.complete(self.respond(self.collect()))
 
     def respond(self, data: _PartitionData) -> FetchResponse:
         version, replica = self._context.version, replica_of(self._broker)

@@ -19,7 +19,7 @@ from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProd
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 22
 
@@ -30,15 +30,15 @@ _KNOWS_FENCED_FROM = 4
 
 def handle(
     broker: Broker, request: InitProducerIdRequest, context: RequestContext
-) -> InitProducerIdResponse | Answer | Coroutine[Any, Any, InitProducerIdResponse]:
+) -> InitProducerIdResponse | PendingResponse | Coroutine[Any, Any, InitProducerIdResponse]:
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return broker.transactions.ask(
+        return broker.transactions.requests.ask(
             request.transactional_id,
-            lambda shard, _reply: shard.init_producer_id(request),
+            lambda shard, _pending: shard.init_producer_id(request),
             lambda error: _refused(fenced_code(error, context.version, _KNOWS_FENCED_FROM)),
         )
     producer_id = broker.producer_ids.take()

@@ -17,12 +17,14 @@ from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 11
 
 
-def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse | Answer:
+def handle(
+    broker: Broker, request: JoinGroupRequest, context: RequestContext
+) -> JoinGroupResponse | PendingResponse:
     version = context.version
     if not request.group_id:
         return join_refused(ErrorCode.INVALID_GROUP_ID, request.member_id, version)
@@ -32,9 +34,9 @@ def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -
     if version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     caller = caller_of(context)
-    return broker.groups.ask(
+    return broker.groups.requests.ask(
         request.group_id,
-        lambda shard, reply: shard.classic.join(request, caller, reply),
+        lambda shard, pending: shard.classic.join(request, caller, pending),
         lambda error: join_refused(error.code, "", version),
     )
 

@@ -6,7 +6,6 @@ members and each has its own error; before it names one, whose error is the erro
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -18,37 +17,31 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespons
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.coordinator.result import Reply, Result
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 13
 
 _MANY_FROM = 3
 MEMBERS_PER_DECISION = 500
 
-_Question = tuple[
-    str,
-    "Callable[[GroupShard, Reply], Result[LeaveGroupResponse]]",
-    "Callable[[KafkaError], LeaveGroupResponse]",
-]
-
 
 def handle(
     broker: Broker, request: LeaveGroupRequest, context: RequestContext
-) -> Steps[LeaveGroupResponse | Answer]:
+) -> Steps[LeaveGroupResponse | PendingResponse]:
     if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     caller = caller_of(context)
     if caller.version < _MANY_FROM:
         request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
 
-    def ask(first: int) -> _Question:
+    def ask(first: int) -> CoordinatorRequest[GroupShard, LeaveGroupResponse]:
         part = copy(request)
         part.members = request.members[first : first + MEMBERS_PER_DECISION]
         return (
             request.group_id,
-            lambda shard, _reply: shard.classic.leave(part, caller),
+            lambda shard, _pending: shard.classic.leave(part, caller),
             lambda error: _failed(part, error),
         )
 
@@ -60,7 +53,7 @@ def handle(
         return _in_version(LeaveGroupResponse(members=members), caller.version)
 
     firsts = range(0, max(len(request.members), 1), MEMBERS_PER_DECISION)
-    return (yield from broker.groups.ask_many(map(ask, firsts), join))
+    return (yield from broker.groups.requests.ask_many(map(ask, firsts), join))
 
 
 def _failed(request: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:

@@ -20,14 +20,14 @@ from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListT
 if TYPE_CHECKING:
     from ottla.coordinator.transactions.shard import TransactionShard
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 66
 
 
 def handle(
     broker: Broker, request: ListTransactionsRequest, context: RequestContext
-) -> Steps[ListTransactionsResponse | Answer]:
+) -> Steps[ListTransactionsResponse | PendingResponse]:
     names = yield from distinct(request.state_filters)
     unknown = [name for name in names if name not in STATE_OF_LABEL]
     states = frozenset(STATE_OF_LABEL[name] for name in names if name in STATE_OF_LABEL) if names else None
@@ -56,7 +56,7 @@ def handle(
         return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
     return (
-        yield from broker.transactions.ask_every(
+        yield from broker.transactions.requests.ask_every(
             choose, lambda shard, transactional_ids: shard.list(transactional_ids, wanted), join
         )
     )

@@ -28,9 +28,10 @@ from ottla.wire.uuid import ZERO
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.coordinator.result import Reply, Result
+    from ottla.coordinator.result import Result
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.waiting.pending_response import PendingResponse
     from ottla.wire.errors import KafkaError
 
 KEY = 8
@@ -41,16 +42,11 @@ _AskedTopic = OffsetCommitRequest.OffsetCommitRequestTopic
 _Topic = OffsetCommitResponse.OffsetCommitResponseTopic
 _Partition = OffsetCommitResponse.OffsetCommitResponsePartition
 _Key = Callable[[_Topic], str | bytes]
-_Question = tuple[
-    str,
-    "Callable[[GroupShard, Reply], Result[OffsetCommitResponse]]",
-    "Callable[[KafkaError], OffsetCommitResponse]",
-]
 
 
 def handle(
     broker: Broker, request: OffsetCommitRequest, context: RequestContext
-) -> Steps[OffsetCommitResponse | Answer]:
+) -> Steps[OffsetCommitResponse | PendingResponse]:
     refused: list[_Topic] = []
     by_id = context.version >= _TOPIC_IDS_FROM
     key: _Key = _id_of if by_id else _name_of
@@ -65,11 +61,11 @@ def handle(
     caller = caller_of(context)
     size = yield from commit_bytes(request.group_id, topics)
 
-    def ask(part: list[_AskedTopic]) -> _Question:
+    def ask(part: list[_AskedTopic]) -> CoordinatorRequest[GroupShard, OffsetCommitResponse]:
         asked = copy(request)
         asked.topics = part
 
-        def decide(shard: GroupShard, _reply: Reply) -> Result[OffsetCommitResponse]:
+        def decide(shard: GroupShard, _pending: PendingResponse) -> Result[OffsetCommitResponse]:
             check_commit_bytes(broker, request.group_id, size)
             return shard.offsets.commit(asked, caller)
 
@@ -85,7 +81,7 @@ def handle(
         return OffsetCommitResponse(topics=merged(refused, answered, key))
 
     parts = yield from in_parts(topics)
-    return (yield from broker.groups.ask_many(map(ask, parts), join))
+    return (yield from broker.groups.requests.ask_many(map(ask, parts), join))
 
 
 def _known_part(broker: Broker, topic: _AskedTopic, by_id: bool, refused: list[_Topic]) -> _AskedTopic | None:

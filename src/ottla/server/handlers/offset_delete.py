@@ -7,7 +7,6 @@ error of the whole group is the only thing in its answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.server.handlers.offset_common import in_parts, merged, rejoined, split
@@ -18,26 +17,20 @@ from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteR
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.coordinator.result import Reply, Result
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
-    from ottla.wire.errors import KafkaError
+    from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 47
 
 _AskedTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
 _Topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 _Partition = OffsetDeleteResponse.OffsetDeleteResponsePartition
-_Question = tuple[
-    str,
-    "Callable[[GroupShard, Reply], Result[OffsetDeleteResponse]]",
-    "Callable[[KafkaError], OffsetDeleteResponse]",
-]
 
 
 def handle(
     broker: Broker, request: OffsetDeleteRequest, context: RequestContext
-) -> Steps[OffsetDeleteResponse | Answer]:
+) -> Steps[OffsetDeleteResponse | PendingResponse]:
     if not request.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     refused: list[_Topic] = []
@@ -48,11 +41,11 @@ def handle(
             topics.append(known)
         yield
 
-    def ask(part: list[_AskedTopic]) -> _Question:
+    def ask(part: list[_AskedTopic]) -> CoordinatorRequest[GroupShard, OffsetDeleteResponse]:
         asked = OffsetDeleteRequest(group_id=request.group_id, topics=part)
         return (
             request.group_id,
-            lambda shard, _reply: shard.offsets.delete(asked),
+            lambda shard, _pending: shard.offsets.delete(asked),
             lambda error: OffsetDeleteResponse(error_code=error.code),
         )
 
@@ -64,7 +57,7 @@ def handle(
         return OffsetDeleteResponse(topics=merged(refused, answered, _name_of))
 
     parts = yield from in_parts(topics)
-    return (yield from broker.groups.ask_many(map(ask, parts or [[]]), join))
+    return (yield from broker.groups.requests.ask_many(map(ask, parts or [[]]), join))
 
 
 def _known_part(broker: Broker, topic: _AskedTopic, refused: list[_Topic]) -> _AskedTopic | None:

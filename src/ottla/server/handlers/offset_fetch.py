@@ -8,7 +8,6 @@ much is named more than once, each group and each partition is answered once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -22,10 +21,9 @@ from ottla.wire.uuid import ZERO
 if TYPE_CHECKING:
     from ottla.coordinator.groups.offsets.protocol import FoundOffsets
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.coordinator.result import Reply
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
-    from ottla.wire.errors import KafkaError
+    from ottla.server.coordinators.requests import CoordinatorRequest
+    from ottla.waiting.pending_response import PendingResponse
 
 KEY = 9
 
@@ -43,18 +41,21 @@ _Partition = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 _Found = _Group | tuple["FoundOffsets", list[_Topic]]
 """Why a group cannot be answered for; or its offsets, and the topics that are refused."""
-_Asked = tuple[str, "Callable[[GroupShard, Reply], Result[_Found]]", "Callable[[KafkaError], _Found]"]
 
 
 def handle(
     broker: Broker, request: OffsetFetchRequest, context: RequestContext
-) -> Steps[Steps[OffsetFetchResponse] | Answer]:
+) -> Steps[Steps[OffsetFetchResponse] | PendingResponse]:
     version = context.version
     groups = yield from _merged(_groups_of(request, version))
     asked = []
     for group in groups:
         asked.append((yield from _fetch(broker, group, version, require_stable=request.require_stable)))
-    return (yield from broker.groups.ask_many(asked, lambda found: _response(broker, groups, found, version)))
+    return (
+        yield from broker.groups.requests.ask_many(
+            asked, lambda found: _response(broker, groups, found, version)
+        )
+    )
 
 
 def _merged(groups: list[_AskedGroup]) -> Steps[list[_AskedGroup]]:
@@ -126,7 +127,9 @@ def _groups_of(request: OffsetFetchRequest, version: int) -> list[_AskedGroup]:
     return [_AskedGroup(group_id=request.group_id, topics=topics)]
 
 
-def _fetch(broker: Broker, group: _AskedGroup, version: int, *, require_stable: bool) -> Steps[_Asked]:
+def _fetch(
+    broker: Broker, group: _AskedGroup, version: int, *, require_stable: bool
+) -> Steps[CoordinatorRequest[GroupShard, _Found]]:
     by_id = version >= _TOPIC_IDS_FROM
     refused: list[_Topic] = []
     asked = group
@@ -137,7 +140,7 @@ def _fetch(broker: Broker, group: _AskedGroup, version: int, *, require_stable: 
         asked.topics = yield from _named(broker, group.topics, refused)
     yield
 
-    def decide(shard: GroupShard, _reply: Reply) -> Result[_Found]:
+    def decide(shard: GroupShard, _pending: PendingResponse) -> Result[_Found]:
         return Result((shard.offsets.find(asked, require_stable=require_stable), refused))
 
     return group.group_id, decide, lambda error: _failed(group, error.code, version)

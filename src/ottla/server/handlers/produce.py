@@ -30,12 +30,14 @@ from ottla.records.validate import (
 from ottla.server.handlers.common import leader_endpoints, leader_hint
 from ottla.server.handlers.produce_fast_path import express
 from ottla.server.handlers.unexpected_errors import error_of
-from ottla.server.net.answers import Answer, answer_of, settled
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
 from ottla.server.net.step_runner import finished, long_lists
 from ottla.server.net.turns import TURN_MS
+from ottla.server.replicas.outcome_wait import Append, OutcomeWait
 from ottla.server.replicas.partition import Partition, flush_partition, why_not_hosted
+from ottla.waiting.pending_response import PendingResponse
+from ottla.waiting.tasks import completion_of, response_of_task
 from ottla.wire.errors import (
     CorruptMessage,
     ErrorCode,
@@ -45,7 +47,6 @@ from ottla.wire.errors import (
     KafkaStorageError,
     MessageTooLarge,
     NotLeaderOrFollower,
-    RequestTimedOut,
     TransactionalIdAuthorizationFailed,
     UnknownServerError,
 )
@@ -81,51 +82,13 @@ _Check: TypeAlias = Callable[[], Callable[[], CheckedBatch]]
 _PartitionResponse = ProduceResponse.PartitionProduceResponse
 _TopicResponse = ProduceResponse.TopicProduceResponse
 
-
-class _Written:
-    """Batches of one partition and leader epoch that are in the leader's log and not yet acknowledged."""
-
-    __slots__ = ("batches", "end_offset", "leader_epoch", "partition")
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.leader_epoch = partition.leader_epoch
-        self.end_offset = 0
-        self.batches: list[tuple[int, _PartitionResponse]] = []  # each with the offset behind it
-
-    def refuse(self, code: int, message: str | None = None) -> None:
-        """Answer all with this that are not refused already."""
-        for _, response in self.batches:
-            if not response.error_code:
-                response.error_code = code
-                response.error_message = message
-
-    def is_decided(self) -> bool:
-        """Whether the in-sync replicas have all, or never will by this leader: then it says why."""
-        code = self.partition.outcome(self.end_offset, self.leader_epoch)
-        return code is not None and (not code or not self._undecided())
-
-    def time_out(self, error: KafkaError) -> None:
-        for response in self._undecided():
-            response.error_code = error.code
-            response.error_message = error.message
-
-    def _undecided(self) -> list[_PartitionResponse]:
-        """Look at each batch: a leader that truncated some of them may have kept others."""
-        undecided = []
-        for end_offset, response in self.batches:
-            if not response.error_code:
-                code = self.partition.outcome(end_offset, self.leader_epoch)
-                if code is None:
-                    undecided.append(response)
-                else:
-                    response.error_code = code
-        return undecided
+_Unacknowledged: TypeAlias = Append[_PartitionResponse]
+"""A batch that is in the leader's log and not yet acknowledged, with the part of the response about it."""
 
 
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | Answer | Steps[ProduceResponse | Answer | None] | None:
+) -> ProduceResponse | PendingResponse | Steps[ProduceResponse | PendingResponse | None] | None:
     steps = _check_and_append(broker, request, context)
     return _held(steps, request, context) if _names_many(request) else finished(steps)
 
@@ -138,8 +101,8 @@ def _names_many(request: ProduceRequest) -> bool:
 
 
 def _held(
-    steps: Steps[ProduceResponse | Answer | None], request: ProduceRequest, context: RequestContext
-) -> Steps[ProduceResponse | Answer | None]:
+    steps: Steps[ProduceResponse | PendingResponse | None], request: ProduceRequest, context: RequestContext
+) -> Steps[ProduceResponse | PendingResponse | None]:
     """The steps of a request that keeps its records until the last of them."""
     connection = context.connection
     connection.hold(keep_records(connection, request.topic_data))
@@ -151,7 +114,7 @@ def _held(
 
 def _check_and_append(
     broker: Broker, request: ProduceRequest, context: RequestContext
-) -> Steps[ProduceResponse | Answer | None]:
+) -> Steps[ProduceResponse | PendingResponse | None]:
     refusal = yield from _refusal_of_all(request)
     if request.transactional_id is not None and refusal is None:
         from ottla.server.handlers.produce_transactional import verify_and_append
@@ -168,7 +131,7 @@ def append_all(
     refusal: KafkaError | None = None,
     refusals: Refusals = _NONE,
     guards: Guards = _NONE,
-) -> ProduceResponse | Answer | None:
+) -> ProduceResponse | PendingResponse | None:
     """Append each partition's batch. `refusal` stands for all of them; `refusals` for some."""
     return _Appending(broker, request, context, refusal, refusals, guards).start()
 
@@ -213,7 +176,7 @@ class _Appending:
         self._refusal = refusal
         self._refusals = refusals
         self._guards = guards
-        self._waiting: dict[tuple[Partition, int], _Written] = {}
+        self._waiting: list[_Unacknowledged] = []
         self._first_error: KafkaError | None = None
         self._topics: list[_TopicResponse] = []
         data = request.topic_data
@@ -222,7 +185,7 @@ class _Appending:
         self._stop_at = 0.0
         self._appends = self._append_in_turn()
 
-    def start(self) -> ProduceResponse | Answer | None:
+    def start(self) -> ProduceResponse | PendingResponse | None:
         if not self._is_alone:
             self._stop_at = self._broker.clock.monotonic() + TURN_MS / 1000
         try:
@@ -235,7 +198,7 @@ class _Appending:
         self._is_holding = True
         task = self._broker.append_later(self._go_on(check))
         task.add_done_callback(self._release)  # one that is cancelled before its first step does nothing
-        answer = answer_of(task)
+        answer = response_of_task(task)
         return answer if self._request.acks != 0 else None
 
     def _release(self, _task: asyncio.Future[Any] | None = None) -> None:
@@ -272,7 +235,7 @@ class _Appending:
         self._broker.step_runner.free(lists)
         del lists
         outcome = self._finish()
-        return await settled(outcome) if isinstance(outcome, Answer) else outcome
+        return await completion_of(outcome) if isinstance(outcome, PendingResponse) else outcome
 
     def _append_in_turn(self) -> Generator[_Check | None, CheckedBatch | None, None]:
         """Append each batch. It yields None where the time is up, and the check of a batch that takes long,
@@ -363,15 +326,13 @@ class _Appending:
         if log is not None and (
             log.is_flush_due or (self._request.acks == -1 and log.high_watermark <= appended.last_offset)
         ):
-            key = partition, partition.leader_epoch
-            waiting = self._waiting.get(key)
-            if waiting is None:
-                waiting = self._waiting[key] = _Written(partition)
-            waiting.end_offset = appended.last_offset + 1
-            waiting.batches.append((waiting.end_offset, written))
+            needs_replicas = self._request.acks == -1
+            self._waiting.append(
+                Append(written, partition, appended.last_offset + 1, needs_replicas=needs_replicas)
+            )
         return written
 
-    def _finish(self) -> ProduceResponse | Answer | None:
+    def _finish(self) -> ProduceResponse | PendingResponse | None:
         """The response, once each partition has been asked: now, or when all replicas have the records."""
         broker, context, acks = self._broker, self._context, self._request.acks
         response = ProduceResponse(responses=self._topics)
@@ -380,8 +341,7 @@ class _Appending:
         if acks == 0 and self._first_error is not None:
             context.connection.close(f"its produce request with acks=0 failed: {self._first_error}")
         if self._waiting:
-            waiting = list(self._waiting.values())
-            return _wait(broker, response, waiting, acks, self._request.timeout_ms, context)
+            return _wait(broker, response, self._waiting, acks, self._request.timeout_ms, context)
         return None if acks == 0 else response
 
 
@@ -512,114 +472,104 @@ def _failed(
 def _wait(
     broker: Broker,
     response: ProduceResponse,
-    waiting: list[_Written],
+    waiting: list[_Unacknowledged],
     acks: int,
     timeout_ms: int,
     context: RequestContext,
-) -> Answer | None:
+) -> PendingResponse | None:
     """Flush what must be flushed, and wait until the high watermark has passed everything."""
+    due: dict[Partition, list[_Unacknowledged]] = {}
+    for append in waiting:
+        if _is_flush_due(append):
+            due.setdefault(append.partition, []).append(append)
     flushes = [
-        (written, broker.in_background(flush_partition(broker.directories, written.partition)))
-        for written in waiting
-        if _is_flush_due(written)
+        (appends, broker.in_background(flush_partition(broker.directories, partition)))
+        for partition, appends in due.items()
     ]
     if acks == 0:
-        for written, flush in flushes:
-            flush.add_done_callback(partial(_close_if_failed, written, context))
+        for appends, flush in flushes:
+            flush.add_done_callback(partial(_close_if_failed, appends[0], context))
         return None
-    answer = Answer()
-    unflushed = {written for written, _ in flushes}
+    for appends, _ in flushes:
+        for append in appends:
+            append.is_flushing = True
     if acks == 1:
-        for written in waiting:
-            if written not in unflushed:  # somebody else has flushed it since its append
-                written.refuse(_outcome_if_kept(written))
-    undecided = set(waiting) if acks == -1 else set()
+        for append in waiting:
+            if not append.is_flushing:  # another request has flushed it since its append
+                append.outcome = _outcome_if_kept(append)
+    wait = OutcomeWait(waiting, partial(_acknowledge, broker, response, waiting, timeout_ms, context))
 
-    def look(written: _Written) -> bool:
-        """Look at the one that may have changed; its outcome is final."""
-        if written in undecided and written.is_decided():
-            undecided.discard(written)
-        if not unflushed and not undecided and not answer.is_settled:
-            _name_leaders(broker, response, waiting, context)
-            answer.settle(response)
-        return answer.is_settled
+    def on_flushed(appends: list[_Unacknowledged], flush: asyncio.Future[bool]) -> None:
+        for append in appends:
+            append.flushed(_flush_outcome(append, flush))
+        wait.check(appends[0].partition)
 
-    def on_flushed(written: _Written, flush: asyncio.Future[bool]) -> None:
-        unflushed.discard(written)
-        code = _flush_outcome(written, flush)
-        if code:
-            written.refuse(code)
-            undecided.discard(written)
-        look(written)
-
-    def on_deadline() -> None:
-        error = RequestTimedOut(
-            f"The in-sync replicas did not acknowledge the records within {timeout_ms} ms."
-        )
-        for written in undecided:
-            written.time_out(error)
-        if acks == 1:
-            for written in unflushed:
-                written.refuse(error.code, error.message)
-        _name_leaders(broker, response, waiting, context)
-        answer.settle(response)
-
-    def release() -> None:
-        for written, ticket in zip(waiting, tickets, strict=True):
-            written.partition.growth.remove(ticket)
-
-    watchers = [partial(look, written) for written in waiting]
-    tickets = [one.partition.growth.add(watch) for one, watch in zip(waiting, watchers, strict=True)]
-    answer.when_released(release)
-    answer.timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, on_deadline)
-    for written, flush in flushes:
-        flush.add_done_callback(partial(on_flushed, written))
-    for written in waiting:
-        look(written)  # what was appended in earlier turns may be committed or flushed since: nobody calls
-    return answer
+    wait.start(timeout_ms)
+    for appends, flush in flushes:
+        flush.add_done_callback(partial(on_flushed, appends))
+    wait.check_all()  # what was appended in earlier turns may be committed since: nothing else notices
+    return wait.pending
 
 
-def _flush_outcome(written: _Written, flush: asyncio.Future[bool]) -> ErrorCode:
-    """Whether what was to be flushed before its acknowledgement was; else why it is not acknowledged."""
+def _acknowledge(
+    broker: Broker,
+    response: ProduceResponse,
+    waiting: list[_Unacknowledged],
+    timeout_ms: int,
+    context: RequestContext,
+) -> ProduceResponse:
+    """The response with the outcome of each batch that it waited for."""
+    for append in waiting:
+        assert append.outcome is not None
+        append.subject.error_code = append.outcome
+        if append.outcome == ErrorCode.REQUEST_TIMED_OUT:
+            append.subject.error_message = (
+                f"The in-sync replicas did not acknowledge the records within {timeout_ms} ms."
+            )
+    _name_leaders(broker, response, waiting, context)
+    return response
+
+
+def _flush_outcome(append: _Unacknowledged, flush: asyncio.Future[bool]) -> ErrorCode:
+    """What to tell the producer of a batch whose flush has ended."""
     is_flushed = not flush.cancelled() and flush.exception() is None and flush.result()
-    return _outcome_if_kept(written) if is_flushed else ErrorCode.KAFKA_STORAGE_ERROR
+    return _outcome_if_kept(append) if is_flushed else ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def _outcome_if_kept(written: _Written) -> ErrorCode:
-    """What to answer about a flushed batch: its log may be offline, or led by another node, by now."""
-    if written.partition.log is None:
+def _outcome_if_kept(append: _Unacknowledged) -> ErrorCode:
+    """What to tell the producer of a flushed batch: its log may be offline, or another node lead, by now."""
+    if append.partition.log is None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    return ErrorCode.NONE if written.partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE if append.partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def _close_if_failed(written: _Written, context: RequestContext, flush: asyncio.Future[bool]) -> None:
-    """With acks=0 nobody waits for the flush: a closed connection is all that a producer can notice."""
-    if _flush_outcome(written, flush):
-        context.connection.close(f"its records for {written.partition!r} could not be flushed")
+def _close_if_failed(append: _Unacknowledged, context: RequestContext, flush: asyncio.Future[bool]) -> None:
+    """A producer with acks=0 gets no response: a closed connection is all that it can notice."""
+    if _flush_outcome(append, flush):
+        context.connection.close(f"its records for {append.partition!r} could not be flushed")
 
 
 def _name_leaders(
-    broker: Broker, response: ProduceResponse, waiting: list[_Written], context: RequestContext
+    broker: Broker, response: ProduceResponse, waiting: list[_Unacknowledged], context: RequestContext
 ) -> None:
-    """Tell who leads what this node has led when the batches came."""
+    """Name the current leader of each partition that this node led when the batch came."""
     if context.version < LEADER_HINT_VERSION:
         return
     are_elsewhere = False
-    for written in waiting:
-        partition = written.partition
-        for _, answer in written.batches:
-            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                are_elsewhere = True
-                leader_id, leader_epoch = leader_hint(broker, partition.topic_id, "", partition.index)
-                answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
-                    leader_id=leader_id, leader_epoch=leader_epoch
-                )
+    for append in waiting:
+        if append.outcome == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            are_elsewhere = True
+            partition = append.partition
+            leader_id, leader_epoch = leader_hint(broker, partition.topic_id, "", partition.index)
+            append.subject.current_leader = ProduceResponse.LeaderIdAndEpoch(
+                leader_id=leader_id, leader_epoch=leader_epoch
+            )
     if are_elsewhere:
         response.node_endpoints = _leaders_of(broker, response.responses, context.listener)
 
 
-def _is_flush_due(written: _Written) -> bool:
-    log = written.partition.log
+def _is_flush_due(append: _Unacknowledged) -> bool:
+    log = append.partition.log
     return log is not None and log.is_flush_due
 
 

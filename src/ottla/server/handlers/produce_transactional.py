@@ -15,9 +15,9 @@ from ottla.records.batch import read_header
 from ottla.records.validate import check_request
 from ottla.server.coordinators.transaction_verification import Guards, Refusals, Writing, answer_when_verified
 from ottla.server.handlers import produce
-from ottla.server.net.answers import Answer
 from ottla.server.net.dispatch import RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -42,7 +42,7 @@ _PASSING = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NetworkException
 
 def verify_and_append(
     broker: Broker, request: ProduceRequest, context: RequestContext
-) -> Steps[ProduceResponse | Answer | None]:
+) -> Steps[ProduceResponse | PendingResponse | None]:
     """The response, now or later.
 
     What is behind a request on its connection waits until the request is appended, or has gone to another
@@ -58,7 +58,7 @@ def verify_and_append(
     connection = context.connection
     is_held = False
 
-    def append(refusals: Refusals, guards: Guards) -> ProduceResponse | Answer | None:
+    def append(refusals: Refusals, guards: Guards) -> ProduceResponse | PendingResponse | None:
         shown = {key: _shown(error, adds=writing.adds) for key, error in refusals.items()}
         try:
             return produce.append_all(broker, request, context, refusals=shown, guards=guards)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.result import TransactionalWrite
-from ottla.coordinator.runtime import shown
+from ottla.coordinator.runtime import client_error
 from ottla.records.batch import NO_SEQUENCE
 from ottla.server.broker import GROUPS_TOPIC
 from ottla.server.coordinators.groups import caller_of
@@ -25,10 +25,10 @@ from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOff
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.shard import GroupShard
-    from ottla.coordinator.result import Reply, Result
+    from ottla.coordinator.result import Result
     from ottla.log.producer_state import VerificationGuard
     from ottla.server.broker import Broker
-    from ottla.server.net.answers import Answer
+    from ottla.waiting.pending_response import PendingResponse
     from ottla.wire.errors import KafkaError
 
 KEY = 28
@@ -47,7 +47,7 @@ _Outcome = TxnOffsetCommitResponse | Steps[TxnOffsetCommitResponse]
 
 def handle(
     broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
-) -> Steps[_Outcome | Answer]:
+) -> Steps[_Outcome | PendingResponse]:
     refused: list[_Topic] = []
     topics = []
     for topic in request.topics:
@@ -65,7 +65,7 @@ def handle(
     key = (GROUPS_TOPIC, broker.groups.coordinator.partition_for(request.group_id))
     guard: VerificationGuard | None = None
 
-    def decide(shard: GroupShard, _reply: Reply) -> Result[Any]:
+    def decide(shard: GroupShard, _pending: PendingResponse) -> Result[Any]:
         check_commit_bytes(broker, request.group_id, size)
         write = TransactionalWrite(request.producer_id, request.producer_epoch, guard=guard)
         result = shard.offsets.commit_in_transaction(request, caller, write)
@@ -79,12 +79,12 @@ def handle(
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _refuse_all(request, code, refused)
 
-    def verified(refusals: Refusals, guards: Guards) -> _Outcome | Answer:
+    def verified(refusals: Refusals, guards: Guards) -> _Outcome | PendingResponse:
         nonlocal guard
         if key in refusals:
-            return failed(shown(refusals[key]))
+            return failed(client_error(refusals[key]))
         guard = guards.get(key)
-        return broker.groups.ask(request.group_id, decide, failed)
+        return broker.groups.requests.ask(request.group_id, decide, failed)
 
     writing = Writing(
         transactional_id=request.transactional_id,

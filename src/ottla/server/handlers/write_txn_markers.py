@@ -8,14 +8,16 @@ by which the epoch is judged.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.transactions.marker_sender import Outcomes
+from ottla.coordinator.transactions.markers import Outcomes
 from ottla.coordinator.transactions.states import TopicPartition
-from ottla.server.coordinators.marker_writer import write_marker_in_steps
-from ottla.server.net.answers import Answer
+from ottla.server.coordinators.marker_writer import write_marker
 from ottla.server.net.dispatch import Api, RequestContext
 from ottla.server.net.long_requests import Steps
+from ottla.waiting.gather import Gather
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
@@ -26,33 +28,19 @@ KEY = 27
 
 def handle(
     broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
-) -> Steps[Steps[WriteTxnMarkersResponse] | Answer]:
-    outcomes: dict[int, dict[TopicPartition, int]] = {}
-    open_count = len(request.markers)
-    answer: Answer | None = None
-
-    def finish(producer_id: int, found: Outcomes) -> None:
-        nonlocal open_count
-        outcomes.setdefault(producer_id, {}).update(found)
-        open_count -= 1
-        if open_count == 0 and answer is not None:
-            answer.settle(_response(outcomes))
-
+) -> Steps[Steps[WriteTxnMarkersResponse] | PendingResponse]:
+    producer_ids = [marker.producer_id for marker in request.markers]
+    gather: Gather[Outcomes, Steps[WriteTxnMarkersResponse]] = Gather(partial(_response, producer_ids))
     for marker in request.markers:
-        producer_id = marker.producer_id
-        yield from write_marker_in_steps(
-            broker,
-            marker,
-            lambda found, producer_id=producer_id: finish(producer_id, found),  # type: ignore[misc]
-        )
+        gather.add((yield from write_marker(broker, marker)))
         yield
-    if open_count == 0:
-        return _response(outcomes)
-    answer = Answer()
-    return answer
+    return gather.response()
 
 
-def _response(outcomes: dict[int, dict[TopicPartition, int]]) -> Steps[WriteTxnMarkersResponse]:
+def _response(producer_ids: list[int], parts: list[Outcomes]) -> Steps[WriteTxnMarkersResponse]:
+    outcomes: dict[int, dict[TopicPartition, int]] = {}
+    for producer_id, part in zip(producer_ids, parts, strict=True):
+        outcomes.setdefault(producer_id, {}).update(part)
     response = WriteTxnMarkersResponse()
     for producer_id, found in outcomes.items():
         topics: dict[str, list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}

@@ -28,7 +28,7 @@ from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from ottla.rare_paths import rarely
 from ottla.server.metadata.voter_changes import VoterChanges
-from ottla.server.net.answers import WatchList
+from ottla.waiting.watch_list import WatchList
 from ottla.wire.message import Message
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 

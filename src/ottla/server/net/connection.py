@@ -10,7 +10,7 @@ Rules that keep it right:
   drains, so a slow reader costs one chunk and not the whole response. What goes to the socket beside the
   transport (sendfile) goes only while the transport holds nothing, so that it overtakes nothing. Answers
   that may be large for a small request share a budget (`answer_memory.py`).
-- Answers leave in the order in which their requests came, whatever order they are settled in.
+- Answers leave in the order in which their requests came, whatever order they are completed in.
 - Small frames are views on a buffer shared by all connections: a handler that needs the bytes after it
   returned must copy them. Frames that arrive in several pieces have a buffer of their own.
 """
@@ -28,9 +28,9 @@ from ottla.log.file_slice import FileSlice
 from ottla.ports import Buffer, Clock
 from ottla.rare_paths import rarely
 from ottla.server.net.answer_memory import SMALL_ANSWER_BYTES, LoneRequest
-from ottla.server.net.answers import Answer
 from ottla.server.net.request_memory import BUFFER_BYTES_MIN
 from ottla.server.net.turns import TURN_MS
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import MalformedMessage
 from ottla.wire.frame import read_size
 
@@ -118,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_turn_asked = False
         self._holds = 0
         self._charged_bytes = 0  # of frames that the handlers who hold the connection still use
-        self._queue: deque[tuple[Answer, Encoded]] = deque()
+        self._queue: deque[tuple[PendingResponse, Encoded]] = deque()
         self._parts: deque[Buffer | FileSlice] = deque()
         self._lone: LoneRequest | None = None  # of a request whose answer may be large, until that has left
         self._is_read_paused = False
@@ -498,16 +498,16 @@ class Connection(asyncio.BufferedProtocol):
         """Whether an answer given now would be the next to leave."""
         return not self._queue
 
-    def answer_later(self, answer: Answer, encode: Encoded) -> None:
-        """Send the answer once it is settled and everything before it has left."""
+    def answer_later(self, answer: PendingResponse, encode: Encoded) -> None:
+        """Send the answer once it is completed and everything before it has left."""
         self._queue.append((answer, encode))
-        if answer.is_settled:
+        if answer.is_completed:
             self._flush()
         else:
-            answer.on_settled = self._flush_soon
+            answer.on_completed = self._flush_soon
 
     def _flush_soon(self) -> None:
-        """One step may settle many answers, as a high watermark that moves does: they leave in one write."""
+        """One step may complete many responses (a new high watermark does): they leave in one write."""
         if len(self._queue) == 1:
             self._flush()
         elif not self._is_flush_due:
@@ -515,7 +515,7 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Send what is settled, in its order, as long as the peer takes it and the slice of time lasts."""
+        """Send what is completed, in its order, as long as the peer takes it and the slice of time lasts."""
         self._is_flush_due = False
         queue = self._queue
         is_corked_here = self._corked is None
@@ -523,7 +523,7 @@ class Connection(asyncio.BufferedProtocol):
             self._corked = []
             self._corked_bytes = 0
         stop_at = 0.0
-        while queue and queue[0][0].is_settled and not self.is_closed and not self._is_write_paused:
+        while queue and queue[0][0].is_completed and not self.is_closed and not self._is_write_paused:
             if stop_at == 0.0:
                 stop_at = self._clock.monotonic() + TURN_MS / 1000
             elif self._clock.monotonic() >= stop_at:
@@ -603,7 +603,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._lone is not None:
             self._lone = None
             self._listener.answers.give_back(self)
-        if self._queue and self._queue[0][0].is_settled:
+        if self._queue and self._queue[0][0].is_completed:
             self._flush()
         elif self._is_read_paused:
             self._go_on_soon()

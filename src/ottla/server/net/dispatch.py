@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ottla.log.file_slice import FileSlice
 from ottla.ports import Buffer
-from ottla.server.net.answers import Answer, answer_of
 from ottla.server.net.connection import Connection
 from ottla.server.net.forwarding import Forward, Forwarding, mentions_error
 from ottla.server.net.long_requests import LongRequests, Steps
 from ottla.server.net.step_runner import UNFINISHED
 from ottla.server.peers.controller_link import ControllerIsHere
+from ottla.waiting.pending_response import PendingResponse
+from ottla.waiting.tasks import response_of_task
 from ottla.wire import apis, codec
 from ottla.wire import frame as frames
 from ottla.wire.errors import (
@@ -60,9 +61,9 @@ Express = Callable[["Broker", memoryview, int, int], "bytes | None"]
 class Api:
     """One API as its handler module declares it.
 
-    `handle(broker, request, context)` returns the response; an `Answer` or a coroutine for one that comes
-    later; a generator that returns one of these, and is run in slices; or None where the protocol wants no
-    response. `handle_at_controller`: on controller listeners it is another request under the same key.
+    `handle(broker, request, context)` returns the response; a `PendingResponse` or a coroutine for one that
+    comes later; a generator that returns one of these, and is run in slices; or None where the protocol wants
+    no response. `handle_at_controller`: on controller listeners it is another request under the same key.
     `express(version)` gives a quick way from frame to frame, if that version has one; where it returns None,
     nothing has happened and the request goes the usual way. `amplifies`: a request of few bytes may have an
     answer of many, and only reads (`answer_memory.py`).
@@ -321,7 +322,7 @@ class Dispatcher:
         if kind is GeneratorType or len(frame) >= SLICED_BYTES_MIN:
             self._long.finish(route, context, request, outcome, position)
             return None
-        if kind is not Answer and kind is not CoroutineType and connection.owes_nothing:
+        if kind is not PendingResponse and kind is not CoroutineType and connection.owes_nothing:
             try:
                 parts = route.frame(outcome, correlation_id)
             except Exception as error:  # noqa: BLE001  whatever it is, the client must not wait
@@ -362,13 +363,13 @@ class Dispatcher:
         return b"".join(bytes(part) for part in parts if not isinstance(part, FileSlice))[4:]
 
     def _answer_later(self, connection: Connection, route: _Route, outcome: Any, correlation_id: int) -> None:
-        if type(outcome) is Answer:
+        if type(outcome) is PendingResponse:
             answer = outcome
         elif inspect.iscoroutine(outcome):
-            answer = answer_of(asyncio.ensure_future(outcome))
+            answer = response_of_task(asyncio.ensure_future(outcome))
         else:
-            answer = Answer()
-            answer.settle(outcome)
+            answer = PendingResponse()
+            answer.complete(outcome)
         connection.answer_later(answer, lambda response: route.frame(response, correlation_id))
 
     def _make_route(

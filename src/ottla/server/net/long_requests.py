@@ -13,8 +13,9 @@ from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, 
 from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
-from ottla.server.net.answers import Answer, answer_of
 from ottla.server.net.step_runner import UNFINISHED, CollectionPause, freed, long_lists
+from ottla.waiting.pending_response import PendingResponse
+from ottla.waiting.tasks import response_of_task
 from ottla.wire.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ class _Hold:
             self._connection.release()
 
 
-class _LongAnswer(Answer):
-    """The answer to a long request. Nothing collects garbage until it is settled, or waits for others."""
+class _LongResponse(PendingResponse):
+    """The response to a long request. No garbage is collected until it is completed, or waits for others."""
 
     __slots__ = ("_pause",)
 
@@ -138,10 +139,10 @@ class LongRequests:
         elif type(done) is list and context.connection.owes_nothing:
             context.connection.answer_now(done)
         elif done is not None:
-            # An `Answer` may wait for others for as long as they please; a coroutine works.
-            answer = Answer() if type(done) is Answer else _LongAnswer(self._runner.pause)
+            # A `PendingResponse` may wait for others for as long as they please; a coroutine works.
+            answer = PendingResponse() if type(done) is PendingResponse else _LongResponse(self._runner.pause)
             context.connection.answer_later(answer, _as_it_is)
-            self._settle(answer, route, context, done)
+            self._complete(answer, route, context, done)
 
     def close_failed(self, route: Route, context: RequestContext, error: Exception) -> None:
         """No handler foresaw this error: the client reconnects and asks again."""
@@ -180,7 +181,7 @@ class LongRequests:
     def _handled(
         self, route: Route, context: RequestContext, hold: _Hold, request: Any, outcome: Any
     ) -> Steps[Any]:
-        """The parts of the answer, an `Answer` or `_Working` that brings it, or None where there is none."""
+        """The parts of the answer; a `PendingResponse` or `_Working` that brings it; None: there is none."""
         if type(outcome) is GeneratorType:
             outcome = yield from outcome
         hold.end()
@@ -188,7 +189,7 @@ class LongRequests:
         del request
         if type(outcome) is CoroutineType:
             return _Working(outcome, lists)
-        if outcome is None or type(outcome) is Answer:
+        if outcome is None or type(outcome) is PendingResponse:
             self._runner.free(lists)
             return outcome
         yield from freed(lists)
@@ -209,7 +210,7 @@ class LongRequests:
     ) -> None:
         """What one slice was not enough for."""
         hold.begin(kept_bytes)
-        answer = _LongAnswer(self._runner.pause)
+        answer = _LongResponse(self._runner.pause)
 
         def fail(error: Exception) -> None:
             hold.end()
@@ -219,41 +220,43 @@ class LongRequests:
             run.cancel()
             hold.end()
 
-        run = self._runner.start(steps, lambda outcome: self._settle(answer, route, context, outcome), fail)
+        run = self._runner.start(steps, lambda outcome: self._complete(answer, route, context, outcome), fail)
         answer.when_released(give_up)
         context.connection.answer_later(answer, _as_it_is)
 
-    def _settle(self, answer: Answer, route: Route, context: RequestContext, outcome: Any) -> None:
+    def _complete(self, answer: PendingResponse, route: Route, context: RequestContext, outcome: Any) -> None:
         """Give an answer what a request came to: parts, nothing, or a response that comes later."""
         if outcome is None:
-            answer.settle([])  # it is in the queue already, and takes nobody's turn
+            answer.complete([])  # it is in the queue already, and takes nobody's turn
             return
         if type(outcome) is list:
-            answer.settle(outcome)
+            answer.complete(outcome)
             return
         if type(outcome) is _Working:
             task = asyncio.ensure_future(outcome.coroutine)
             lists = outcome.lists
             task.add_done_callback(lambda _: self._runner.free(lists))
-            later = answer_of(task)
+            later = response_of_task(task)
         else:
             later = outcome
         answer.when_released(later.abandon)
-        if later.is_settled:
+        if later.is_completed:
             self._write(answer, route, context, later)
         else:
-            if type(answer) is _LongAnswer and type(outcome) is Answer:
+            if type(answer) is _LongResponse and type(outcome) is PendingResponse:
                 answer.end_pause()  # it may wait for others for as long as they please
-            later.on_settled = lambda: self._write(answer, route, context, later)
+            later.on_completed = lambda: self._write(answer, route, context, later)
 
-    def _write(self, answer: Answer, route: Route, context: RequestContext, later: Answer) -> None:
+    def _write(
+        self, answer: PendingResponse, route: Route, context: RequestContext, later: PendingResponse
+    ) -> None:
         """Write a response that is there now."""
-        later.on_settled = None  # which keeps `later` itself
-        if answer.is_settled:
+        later.on_completed = None  # which keeps `later` itself
+        if answer.is_completed:
             return
         response, later.response = later.response, None
         if response is None:
-            answer.settle(None)
+            answer.complete(None)
             return
         steps = self._written(route, context, response)
         del response
@@ -263,9 +266,11 @@ class LongRequests:
             self.close_failed(route, context, error)
             return
         if parts is not UNFINISHED:
-            answer.settle(parts)
+            answer.complete(parts)
             return
-        run = self._runner.start(steps, answer.settle, lambda error: self.close_failed(route, context, error))
+        run = self._runner.start(
+            steps, answer.complete, lambda error: self.close_failed(route, context, error)
+        )
         answer.when_released(run.cancel)
 
 

@@ -18,7 +18,7 @@ from ottla.log.log import Appended, CheckedBatch, Log
 from ottla.log.producer_state import VerificationGuard
 from ottla.records.validate import Origin
 from ottla.replication.leader import Agreed, Leadership, Proposal
-from ottla.server.net.answers import WatchList
+from ottla.waiting.watch_list import WatchList
 from ottla.wire import uuid
 from ottla.wire.errors import (
     ErrorCode,

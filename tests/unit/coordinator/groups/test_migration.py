@@ -6,11 +6,11 @@ import pytest
 from tests.unit.coordinator.groups.classic.classic_consumer import CALLER, ClassicConsumer, versioned
 from tests.unit.coordinator.groups.consumer.consumer_world import Consumer, World, settle
 from tests.unit.coordinator.groups.shards import topic_id_of
+from tests.unit.coordinator.pending import recorded
 
 from ottla.coordinator.groups.classic.group import ClassicGroup, ClassicState
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.consumer.member import MemberState
-from ottla.coordinator.result import Reply
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest
@@ -53,7 +53,7 @@ def test_a_consumer_that_joins_a_classic_group_makes_it_a_consumer_group() -> No
     assert not [key for key in world.timers if str(key[0]).startswith("classic-")]
 
 
-def test_a_classic_member_is_told_to_join_again_and_gives_up_before_others_get() -> None:
+def test_a_classic_member_has_to_rejoin_and_revokes_before_others_get_partitions() -> None:
     world = World(a=2)
     old = classic_group(world)
     new = Consumer(world, "m1", ["a"])
@@ -84,7 +84,7 @@ def test_the_converted_group_is_the_same_after_a_reload() -> None:
     assert world.group().state_name == "Stable"
 
 
-def test_members_that_wait_in_a_classic_rebalance_are_told_to_join_again() -> None:
+def test_members_with_held_classic_requests_have_to_rejoin() -> None:
     world = World(a=2)
     classic_group(world)
     second = ClassicConsumer(world, ["a"])
@@ -221,8 +221,8 @@ def test_a_classic_member_of_another_protocol_type_is_refused() -> None:
         protocol_type="connect",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    reply = Reply(lambda _: None, lambda _: None)
-    response = world.take(world.shard.classic.join(request, CALLER, reply))
+    pending = recorded()
+    response = world.take(world.shard.classic.join(request, CALLER, pending))
     assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -253,8 +253,8 @@ def test_a_classic_member_with_bytes_that_are_no_subscription_is_refused() -> No
         protocol_type="consumer",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\0")],
     )
-    reply = Reply(lambda _: None, lambda _: None)
-    response = world.take(world.shard.classic.join(request, CALLER, reply))
+    pending = recorded()
+    response = world.take(world.shard.classic.join(request, CALLER, pending))
     assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -317,7 +317,7 @@ def test_a_static_member_is_restarted_with_the_new_protocol() -> None:
     assert old.beat() == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_members_of_both_protocols_are_taken_out_by_leave_group() -> None:
+def test_leave_group_removes_members_of_both_protocols() -> None:
     world = World(a=2)
     old = classic_group(world)
     new = Consumer(world, "m1", ["a"], instance_id="i1")

@@ -8,7 +8,8 @@ from typing import Any
 from ottla.controller.image import ClusterImage
 from ottla.coordinator import records
 from ottla.coordinator.result import Record, Result, StartTimer
-from ottla.coordinator.transactions.settings import SendMarkers, TransactionSettings
+from ottla.coordinator.transactions.markers import SendMarkers
+from ottla.coordinator.transactions.settings import TransactionSettings
 from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.coordinator.transactions.states import TopicPartition, Transaction
 from ottla.wire.errors import ErrorCode, KafkaError

@@ -48,7 +48,7 @@ def test_a_transaction_is_complete_only_with_its_last_marker() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_while_markers_are_missing_everybody_is_told_to_come_back(version: int) -> None:
+def test_while_markers_are_missing_requests_fail_with_concurrent_transactions(version: int) -> None:
     coordinator, producer = begun(version)
     _, following = coordinator.end(producer, commit=True, version=version)
     current = following if version == 2 else producer

@@ -130,7 +130,7 @@ def test_the_last_epoch_that_a_client_gets_may_be_asked_for_again() -> None:
     assert coordinator.init(expected=producer) == first
 
 
-def test_without_producer_ids_the_client_is_told_to_come_back() -> None:
+def test_without_producer_ids_the_client_has_to_retry() -> None:
     coordinator = Coordinator()
     coordinator.has_producer_ids = False
     assert coordinator.init()[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

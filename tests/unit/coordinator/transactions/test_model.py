@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.coordinator.transactions.coordinator import Coordinator
 
-from ottla.coordinator.transactions.settings import SendMarkers, TransactionSettings
+from ottla.coordinator.transactions.markers import SendMarkers
+from ottla.coordinator.transactions.settings import TransactionSettings
 from ottla.coordinator.transactions.states import EPOCH_MAX, NO_TIMEOUT_MS, State, TopicPartition, Transaction
 from ottla.wire.errors import ErrorCode
 

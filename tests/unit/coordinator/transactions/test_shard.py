@@ -92,7 +92,7 @@ def test_what_is_loaded_is_what_was_decided() -> None:
     assert coordinator.of() == before
 
 
-def test_an_id_that_nobody_uses_is_forgotten() -> None:
+def test_an_unused_transactional_id_expires() -> None:
     coordinator = Coordinator()
     coordinator.init("old")
     _, producer = coordinator.init("open")

@@ -73,7 +73,7 @@ def test_waiters_share_one_request_to_the_controller(node: RunningNode) -> None:
     assert node.run(take()) == 1
 
 
-def test_the_next_block_is_there_before_the_last_id_of_this_one_is_gone(node: RunningNode) -> None:
+def test_the_next_block_is_allocated_before_the_last_id_is_used(node: RunningNode) -> None:
     async def take() -> tuple[int, int]:
         quorum = CountedQuorum(node)
         ids = ids_of(quorum)

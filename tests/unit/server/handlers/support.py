@@ -20,7 +20,6 @@ from ottla.records.record import Record, build_batch
 from ottla.server.broker import Broker
 from ottla.server.handlers import HANDLERS
 from ottla.server.net.answer_memory import AnswerMemory
-from ottla.server.net.answers import Answer
 from ottla.server.net.connection import Connection
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.net.dispatch import Dispatcher, RequestContext
@@ -31,6 +30,7 @@ from ottla.server.net.turns import Turns
 from ottla.server.replicas.fetch_sessions import FetchSessions
 from ottla.server.replicas.partition import Partition
 from ottla.testing.broker import make_node
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import apis, codec, uuid
 from ottla.wire.message import Message
 from ottla.wire.messages.create_topics import CreateTopicsRequest
@@ -142,7 +142,7 @@ def start(broker: Broker, request: Message, version: int, listener: str) -> Any:
 
 async def finish(outcome: Any, request: Message, version: int | None) -> Any:
     outcome = made(outcome)
-    if isinstance(outcome, Answer):
+    if isinstance(outcome, PendingResponse):
         outcome = await _settled(outcome)
     return _sent(made(await outcome if inspect.isawaitable(outcome) else outcome), request, version)
 
@@ -157,10 +157,10 @@ def made(outcome: Any) -> Any:
     return outcome
 
 
-async def _settled(answer: Answer) -> Any:
-    if not answer.is_settled:
+async def _settled(answer: PendingResponse) -> Any:
+    if not answer.is_completed:
         settled = asyncio.Event()
-        answer.on_settled = settled.set
+        answer.on_completed = settled.set
         await settled.wait()
     return answer.response
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.server.handlers.support import LISTENER, RunningNode, start
 
-from ottla.server.net.answers import Answer
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -171,15 +171,15 @@ def test_a_member_that_waits_is_answered_when_the_others_have_joined(node: Runni
 
     async def join_both() -> tuple[Any, Any]:
         waiting = start(node.broker, join_request(pending.member_id), 9, LISTENER)
-        assert isinstance(waiting, Answer)
+        assert isinstance(waiting, PendingResponse)
         beat = HeartbeatRequest(group_id="g", member_id=first.member_id, generation_id=1)
         assert start(node.broker, beat, 4, LISTENER).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-        assert not waiting.is_settled
+        assert not waiting.is_completed
         rejoin = start(node.broker, join_request(first.member_id), 9, LISTENER)
         return waiting, rejoin
 
     waiting, rejoin = node.run(join_both())
-    assert waiting.is_settled
+    assert waiting.is_completed
     assert waiting.response.generation_id == rejoin.generation_id == 2
     assert waiting.response.leader == first.member_id
 
@@ -191,7 +191,7 @@ def test_a_group_is_as_it_was_when_it_is_loaded_again(node: RunningNode) -> None
 
     async def reload() -> None:
         coordinator.close()
-        coordinator.take_seats()
+        coordinator.update_leadership()
         while coordinator.is_any_loading:
             await asyncio.sleep(0)
 
@@ -209,7 +209,7 @@ def test_a_heartbeat_to_a_group_that_is_being_loaded_is_welcome(node: RunningNod
 
     async def ask_while_loading() -> tuple[Any, Any]:
         coordinator.close()
-        coordinator.take_seats()
+        coordinator.update_leadership()
         assert coordinator.is_any_loading
         return start(node.broker, beat, 4, LISTENER), start(node.broker, join_request(), 9, LISTENER)
 

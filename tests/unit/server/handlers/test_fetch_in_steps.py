@@ -26,7 +26,7 @@ from ottla.host import HostDisk
 from ottla.log.file_slice import FileSlice
 from ottla.server.broker import Broker
 from ottla.server.handlers import fetch
-from ottla.server.net.answers import Answer
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -164,10 +164,10 @@ def test_a_fetch_in_steps_waits_until_a_partition_grows(world: World, in_steps: 
     async def main() -> None:
         request = world.request(1, 2, 4, 5, max_wait_ms=10_000_000, session_epoch=-1)
         answer = made(world.start(request))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, PendingResponse)
         assert world.watchers() == 4
         await _turns()
-        assert not answer.is_settled
+        assert not answer.is_completed
         append(world.broker, TOPIC, 1000, index=4)
         response = await finish(answer, request, VERSION)
         assert [one[1] for one in _facts(response) if one[4]] == [4]

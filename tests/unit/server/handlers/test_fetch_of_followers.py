@@ -23,8 +23,8 @@ from tests.unit.server.handlers.support import (
 from ottla.host import HostDisk
 from ottla.replication.leader import Leadership
 from ottla.server.handlers import fetch
-from ottla.server.net.answers import Answer
 from ottla.server.replicas.replication import Replication
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.metadata_records import RegisterBrokerRecord
@@ -236,10 +236,10 @@ def test_records_that_a_followers_own_fetch_brought_about_do_not_wait_for_its_de
         answer = made(
             fetch.handle(world.broker, as_sent(request, VERSION), context_of(world.broker, VERSION))
         )
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, PendingResponse)
         for _ in range(10):  # turns of the loop
             await asyncio.sleep(0)
-        assert answer.is_settled, "it waits for its deadline"
+        assert answer.is_completed, "it waits for its deadline"
         return answer.response
 
     response = asyncio.run(fetch_and_wait())

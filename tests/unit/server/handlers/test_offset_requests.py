@@ -350,8 +350,8 @@ def test_a_transactional_commit_needs_a_group_id(node: RunningNode) -> None:
 )
 def test_old_producers_are_not_told_of_loading(node: RunningNode, version: int, code: int) -> None:
     coordinator = node.broker.groups.coordinator
-    for seat in coordinator._seats.values():
-        seat.active = None
+    for led in coordinator._led.values():
+        led.active = None
     assert commit_in_transaction(node, "g", ("a", 0, 1), version=version) == {("a", 0): code}
     listed = node.ask(ListGroupsRequest())
     assert (listed.error_code, listed.groups) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])

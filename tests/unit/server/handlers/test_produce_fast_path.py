@@ -58,9 +58,7 @@ class _Side:
             image=SimpleNamespace(topics={}, topics_by_name={}),
             directories=SimpleNamespace(storage_error=self._storage_error),
             # The coordinator has nothing against any write.
-            transactions=SimpleNamespace(
-                verification=SimpleNamespace(check=lambda _writing, done: done({}, {}))
-            ),
+            transactions=SimpleNamespace(verification=SimpleNamespace(check=lambda _writing: ({}, {}))),
         )
 
     def _storage_error(self, log: Log, error: OSError) -> Exception:

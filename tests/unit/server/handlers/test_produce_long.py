@@ -27,8 +27,9 @@ from ottla.records.validate import BYTES_AT_ONCE
 from ottla.server.broker import Broker
 from ottla.server.coordinators.transaction_verification import Verification
 from ottla.server.handlers.produce import PARTITIONS_AT_ONCE, handle
-from ottla.server.net.answers import Answer, settled
 from ottla.server.net.dispatch import RequestContext
+from ottla.waiting.pending_response import PendingResponse
+from ottla.waiting.tasks import completion_of
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.frame import read_response, request_frame
 from ottla.wire.message import Message
@@ -253,7 +254,7 @@ def test_a_connection_that_ends_meanwhile_gives_back_the_memory_of_its_request(
         request.topic_data[0].partition_data[0].records = records
         context = RequestContext(VERSION, 1, "tests", connection, "PLAINTEXT")
         answer = handle(node.broker, request, context)
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, PendingResponse)
         assert memory.used_bytes == len(records)
         for _ in range(turns):
             await _until(lambda: gate.entered)
@@ -484,7 +485,7 @@ def test_a_request_with_many_partitions_is_checked_in_steps(
             )
             count += 1
         assert count > PARTITIONS_AT_ONCE
-        response = await settled(outcome) if isinstance(outcome, Answer) else outcome
+        response = await completion_of(outcome) if isinstance(outcome, PendingResponse) else outcome
         codes = [one.error_code for one in response.responses[0].partition_responses]
         assert codes[:2] == [0, 0]
         assert set(codes[2:]) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -508,7 +509,7 @@ def test_records_in_a_shared_buffer_are_copied_before_the_first_pause(node: Runn
         next(steps)
         shared[: len(batch)] = bytes(len(batch))
         outcome = outcome_of(steps)
-        response = await settled(outcome) if isinstance(outcome, Answer) else outcome
+        response = await completion_of(outcome) if isinstance(outcome, PendingResponse) else outcome
         codes = [one.error_code for one in response.responses[0].partition_responses]
         assert codes[:2] == [0, 0]
         assert not connection._holds

@@ -21,7 +21,7 @@ from tests.unit.server.handlers.support import (
     start,
 )
 
-from ottla.coordinator.transactions.marker_sender import Outcomes, WritableMarker
+from ottla.coordinator.transactions.markers import Outcomes, WritableMarker
 from ottla.host import HostClock, HostDisk
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
@@ -31,12 +31,13 @@ from ottla.records.record import Record, build_batch
 from ottla.records.validate import BYTES_AT_ONCE
 from ottla.replication.leader import NEVER_MS, Agreed
 from ottla.server.broker import Broker
-from ottla.server.coordinators.marker_writer import write_marker_in_steps
+from ottla.server.coordinators.marker_writer import write_marker
 from ottla.server.handlers.produce import handle
-from ottla.server.net.answers import Answer
 from ottla.server.net.connection import Connection
+from ottla.server.net.step_runner import finished
 from ottla.server.replicas.partition import Partition
 from ottla.server.replicas.replication import Replication
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode, KafkaStorageError
 from ottla.wire.messages.metadata_records import PartitionChangeRecord
 from ottla.wire.messages.produce import ProduceRequest
@@ -164,7 +165,7 @@ def test_a_fetch_of_a_follower_makes_a_request_look_only_at_what_was_fetched(
     response = asyncio.run(main())
     answers = [answer for topic in response.responses for answer in topic.partition_responses]
     assert [answer.error_code for answer in answers] == [0] * 30 * repeats
-    assert looks <= 3 * len(topics)
+    assert looks <= 3 * len(answers)
 
 
 def test_it_is_told_when_its_time_is_over(broker: Broker) -> None:
@@ -189,14 +190,14 @@ def test_a_request_that_took_long_keeps_no_records_while_it_waits_for_replicas(b
 
     async def main() -> None:
         answer = handle(broker, request, context_of(broker, 12))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, PendingResponse)
         while not hosted(broker).growth.watchers:
             await asyncio.sleep(0.001)
         assert log.log_end_offset == 1
         while kept() is not None:  # the thread that checked them drops them in a moment
             gc.collect()
             await asyncio.sleep(0.001)
-        assert not answer.is_settled
+        assert not answer.is_completed
         answer.abandon()
 
     asyncio.run(main())
@@ -278,22 +279,46 @@ def test_a_batch_that_was_truncated_while_the_next_was_appended_is_not_acknowled
     assert [answer.error_code for answer in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
 
 
+def test_a_committed_batch_stays_acknowledged_while_the_next_one_waits(pair: Broker) -> None:
+    data = [ProduceRequest.PartitionProduceData(index=index, records=_batch()) for index in (0, 1)]
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[ProduceRequest.TopicProduceData(name="a", partition_data=data)],
+    )
+    first, second = (_hosted(pair, index) for index in (0, 1))
+
+    async def main() -> Any:
+        asking = asyncio.ensure_future(ask_later(pair, request, 12))
+        while not second.growth.watchers:
+            await asyncio.sleep(0)
+        first.follower_fetched(2, 20, 1, 0, names_epoch=True)
+        first.is_leader = False
+        first.notify_all()
+        second.follower_fetched(2, 20, 1, 0, names_epoch=True)
+        return await asking
+
+    answers = asyncio.run(main()).responses[0].partition_responses
+    assert [answer.error_code for answer in answers] == [0, 0]
+
+
 def test_a_marker_that_was_truncated_while_the_next_was_appended_is_not_acknowledged(pair: Broker) -> None:
     topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="a", partition_indexes=[0, 1])
     marker = WritableMarker(producer_id=5, producer_epoch=0, transaction_result=True, topics=[topic])
-    outcomes: list[Outcomes] = []
 
-    async def main() -> None:
-        steps = write_marker_in_steps(pair, marker, outcomes.append)
+    async def main() -> Outcomes:
+        steps = write_marker(pair, marker)
         next(steps)
         next(steps)
         _truncate_and_lead_again(pair, _hosted(pair, 0))
-        assert list(steps) == []
+        outcomes = finished(steps)
+        assert isinstance(outcomes, PendingResponse)
         for index in (0, 1):
             _hosted(pair, index).follower_fetched(2, 20, 1, 0, names_epoch=True)
+        assert outcomes.is_completed
+        return outcomes.response
 
-    asyncio.run(main())
-    assert outcomes == [{("a", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER, ("a", 1): ErrorCode.NONE}]
+    assert asyncio.run(main()) == {("a", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER, ("a", 1): ErrorCode.NONE}
 
 
 class FailingDirectories:
@@ -380,11 +405,11 @@ async def answered_in_few_turns(broker: Broker, acks: int, then: Callable[[], No
     """The answer about `a`; `then` happens after its append and before the request's next batch, to `b`."""
     with decided_by(lambda point: point == "a produce request goes on later"):
         answer = start(broker, request_of(acks, "a", "b"), 12, "PLAINTEXT")
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, PendingResponse)
         then()
         for _ in range(20):
             await asyncio.sleep(0)
-    assert answer.is_settled
+    assert answer.is_completed
     return answer.response.responses[0].partition_responses[0]
 
 

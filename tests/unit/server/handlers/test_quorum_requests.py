@@ -22,7 +22,7 @@ from ottla.server.handlers import (
     fetch_snapshot,
     vote,
 )
-from ottla.server.net.answers import Answer
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import codec, uuid
 from ottla.wire.errors import ErrorCode
 from ottla.wire.frame import read_response, request_frame
@@ -48,10 +48,10 @@ async def ask_later(node: RunningNode, request: Message, version: int | None = N
     assert request.API_KEY is not None
     context = context_of(node.broker, version, CONTROLLER_LISTENER)
     outcome = _HANDLES[request.API_KEY](node.broker, as_sent(request, version), context)
-    if isinstance(outcome, Answer):
+    if isinstance(outcome, PendingResponse):
         settled = asyncio.Event()
-        outcome.on_settled = settled.set
-        if not outcome.is_settled:
+        outcome.on_completed = settled.set
+        if not outcome.is_completed:
             await settled.wait()
         outcome = outcome.response
     return as_sent(await outcome if inspect.isawaitable(outcome) else outcome, version)

@@ -19,7 +19,8 @@ from tests.unit.server.handlers.support import RunningNode, as_sent, start
 from ottla.coordinator import slices
 from ottla.server.handlers import produce
 from ottla.server.net import step_runner
-from ottla.server.net.answers import Answer, settled
+from ottla.waiting.pending_response import PendingResponse
+from ottla.waiting.tasks import completion_of
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import Message
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -199,8 +200,8 @@ async def _answered(node: RunningNode, request: Message, version: int) -> Any:
             outcome = await node.broker.step_runner.run(outcome)
         elif inspect.iscoroutine(outcome):
             outcome = await outcome
-        elif isinstance(outcome, Answer):
-            outcome = await settled(outcome)
+        elif isinstance(outcome, PendingResponse):
+            outcome = await completion_of(outcome)
         else:
             return outcome
 

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from tests.unit.server.handlers.support import add_topic, broker_of, host_log, image_of
 
-from ottla.coordinator.transactions.marker_sender import Outcomes, WritableMarker
+from ottla.coordinator.transactions.markers import Outcomes, WritableMarker
 from ottla.host import HostDisk
 from ottla.server.broker import Broker
-from ottla.server.coordinators.marker_writer import write_marker_in_steps
+from ottla.server.coordinators.marker_writer import write_marker
+from ottla.server.net.long_requests import Steps
+from ottla.server.net.step_runner import finished
 from ottla.server.replicas.replication import Replication
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
@@ -39,15 +42,24 @@ def broker(tmp_path: Path, disk: HostDisk) -> Broker:
 
 
 def test_a_marker_that_is_committed_while_the_rest_is_appended_is_reported_at_once(broker: Broker) -> None:
-    reported: list[Outcomes] = []
-
-    async def main() -> None:
-        for _ in write_marker_in_steps(broker, MARKER, reported.append):
+    def write() -> Steps[Outcomes | PendingResponse]:
+        steps = write_marker(broker, MARKER)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
             partition = broker.partitions.get("a", 0)
             assert partition is not None
             assert partition.log is not None
             if partition.log.log_end_offset == 1:
                 partition.follower_fetched(2, 20, 1, 0, names_epoch=True)
+            yield
 
-    asyncio.run(main())
-    assert reported == [{("a", 0): ErrorCode.NONE, ("a", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}]
+    async def main() -> Outcomes | PendingResponse:
+        return finished(write())
+
+    assert asyncio.run(main()) == {
+        ("a", 0): ErrorCode.NONE,
+        ("a", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }

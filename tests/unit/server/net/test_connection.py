@@ -19,13 +19,13 @@ from ottla.host import HostClock, HostDisk, HostNetwork
 from ottla.log.file_slice import FileSlice
 from ottla.ports import Clock
 from ottla.server.net.answer_memory import AnswerMemory
-from ottla.server.net.answers import Answer
 from ottla.server.net.connection import UNANSWERED_MAX, WRITE_CHUNK_BYTES, Connection, Encoded
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.net.listener import Listener, ListenerSettings
 from ottla.server.net.loop_lag import LoopLateness
 from ottla.server.net.request_memory import RequestMemory
 from ottla.server.net.turns import Turns
+from ottla.waiting.pending_response import PendingResponse
 
 Dispatch = Callable[[Connection, memoryview], None]
 
@@ -101,10 +101,10 @@ def test_frames_arrive_whole_however_they_are_cut(piece_bytes: int) -> None:
 
 
 def test_answers_leave_in_the_order_of_their_requests_whatever_settles_first() -> None:
-    answers: list[Answer] = []
+    answers: list[PendingResponse] = []
 
     def dispatch(connection: Connection, frame: memoryview) -> None:
-        answers.append(Answer())
+        answers.append(PendingResponse())
         connection.answer_later(answers[-1], lambda response: [pack(">i", len(response)) + response])
 
     async def main() -> None:
@@ -113,9 +113,9 @@ def test_answers_leave_in_the_order_of_their_requests_whatever_settles_first() -
             writer.write((pack(">i", 8) + b"question") * 3)
             while len(answers) < 3:
                 await asyncio.sleep(0)
-            answers[2].settle(b"third")
-            answers[1].settle(b"second")
-            answers[0].settle(b"first")
+            answers[2].complete(b"third")
+            answers[1].complete(b"second")
+            answers[0].complete(b"first")
             assert [await _read_frame(reader) for _ in range(3)] == [b"first", b"second", b"third"]
             writer.close()
 
@@ -316,7 +316,9 @@ def test_an_answer_that_nobody_waits_for_is_released_when_the_connection_ends() 
     released: list[bool] = []
 
     def dispatch(connection: Connection, frame: memoryview) -> None:
-        connection.answer_later(Answer(lambda: released.append(True)), lambda response: [response])
+        pending = PendingResponse()
+        pending.when_released(lambda: released.append(True))
+        connection.answer_later(pending, lambda response: [response])
 
     async def main() -> None:
         async with _listening(dispatch) as listener:
@@ -480,7 +482,7 @@ def test_answers_of_one_read_that_nobody_reads_stop_it() -> None:
 
 def test_settled_answers_leave_the_loop_to_others_in_between() -> None:
     clock = _StepClock()
-    first = Answer()
+    first = PendingResponse()
     encoded: list[int] = []
     turns: list[int] = []
 
@@ -492,10 +494,10 @@ def test_settled_answers_leave_the_loop_to_others_in_between() -> None:
             clock.now += 0.003
             return [pack(">i", len(response)) + response]
 
-        answer = first if number == 0 else Answer()
+        answer = first if number == 0 else PendingResponse()
         connection.answer_later(answer, encode)
         if number:
-            answer.settle(b"%d" % number)
+            answer.complete(b"%d" % number)
 
     async def main() -> None:
         async with _listening(dispatch, clock=clock) as listener:
@@ -504,7 +506,7 @@ def test_settled_answers_leave_the_loop_to_others_in_between() -> None:
                 writer.write(pack(">i", 2) + b"%02d" % number)
             while not (listener.connections and len(next(iter(listener.connections))._queue) == 40):
                 await asyncio.sleep(0.001)
-            first.settle(b"0")
+            first.complete(b"0")
             while len(encoded) < 40:
                 turns.append(len(encoded))
                 await asyncio.sleep(0)
@@ -541,10 +543,10 @@ def test_a_connection_that_fails_in_its_turn_does_not_cost_the_others_theirs() -
 
 
 def test_a_frame_that_arrives_behind_too_many_unanswered_requests_is_not_called_slow() -> None:
-    answers: list[Answer] = []
+    answers: list[PendingResponse] = []
 
     def dispatch(connection: Connection, frame: memoryview) -> None:
-        answers.append(Answer())
+        answers.append(PendingResponse())
         connection.answer_later(answers[-1], cast(Encoded, lambda _: [pack(">i", 0)]))
 
     async def main() -> None:
@@ -556,7 +558,7 @@ def test_a_frame_that_arrives_behind_too_many_unanswered_requests_is_not_called_
             (connection,) = listener.connections
             assert connection.received_bytes is None
             for answer in answers:
-                answer.settle(1)
+                answer.complete(1)
             while connection.received_bytes is None:
                 await asyncio.sleep(0.001)
             writer.close()

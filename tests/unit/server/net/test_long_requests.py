@@ -20,7 +20,6 @@ from ottla.host import HostClock, HostNetwork
 from ottla.server.broker import Broker
 from ottla.server.net import step_runner
 from ottla.server.net.answer_memory import AnswerMemory
-from ottla.server.net.answers import Answer
 from ottla.server.net.connection import READ_BUFFER_BYTES
 from ottla.server.net.connection_quotas import ConnectionLimits, ConnectionQuotas
 from ottla.server.net.dispatch import Api, Dispatcher, RequestContext
@@ -29,6 +28,7 @@ from ottla.server.net.long_requests import REPEATS_MAX, Steps, few_repeats
 from ottla.server.net.request_memory import RequestMemory
 from ottla.server.net.step_runner import AT_ONCE_MAX, FREED_IN_STEP, long_lists
 from ottla.server.net.turns import Turns
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import codec
 from ottla.wire import frame as frames
 from ottla.wire.errors import MalformedMessage
@@ -59,7 +59,7 @@ class Work:
         self.events: list[str] = []
         self.gate = asyncio.Event()
         self.closed = 0
-        self.later: Answer | None = None
+        self.later: PendingResponse | None = None
 
     def long(self, _broker: Broker, request: DeleteGroupsRequest, _context: RequestContext) -> Steps[Any]:
         self.events.append("begun")
@@ -75,7 +75,7 @@ class Work:
             raise
         self.events.append("done")
         if self.later is not None:
-            self.later.settle(response)
+            self.later.complete(response)
             return self.later
         return response
 
@@ -198,7 +198,7 @@ def test_requests_behind_a_long_one_wait_until_it_is_handled_and_answers_keep_th
 def test_a_long_request_whose_answer_comes_later_is_answered_in_its_turn() -> None:
     async def main() -> None:
         work = Work()
-        work.later = Answer()
+        work.later = PendingResponse()
         async with _serving(work) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             request = _names(1_000)
@@ -317,7 +317,7 @@ def test_what_a_request_named_is_freed_in_steps_once_its_answer_is_there(is_coro
             Name.alive -= 1
 
     async def main() -> None:
-        later: list[Answer] = []
+        later: list[PendingResponse] = []
 
         def handle(_broker: Broker, request: DeleteGroupsRequest, _context: RequestContext) -> Any:
             request.groups_names = [Name(name) for name in request.groups_names]
@@ -328,7 +328,7 @@ def test_what_a_request_named_is_freed_in_steps_once_its_answer_is_there(is_coro
 
             if is_coroutine:
                 return answer()
-            later.append(Answer())
+            later.append(PendingResponse())
             return later[0]
 
         work = Work()
@@ -339,7 +339,7 @@ def test_what_a_request_named_is_freed_in_steps_once_its_answer_is_there(is_coro
             seen = [0]
             while seen[-1] or len(seen) == 1:
                 for one in later:
-                    one.settle(DeleteGroupsResponse())
+                    one.complete(DeleteGroupsResponse())
                 await asyncio.sleep(0)
                 if Name.alive != seen[-1]:
                     seen.append(Name.alive)
@@ -356,9 +356,11 @@ def test_garbage_is_collected_while_a_long_request_waits_for_others(monkeypatch:
     monkeypatch.setattr(step_runner, "PAUSE_S_MAX", 10_000)
 
     async def main() -> None:
-        answer = Answer()
+        answer = PendingResponse()
 
-        def handle(_broker: Broker, request: DeleteGroupsRequest, _context: RequestContext) -> Steps[Answer]:
+        def handle(
+            _broker: Broker, request: DeleteGroupsRequest, _context: RequestContext
+        ) -> Steps[PendingResponse]:
             for _ in request.groups_names:
                 yield
             work.events.append("handled")
@@ -371,8 +373,8 @@ def test_garbage_is_collected_while_a_long_request_waits_for_others(monkeypatch:
             writer.write(_frame(_names(1_000)))
             await _until(lambda: work.events)
             await _until(gc.isenabled)
-            assert not answer.is_settled
-            answer.settle(DeleteGroupsResponse())
+            assert not answer.is_completed
+            answer.complete(DeleteGroupsResponse())
             await _answer(reader)
             assert gc.isenabled()
             writer.close()
@@ -382,10 +384,10 @@ def test_garbage_is_collected_while_a_long_request_waits_for_others(monkeypatch:
 
 def test_a_request_that_is_answered_later_leaves_no_garbage() -> None:
     async def main() -> None:
-        def handle(_broker: Broker, _request: Any, _context: RequestContext) -> Steps[Answer]:
+        def handle(_broker: Broker, _request: Any, _context: RequestContext) -> Steps[PendingResponse]:
             yield
-            answer = Answer()
-            asyncio.get_running_loop().call_soon(answer.settle, DeleteGroupsResponse())
+            answer = PendingResponse()
+            asyncio.get_running_loop().call_soon(answer.complete, DeleteGroupsResponse())
             return answer
 
         work = Work()
@@ -425,7 +427,7 @@ def test_a_request_that_may_have_a_large_answer_is_handled_after_all_before_it_a
     None
 ):
     async def main() -> None:
-        work, held = Work(), Answer()
+        work, held = Work(), PendingResponse()
         work.short = lambda *_: (work.events.append("short"), held)[1]  # type: ignore[method-assign]
         async with _serving(work, amplifies=True) as listener:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
@@ -435,7 +437,7 @@ def test_a_request_that_may_have_a_large_answer_is_handled_after_all_before_it_a
             for _ in range(100):
                 await asyncio.sleep(0)
             assert work.events == ["short"]
-            held.settle(HeartbeatResponse())
+            held.complete(HeartbeatResponse())
             await _until(lambda: len(work.events) > 1)
             for _ in range(100):
                 await asyncio.sleep(0)

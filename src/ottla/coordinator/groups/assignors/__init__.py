@@ -1,4 +1,4 @@
-"""Who gets which partition in a group whose partitions the coordinator shares out."""
+"""The assignors: they decide which member of a consumer group gets which partition."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The range assignor: every topic is cut into contiguous ranges, one for each subscribed member.
+"""The range assignor: divides every topic into contiguous ranges, one for each subscribed member.
 
-Members stand in one order for all topics, so topics with as many partitions and the same subscribers are cut
-in the same places: a member gets the same partition numbers of each. Static members come first, by instance
-id, and keep their place when they come back under another member id. What a member had before plays no part.
+Members have one order for all topics, so topics with the same partition count and subscribers are divided in
+the same way: a member gets the same partition numbers of each. Static members come first, by instance id, and
+keep their position when they rejoin under another member id. Earlier assignments do not matter.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RangeAssignor:
             ranges = cuts.get(shape)
             if ranges is None:
                 ranges = cuts[shape] = _cut(*shape)
-            for position, partitions in zip(positions, ranges, strict=False):  # the last may get none
+            for position, partitions in zip(positions, ranges, strict=False):  # the last ones may get none
                 everyone[position][topic_id] = partitions
             work += len(ranges)
             if work >= STEP:
@@ -75,12 +75,12 @@ def _in_order(members: Mapping[str, MemberSpec]) -> list[str]:
 
 
 def _java_order(text: str) -> bytes:
-    """Java compares text by units of UTF-16, which are not in the order of characters."""
+    """Java compares strings by UTF-16 units, whose order differs from that of characters."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def _cut(partitions: int, members: int) -> list[tuple[int, ...]]:
-    """Ranges of equal length, the first ones longer by one where it does not come out even; none is empty."""
+    """Ranges of equal length, the first ones longer by one if there is a remainder; none is empty."""
     each, longer = divmod(partitions, members)
     ranges = []
     start = 0

@@ -1,10 +1,10 @@
-"""What an assignor is asked, and how it answers.
+"""The input and the output of an assignor.
 
-Rule: a `GroupSpec` is a snapshot. It may share mappings with the group's state, so whoever holds that state
-replaces a member's assignment as a whole and never changes it in place; an assignor does neither.
+Rule: a `GroupSpec` is a snapshot. It may share mappings with the group's state, which therefore replaces the
+assignment of a member as a whole and never changes it in place; an assignor does neither.
 
-Two members or topics may be equally good for the next partition. Then the order of `members` and `topics`
-decides, so the same spec always gives the same assignment.
+If two members or topics are equally good for the next partition, the order of `members` and `topics` decides,
+so the same spec always gives the same assignment.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from itertools import chain
 from typing import Final, Protocol
 
 MemberAssignment = Mapping[bytes, tuple[int, ...]]
-"""Topic id -> partitions, in ascending order when an assignor made it. A topic without any is left out."""
+"""Topic id -> partitions, ascending if an assignor made it. Topics without partitions are omitted."""
 
 Assignment = dict[str, MemberAssignment]
-"""Member id -> what it is to own. A member that nothing changes for gets back the very mapping it had."""
+"""Member id -> its target assignment. A member without changes keeps the same mapping object."""
 
 Steps = Generator[None, None, Assignment]
 
 STEP: Final = 1000
-"""How many small pieces of work (a partition given, a member looked at) an assignor does between two yields:
-well under a millisecond."""
+"""How many small operations (assign a partition, read a member) an assignor does between two yields: well
+under a millisecond."""
 
 
 class AssignmentFailed(ValueError):
@@ -33,9 +33,9 @@ class AssignmentFailed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """One member: what it wants and what the last target assignment gave it."""
+    """One member: its subscription and its last target assignment."""
 
-    topic_ids: frozenset[bytes]  # of topics that exist; members with the same wish best share one set
+    topic_ids: frozenset[bytes]  # of existing topics; members with the same subscription should share one set
     assigned: MemberAssignment = field(default_factory=dict)
     instance_id: str | None = None
     rack_id: str | None = None
@@ -43,7 +43,7 @@ class MemberSpec:
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """One topic. Like Kafka's own, the assignors here do not look at racks, so `racks` may stay empty."""
+    """One topic. The assignors ignore racks, as Kafka's do, so `racks` may be empty."""
 
     partition_count: int
     racks: tuple[frozenset[str], ...] = ()  # of the replicas, for each partition
@@ -51,22 +51,22 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """A group at one time."""
+    """A snapshot of a group."""
 
     members: Mapping[str, MemberSpec]
-    topics: Mapping[bytes, TopicSpec]  # at least those that a member is subscribed to
+    topics: Mapping[bytes, TopicSpec]  # at least the subscribed ones
     is_homogeneous: bool  # all members are subscribed to the same topics
 
 
 class Assignor(Protocol):
-    """A way to share out partitions. Stateless."""
+    """A strategy that assigns partitions. Stateless."""
 
     name: str
 
     def assign(self, spec: GroupSpec) -> Steps:
-        """Yields after every piece of work of at most a millisecond or so; returns every member's share.
+        """Yields at least about every millisecond; returns the assignment of every member.
 
-        Raises AssignmentFailed where a member is subscribed to a topic that the spec does not have.
+        Raises AssignmentFailed if a member is subscribed to a topic that is not in the spec.
         """
 
 

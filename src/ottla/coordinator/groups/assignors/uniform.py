@@ -1,8 +1,8 @@
-"""The uniform assignor: all members own the same number of partitions, give or take one, and keep what they
-have as far as that allows. Balance comes before stickiness.
+"""The uniform assignor: members own equal numbers of partitions, plus or minus one, and keep as many of
+theirs as that allows. Balance comes before stickiness.
 
-Where all members want the same topics one pass is enough: whoever owns more than its due gives up the rest,
-and those who own less take it. Where their wishes differ, see `uniform_mixed.py`.
+If all members subscribe to the same topics one pass is enough: members with too many partitions give up the
+excess, and members with too few get it. If subscriptions differ, `uniform_mixed.py` assigns.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def _assign_alike(spec: GroupSpec) -> Steps:
     wanted = subscribed_in_order(spec, next(iter(spec.members.values())).topic_ids)
     counts = {topic_id: spec.topics[topic_id].partition_count for topic_id in wanted}
     free = yield from _unowned(spec, counts)
-    due, extras = divmod(sum(counts.values()), len(spec.members))  # so many own one more than is due to all
+    due, extras = divmod(sum(counts.values()), len(spec.members))  # `extras` members own one more than `due`
 
     assignment: Assignment = {}
     short: list[tuple[str, int]] = []
     members_left = len(spec.members)
     work = 0
     for member_id, member in spec.members.items():
-        # Who has enough for an extra one keeps it. Who has not leaves it to a later member, unless there are
+        # A member that owns enough keeps an extra one. Another leaves it to a later member, unless there are
         # only as many members left as extra ones.
         room = due + (extras > 0)
         kept, room = _keep(member.assigned, counts, room, free)
@@ -67,7 +67,7 @@ def _assign_alike(spec: GroupSpec) -> Steps:
 
 
 def _unowned(spec: GroupSpec, counts: dict[bytes, int]) -> Generator[None, None, list[_Run]]:
-    """The partitions that nobody has, topic by topic."""
+    """The partitions without an owner, topic by topic."""
     owned: dict[bytes, list[tuple[int, ...]]] = {topic_id: [] for topic_id in counts}
     work = 0
     for member in spec.members.values():
@@ -87,7 +87,7 @@ def _unowned(spec: GroupSpec, counts: dict[bytes, int]) -> Generator[None, None,
             is_free = bytearray(b"\1") * count
             for partitions in parts:
                 for partition in partitions:
-                    if partition < count:  # else this node has yet to hear that the topic grew
+                    if partition < count:  # else the metadata of this node is older than the assignment
                         is_free[partition] = 0
                 work += len(partitions)
                 if work >= STEP:
@@ -105,15 +105,17 @@ def _unowned(spec: GroupSpec, counts: dict[bytes, int]) -> Generator[None, None,
 def _keep(
     assigned: MemberAssignment, counts: dict[bytes, int], room: int, free: list[_Run]
 ) -> tuple[MemberAssignment, int]:
-    """What a member keeps, the same mapping if that is all, and the room it has left.
+    """The partitions that a member keeps (the same mapping if it keeps all), and how many more it can get.
 
-    What it wants and has no room for is freed.
+    Subscribed partitions beyond its limit become free.
     """
     kept: dict[bytes, tuple[int, ...]] = {}
     is_all = True
     for topic_id, partitions in assigned.items():
         count = counts.get(topic_id, 0)
-        if max(partitions, default=0) >= count:  # not wanted, or grown and this node has yet to hear of it
+        if (
+            max(partitions, default=0) >= count
+        ):  # not subscribed, or metadata that is older than the assignment
             is_all = False
             partitions = tuple(partition for partition in partitions if partition < count)
             if not partitions:
@@ -133,7 +135,7 @@ def _keep(
 def _fill(
     assignment: Assignment, short: list[tuple[str, int]], free: list[_Run]
 ) -> Generator[None, None, None]:
-    """Hand out what is free, in order, to those who have room, in order."""
+    """Assign the free partitions, in order, to the members with room, in order."""
     runs = iter(free)
     topic_id, partitions = next(runs, (b"", ()))
     start = 0

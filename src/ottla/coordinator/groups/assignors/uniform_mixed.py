@@ -1,11 +1,11 @@
-"""The uniform assignor for members that want different topics.
+"""The uniform assignor for members with different subscriptions.
 
-First every partition without an owner goes to that subscriber of its topic which owns least. Then topic after
-topic is levelled: partitions move from the subscribers that own most (of all topics) to those that own least,
-until these differ by one. As topics share subscribers, levelling one may tilt another, so that this is
-repeated until a whole round moves nothing, at most `_ROUNDS_MAX` times.
+First every partition without an owner goes to the subscriber of its topic that owns the fewest partitions.
+Then it balances topic after topic: partitions move from the subscribers that own the most (of all topics) to
+those that own the fewest, until they differ by one. Topics share subscribers, so balancing one may unbalance
+another: this is repeated until a round moves nothing, at most `_ROUNDS_MAX` times.
 
-Topics with the most partitions for each subscriber come first: they leave the least choice.
+Topics with the most partitions per subscriber come first: they leave the least choice.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class _Topic:
 
 
 class _Mix:
-    """One assignment in the making. Members go by their number in the spec."""
+    """An assignment under construction. Members are numbers: their positions in the spec."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self.spec = spec
         self.members = list(spec.members.values())
         self.sizes = [0] * len(self.members)  # how many partitions each member owns by now
         self.topics: list[_Topic] = []  # by their rank, and by id where that is the same
-        self.loses: set[int] = set()  # members that had topics which they no longer want
+        self.loses: set[int] = set()  # members with partitions of topics that they no longer subscribe to
         self.touched: set[int] = set()  # members that gained or lost a partition
         self.moves = 0
 
@@ -87,7 +87,7 @@ class _Mix:
                 yield
 
     def keep_owned(self) -> Generator[None, None, None]:
-        """Every member keeps what it has of the topics that it wants."""
+        """Every member keeps its partitions of the topics that it subscribes to."""
         owners_of = {topic.id: topic.owners for topic in self.topics}
         changed: set[bytes] = set()
         sizes = self.sizes
@@ -101,7 +101,7 @@ class _Mix:
                 try:
                     for partition in partitions:
                         owners[partition] = number
-                except IndexError:  # the topic has grown, and this node has yet to hear of it
+                except IndexError:  # the metadata of this node is older than the assignment
                     partitions = tuple(partition for partition in partitions if partition < len(owners))
                     for partition in partitions:
                         owners[partition] = number
@@ -178,7 +178,7 @@ class _Mix:
         return max(sizes) - min(sizes)
 
     def _level_topic(self, topic: _Topic) -> Generator[None, None, None]:
-        """Move partitions of one topic from the fullest subscribers to the emptiest."""
+        """Move partitions of a topic from the subscribers that own the most to those that own the fewest."""
         owners, sizes = topic.owners, self.sizes
         can_give: dict[int, list[int]] = {}  # what each had before, the highest last
         for start in range(0, len(owners), STEP):
@@ -210,7 +210,7 @@ class _Mix:
                 yield
 
     def assignment(self) -> Steps:
-        """Put the owners of partitions together as shares; members that nothing changed for keep theirs."""
+        """The assignment of each member; members without changes keep their mapping."""
         spec, touched, loses = self.spec, self.touched, self.loses
         assignment: Assignment = {}
         shares: list[dict[bytes, tuple[int, ...]] | None] = [None] * len(self.members)
@@ -250,7 +250,7 @@ class _Mix:
         yield
         for number, (member_id, member) in enumerate(spec.members.items()):
             if number in touched and assignment[member_id] == member.assigned:
-                assignment[member_id] = member.assigned  # what moved away came back
+                assignment[member_id] = member.assigned  # partitions moved away and back
         return assignment
 
 

@@ -1,1 +1,1 @@
-"""The classic group protocol: members join, one of them leads and assigns."""
+"""The classic group protocol: members join, and the leader among them assigns partitions."""

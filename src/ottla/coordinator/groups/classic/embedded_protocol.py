@@ -1,6 +1,6 @@
-"""What classic consumers put into JoinGroup and SyncGroup, where brokers see bytes.
+"""The consumer protocol inside JoinGroup and SyncGroup, which brokers otherwise treat as bytes.
 
-A coordinator reads it only where a group moves between the protocols. The version stands in front.
+A coordinator reads it only when a group migrates between the protocols. It starts with its version.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _VERSION_BYTES = 2
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """What a consumer's JoinGroup says of it; MalformedMessage if that is something else."""
+    """The subscription in a consumer's JoinGroup, or MalformedMessage."""
     version = _version(metadata, ConsumerProtocolSubscription.VERSIONS)
     return codec.decode(ConsumerProtocolSubscription, metadata, version, _VERSION_BYTES, exact=False)
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """What a consumer that led its group assigned to one; MalformedMessage if that is something else."""
+    """The assignment that the leader of a group of consumers made for a member, or MalformedMessage."""
     version = _version(assignment, ConsumerProtocolAssignment.VERSIONS)
     return codec.decode(ConsumerProtocolAssignment, assignment, version, _VERSION_BYTES, exact=False)
 
 
 def _version(metadata: bytes, versions: range) -> int:
-    """The version in front, or the newest that is known here: later ones only add to it."""
+    """The version at the start, or the newest known one: later versions only append fields."""
     if len(metadata) < _VERSION_BYTES:
         raise errors.MalformedMessage("The consumer metadata is too short for its version.")
     version = int.from_bytes(metadata[:_VERSION_BYTES], "big", signed=True)
@@ -42,7 +42,7 @@ def _version(metadata: bytes, versions: range) -> int:
 def write_assignment(
     partitions: Mapping[bytes, Iterable[int]], metadata: bytes, image: ClusterImage
 ) -> bytes:
-    """An assignment in the form of a classic consumer, in the version that its metadata has."""
+    """An assignment as a classic consumer expects it, in the version of its metadata."""
     version = _version(metadata, ConsumerProtocolAssignment.VERSIONS)
     listed = [
         ConsumerProtocolAssignment.TopicPartition(topic=image.topics[topic_id].name, partitions=sorted(owned))

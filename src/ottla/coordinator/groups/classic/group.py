@@ -1,9 +1,9 @@
-"""A group of the classic protocol: its state, its members, and the record that keeps them.
+"""A group of the classic protocol: its state, its members, and its record.
 
 A group goes Empty -> PreparingRebalance (members join) -> CompletingRebalance (the leader makes the
 assignment) -> Stable, and back to PreparingRebalance whenever its members change. Rule: the counts kept here
 (`joined_count`, `protocol_counts`) change with the members in the same method, so that a join costs the same
-in a group of a thousand as in a group of one. Nothing here answers, waits or writes: `classic.py` does.
+in a group of a thousand as in a group of one. `protocol.py` and `rebalance.py` respond, wait and write.
 """
 
 from __future__ import annotations
@@ -101,27 +101,27 @@ class ClassicGroup:
         self.leader_id = leader_id
         self.members: dict[str, ClassicMember] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
-        self.pending_join: set[str] = set()  # ids given out, not used yet
-        self.pending_sync: set[str] = set()  # members that have not asked for their assignment yet
+        self.pending_join: set[str] = set()  # ids that were returned with MEMBER_ID_REQUIRED and not used yet
+        self.pending_sync: set[str] = set()  # members that have not sent SyncGroup yet
         self.joined_count = 0  # members whose JoinGroup is held
         self.protocol_counts: dict[str, int] = {}  # protocol -> members that support it
         self.subscribed_topics: frozenset[str] | None = None
-        self.has_new_member = False  # since the first rebalance was delayed the last time
+        self.has_new_member = False  # since the last delay of the first rebalance
         for member in members:
             self.add(member, protocol_type)
 
     @classmethod
     def new(cls, group_id: str, now_ms: int) -> ClassicGroup:
-        """A group without members, as the first join or a commit of a simple consumer makes it."""
+        """A group without members, which the first join or a commit of a simple consumer creates."""
         return cls(group_id, state_since_ms=now_ms)
 
     @classmethod
     def of_consumers(
         cls, group_id: str, *, generation: int, members: Iterable[ClassicMember], now_ms: int
     ) -> ClassicGroup:
-        """A stable group of consumers: what a group of the consumer protocol goes on as.
+        """A stable group of consumers, to which a group of the consumer protocol is downgraded.
 
-        The members have voted for the protocol; their assignments are as they were handed in.
+        The members vote for the protocol; their assignments are those of `members`.
         """
         group = cls(
             group_id,
@@ -137,7 +137,7 @@ class ClassicGroup:
 
     @classmethod
     def of_value(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-        """The group that a record has kept. Of each member's protocols it has the chosen one alone."""
+        """The group of a record, which has only the chosen protocol of each member."""
         protocol = value.protocol or ("" if value.members else None)
         group = cls(
             group_id,
@@ -172,7 +172,7 @@ class ClassicGroup:
             f"{len(self.members)} members)"
         )
 
-    # What every kind of group can be asked
+    # The interface of every kind of group
 
     @property
     def state_name(self) -> str:
@@ -184,7 +184,7 @@ class ClassicGroup:
 
     @property
     def is_simple(self) -> bool:
-        """It only keeps offsets: no member has ever joined, so no record of the group stands in the log."""
+        """It only has offsets: no member has ever joined, so the log has no record of the group."""
         return not self.protocol_type and self.is_empty and not self.pending_join
 
     @property
@@ -200,7 +200,7 @@ class ClassicGroup:
         is_transactional: bool,
         version: int,
     ) -> CommitCheck | None:
-        """A member of this generation may commit, anybody while the group is empty."""
+        """Members of this generation may commit, and any client while the group is empty."""
         if self.state is ClassicState.DEAD:
             raise CoordinatorNotAvailable
         if epoch < 0 and self.is_empty:
@@ -233,7 +233,7 @@ class ClassicGroup:
             raise GroupIdNotFound(f"Group {self.id} is in dead state.")
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether members consume the topic; a consumer whose subscription cannot be read may do so."""
+        """Whether members may consume the topic; so may a consumer whose subscription cannot be read."""
         if self.subscribed_topics is None:
             return self.is_of_consumers
         return topic in self.subscribed_topics
@@ -242,7 +242,7 @@ class ClassicGroup:
         return [Record(GroupMetadataKey(group=self.id), None)]
 
     def offsets_expire_after(self) -> Callable[[int], int] | None:
-        """From when the group was empty; from the commit where a topic may have lost its last subscriber."""
+        """From when the group became empty; from the commit where the topic may have no subscriber."""
         if not self.protocol_type:
             return _commit_time
         if self.is_empty:
@@ -277,7 +277,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the slowest member may take."""
+        """The longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -288,7 +288,7 @@ class ClassicGroup:
         return self.leader_id == member_id
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """The member that says it is this one; UnknownMemberId or FencedInstanceId if it is not."""
+        """The member with this id and instance id, or UnknownMemberId or FencedInstanceId."""
         if instance_id is not None:
             known_id = self.static_ids.get(instance_id)
             if known_id is None:
@@ -311,7 +311,7 @@ class ClassicGroup:
         )
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
-        """Take a member in. The first one leads."""
+        """Add a member. The first one becomes the leader."""
         if not self.members:
             self.protocol_type = protocol_type
         if member.instance_id is not None:
@@ -325,7 +325,7 @@ class ClassicGroup:
         self.pending_join.discard(member.id)
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """Let a member or an id that was given out go. If it led, another member does."""
+        """Remove a member or a pending id. If it was the leader, another member becomes it."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocols, -1)
@@ -340,7 +340,7 @@ class ClassicGroup:
         return member
 
     def replace(self, old: ClassicMember, new: ClassicMember) -> None:
-        """A static member came back under a new id, and is what it was before in everything else."""
+        """A static member rejoined under a new id; everything else stays the same."""
         if old.join is not None or old.sync is not None:
             raise ValueError(f"Member {old.id} still awaits a response and cannot be replaced by {new.id}.")
         del self.members[old.id]
@@ -361,7 +361,7 @@ class ClassicGroup:
         self._count(protocols, 1)
 
     def hold_join(self, member: ClassicMember, join: HeldJoin | None) -> HeldJoin | None:
-        """Let a member's JoinGroup wait, or no longer; the one that waited until now."""
+        """Set the held JoinGroup of a member, or clear it; returns the one that was held before."""
         held = member.join
         self.joined_count += (join is not None) - (held is not None)
         member.join = join
@@ -386,7 +386,7 @@ class ClassicGroup:
         self.state_since_ms = now_ms
 
     def elect_joined_leader(self) -> bool:
-        """If the leader did not rejoin, one that did leads. False: nobody has joined."""
+        """If the leader did not rejoin, a member that did becomes the leader. False: no member has joined."""
         leader = None if self.leader_id is None else self.members.get(self.leader_id)
         if leader is not None and leader.join is not None:
             return True
@@ -397,7 +397,7 @@ class ClassicGroup:
         return False
 
     def begin_generation(self, now_ms: int) -> None:
-        """All who wanted to join have; those that the group has now are its next generation."""
+        """The join phase is over: the current members are the next generation."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.update_subscribed_topics()
@@ -405,7 +405,7 @@ class ClassicGroup:
         self.pending_sync.clear()
 
     def select_protocol(self) -> str:
-        """The protocol, of those that all members support, that most of them like best."""
+        """The protocol with the most votes among those that all members support."""
         count = len(self.members)
         candidates = {name for name, support in self.protocol_counts.items() if support == count}
         votes: dict[str, int] = {}
@@ -415,7 +415,7 @@ class ClassicGroup:
         return winner(votes)
 
     def update_subscribed_topics(self) -> None:
-        """Only consumers subscribe to topics, in a form that is known here."""
+        """Read the subscriptions. Only those of consumers have a known format."""
         if not self.is_of_consumers or (self.members and self.protocol_name is None):
             self.subscribed_topics = None
             return
@@ -426,7 +426,7 @@ class ClassicGroup:
     # Records
 
     def record(self, assignments: Mapping[str, bytes]) -> Record:
-        """The record that keeps the group with these assignments, of every member one."""
+        """The record of the group with these assignments, one for every member."""
         return self._record(
             GroupMetadataValue(
                 protocol=self.protocol_name,
@@ -450,12 +450,12 @@ class ClassicGroup:
             )
         )
 
-    def record_of_now(self) -> Record:
-        """The record with the assignments that the members have."""
+    def current_record(self) -> Record:
+        """The record with the current assignments."""
         return self.record({member.id: member.assignment for member in self.members.values()})
 
-    def record_of_birth(self) -> Record:
-        """The record of a group that nobody has joined yet, whatever it has become meanwhile."""
+    def initial_record(self) -> Record:
+        """The record of a group without members, whatever its state is by now."""
         return self._record(
             GroupMetadataValue(
                 protocol=None,
@@ -469,8 +469,8 @@ class ClassicGroup:
     def _record(self, value: GroupMetadataValue) -> Record:
         return Record(GroupMetadataKey(group=self.id), value, VALUE_VERSION)
 
-    def settle(self, value: GroupMetadataValue, now_ms: int) -> None:
-        """Take over this group's own record: the assignment that was waited for is kept."""
+    def replay_assignments(self, value: GroupMetadataValue, now_ms: int) -> None:
+        """Replay the record that this group has written: the assignments of its leader take effect."""
         if self.state is ClassicState.COMPLETING:
             for kept in value.members:
                 self.members[kept.member_id].assignment = kept.assignment

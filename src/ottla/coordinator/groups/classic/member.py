@@ -1,7 +1,7 @@
-"""A member of a classic group: what it told when it joined, what it was assigned, and what it waits for.
+"""A member of a classic group: its JoinGroup fields, its assignment, and its held requests.
 
-Rule: a member's `protocols` are in the order of its preference and are never read by the broker, but for the
-topics of a consumer's subscription, which are the same prefix in all versions of it.
+Rule: a member's `protocols` are in the order of its preference. The broker does not read them, except for the
+topics of a consumer's subscription, which are the same prefix in all versions.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from ottla.wire.errors import MalformedMessage
 from ottla.wire.messages.protocol_data import ConsumerProtocolSubscription
 
 if TYPE_CHECKING:
-    from ottla.coordinator.result import Reply, StartTimer
+    from ottla.coordinator.result import StartTimer
+    from ottla.waiting.pending_response import PendingResponse
     from ottla.wire.messages.join_group import JoinGroupRequest
 
 CONSUMER_PROTOCOL = "consumer"
-"""The protocol type of consumers. Connect and others have their own."""
+"""The protocol type of consumers. Connect and other clients have their own."""
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata), the dearest first."""
+"""(name, metadata), in the order of preference."""
 
 _VERSION_BYTES = 2
 
 
 class HeldJoin(NamedTuple):
-    """A JoinGroup request that waits for the others, and its version: answers differ by it."""
+    """A JoinGroup request that waits for other members, and its version, which the response depends on."""
 
-    reply: Reply
+    pending: PendingResponse
     version: int
 
 
@@ -72,16 +73,16 @@ class ClassicMember:
         self.protocols = protocols
         self.assignment = assignment
         self.join: HeldJoin | None = None
-        self.sync: Reply | None = None
-        self.is_new = False  # has not been answered since it joined, so it cannot send heartbeats
-        self.session_timer: StartTimer | None = None  # made once: each heartbeat starts it anew
+        self.sync: PendingResponse | None = None
+        self.is_new = False  # it got no response since it joined, so it cannot send heartbeats
+        self.session_timer: StartTimer | None = None  # created once: each heartbeat restarts it
 
     def __repr__(self) -> str:
         return f"ClassicMember({self.id!r}, instance_id={self.instance_id!r})"
 
     @property
     def is_alive(self) -> bool:
-        """It waits for us, so that no heartbeat is due. A new member can give up all the same."""
+        """It waits for a response, so that no heartbeat is due. A new member may time out nevertheless."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -91,7 +92,7 @@ class ClassicMember:
         raise KeyError(f"Member {self.id} does not support protocol {protocol}.")
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The one of the candidates that this member likes best."""
+        """The candidate that this member prefers."""
         for name, _metadata in self.protocols:
             if name in candidates:
                 return name
@@ -99,7 +100,7 @@ class ClassicMember:
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    """The protocols of a request. Of a name that comes twice the first counts."""
+    """The protocols of a request. Of a repeated name the first counts."""
     named: dict[str, bytes] = {}
     for protocol in request.protocols:
         named.setdefault(protocol.name, protocol.metadata)
@@ -121,7 +122,7 @@ def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
 
 
 def winner(votes: Mapping[str, int]) -> str:
-    """The protocol with the most votes; of equals the one that Kafka's table of votes has first."""
+    """The protocol with the most votes; of equals the first one in the iteration order of Kafka's table."""
     slots = 16
     while len(votes) > slots * 3 // 4:
         slots *= 2

@@ -1,9 +1,9 @@
 """The classic group protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup as decisions.
 
-What a record keeps (who is in a generation, and what the leader assigned) takes effect by replay of that
-record; what is never written (who has joined so far, who waits for whom) a decision changes itself, and takes
-back if the log refuses its record. A group of consumers of the newer protocol can have classic members: their
-requests go to `consumer`. How a group rebalances is in `rebalance.py`.
+State that is in a record (the members of a generation, and their assignments) changes by replay of that
+record. State that is never written (which members have joined so far, which requests are held) a decision
+changes itself, and rolls back if the log rejects its record. A consumer group can have classic members: their
+requests go to `consumer`. `rebalance.py` decides how a group rebalances.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ottla.coordinator.groups.classic.member import ClassicMember, HeldJoin, Pro
 from ottla.coordinator.groups.classic.rebalance import NEW_MEMBER_TIMEOUT_MS, Home, Rebalances, timer_keys
 from ottla.coordinator.groups.classic.responses import join_refused, joined, sync_refused, synced
 from ottla.coordinator.groups.group import GroupType
-from ottla.coordinator.result import HELD, Caller, Reply, Result, StopTimer
+from ottla.coordinator.result import HELD, Caller, Result, StopTimer
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import ErrorCode, IllegalGeneration, KafkaError, UnknownMemberId
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -33,18 +34,18 @@ _ID_REQUIRED_FROM = 4  # versions of JoinGroup
 _SKIP_ASSIGNMENT_FROM = 9
 
 MEMBER_NAME_LETTERS_MAX = 8000
-"""Of a client's or an instance's name in a member's id: four bytes each, an id must fit into a text."""
+"""Limit of the client id or instance id in a member id: at four bytes each, the id must fit into a string."""
 
 
 class ConsumerSide(Protocol):
-    """Classic members of groups of the consumer protocol: see `migration.py`."""
+    """Requests of classic members of consumer groups: see `migration.py`."""
 
     def classic_join(
-        self, request: JoinGroupRequest, caller: Caller, reply: Reply
+        self, request: JoinGroupRequest, caller: Caller, pending: PendingResponse
     ) -> Result[JoinGroupResponse]: ...
 
     def classic_sync(
-        self, request: SyncGroupRequest, caller: Caller, reply: Reply
+        self, request: SyncGroupRequest, caller: Caller, pending: PendingResponse
     ) -> Result[SyncGroupResponse]: ...
 
     def classic_heartbeat(self, request: HeartbeatRequest, caller: Caller) -> Result[HeartbeatResponse]: ...
@@ -71,27 +72,29 @@ class ClassicProtocol:
 
     # JoinGroup
 
-    def join(self, request: JoinGroupRequest, caller: Caller, reply: Reply) -> Result[JoinGroupResponse]:
-        """A member joins, or joins again. The answer is held until the generation begins."""
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, pending: PendingResponse
+    ) -> Result[JoinGroupResponse]:
+        """A member joins or rejoins. Its response is held until the generation begins."""
         group = self._home.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
-            return self._join(group, request, caller, reply)
+            return self._join(group, request, caller, pending)
         if group is not None and group.type is not GroupType.CONSUMER:
             return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "", caller)
         if group is not None and not group.is_empty:
-            return self._home.consumer.classic_join(request, caller, reply)
+            return self._home.consumer.classic_join(request, caller, pending)
         if request.member_id:
             return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, caller)
         new_group = ClassicGroup.new(request.group_id, self._home.clock.now_ms())
-        result = self._join(new_group, request, caller, reply)
-        if group is not None:  # an empty group of the other protocol makes room
+        result = self._join(new_group, request, caller, pending)
+        if group is not None:  # it replaces an empty consumer group
             result.records += group.tombstones()
-        result.records.append(new_group.record_of_birth())
+        result.records.append(new_group.initial_record())
         self._expect(new_group, result)
         return result
 
     def _join(
-        self, group: ClassicGroup, request: JoinGroupRequest, caller: Caller, reply: Reply
+        self, group: ClassicGroup, request: JoinGroupRequest, caller: Caller, pending: PendingResponse
     ) -> Result[JoinGroupResponse]:
         member_id = request.member_id
         protocols = protocols_of(request)
@@ -102,20 +105,20 @@ class ClassicProtocol:
         if not group.supports(request.protocol_type, protocols):
             return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, caller)
         if member_id:
-            return self._join_known(group, request, protocols, caller, reply)
+            return self._join_known(group, request, protocols, caller, pending)
         instance_id = request.group_instance_id
         new_id = self._new_member_id(caller.client_id if instance_id is None else instance_id)
         if instance_id is not None and instance_id in group.static_ids:
-            return self._join_again_static(group, request, protocols, new_id, caller, reply)
+            return self._join_again_static(group, request, protocols, new_id, caller, pending)
         if instance_id is None and caller.version >= _ID_REQUIRED_FROM:
             group.pending_join.add(new_id)
             result = _refuse(ErrorCode.MEMBER_ID_REQUIRED, new_id, caller)
             result.timers.append(self._rebalances.session_timer(group.id, new_id, request.session_timeout_ms))
             return result
-        return self._join_new(group, request, protocols, new_id, caller, reply)
+        return self._join_new(group, request, protocols, new_id, caller, pending)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """While the group prepares, those count who have joined: it may be over a limit that was lowered."""
+        """While the group prepares, only joined members count: it may exceed a limit that was lowered."""
         size_max = self._home.settings.classic.size_max
         if group.is_empty:
             return True
@@ -135,7 +138,7 @@ class ClassicProtocol:
         protocols: Protocols,
         member_id: str,
         caller: Caller,
-        reply: Reply,
+        pending: PendingResponse,
     ) -> Result[JoinGroupResponse]:
         member = ClassicMember(
             member_id,
@@ -147,7 +150,7 @@ class ClassicProtocol:
             protocols=protocols,
         )
         member.is_new = True
-        member.join = HeldJoin(reply, caller.version)
+        member.join = HeldJoin(pending, caller.version)
         if group.state is ClassicState.PREPARING and group.previous_state is ClassicState.EMPTY:
             group.has_new_member = True
         group.add(member, request.protocol_type)
@@ -162,38 +165,43 @@ class ClassicProtocol:
         request: JoinGroupRequest,
         protocols: Protocols,
         caller: Caller,
-        reply: Reply,
+        pending: PendingResponse,
     ) -> Result[JoinGroupResponse]:
         member_id = request.member_id
         if member_id in group.pending_join and request.group_instance_id is None:
-            return self._join_new(group, request, protocols, member_id, caller, reply)
+            return self._join_new(group, request, protocols, member_id, caller, pending)
         try:
             member = group.check_member(member_id, request.group_instance_id)
         except KafkaError as error:
             return _refuse(error.code, member_id, caller)
         is_leader = group.is_leader(member_id)
         has_changed = member.protocols != protocols
-        if group.state is ClassicState.COMPLETING and not has_changed:  # it may have missed the answer
+        if group.state is ClassicState.COMPLETING and not has_changed:  # its response may be lost
             return Result(joined(group, member_id, caller.version, with_members=is_leader))
         if group.state is ClassicState.STABLE and not has_changed and not is_leader:
             return Result(joined(group, member_id, caller.version))
-        # A leader of a stable group that joins again wants a new assignment, whatever its reason.
+        # A leader of a stable group that rejoins requests a new assignment.
         if has_changed:
             group.set_protocols(member, protocols)
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.session_timeout_ms = request.session_timeout_ms
         result: Result[JoinGroupResponse] = Result(HELD)
-        self._hold_join(group, member, caller, reply, result)
+        self._hold_join(group, member, caller, pending, result)
         self._rebalances.prepare_or_complete(group, result)
         return result
 
     def _hold_join(
-        self, group: ClassicGroup, member: ClassicMember, caller: Caller, reply: Reply, result: Result[Any]
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        caller: Caller,
+        pending: PendingResponse,
+        result: Result[Any],
     ) -> None:
-        """Only the last JoinGroup of a member waits: who asks again has given up on the earlier one."""
+        """Only the last JoinGroup of a member waits: a client that retries has given up the earlier one."""
         if member.join is not None:
             self._rebalances.answer_join(group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.id, result)
-        group.hold_join(member, HeldJoin(reply, caller.version))
+        group.hold_join(member, HeldJoin(pending, caller.version))
 
     def _join_again_static(
         self,
@@ -202,9 +210,9 @@ class ClassicProtocol:
         protocols: Protocols,
         new_id: str,
         caller: Caller,
-        reply: Reply,
+        pending: PendingResponse,
     ) -> Result[JoinGroupResponse]:
-        """A static member was restarted: it takes the place of its former self, which is fenced."""
+        """A static member restarted: it replaces its earlier member id, which is fenced."""
         old = group.members[group.static_ids[request.group_instance_id or ""]]
         new = ClassicMember(
             new_id,
@@ -227,16 +235,16 @@ class ClassicProtocol:
             self._keep_generation(group, old, new, result)
             result.response = _rejoined(group, new.id, leader_id, caller.version)
             return result
-        self._hold_join(group, new, caller, reply, result)
+        self._hold_join(group, new, caller, pending, result)
         self._rebalances.prepare_or_complete(group, result)
         return result
 
     def _keep_generation(
         self, group: ClassicGroup, old: ClassicMember, new: ClassicMember, result: Result[Any]
     ) -> None:
-        """Nothing changes for the others, so that nobody has to rebalance: only the new id is kept."""
+        """Nothing changes for other members, so there is no rebalance: only the new id is written."""
         group.update_subscribed_topics()
-        result.records.append(group.record_of_now())
+        result.records.append(group.current_record())
         self._expect(group, result)
 
         def take_back(_error: KafkaError) -> Result[None]:
@@ -249,14 +257,16 @@ class ClassicProtocol:
 
     # SyncGroup
 
-    def sync(self, request: SyncGroupRequest, caller: Caller, reply: Reply) -> Result[SyncGroupResponse]:
-        """A member asks for its assignment, and the leader brings all of them."""
+    def sync(
+        self, request: SyncGroupRequest, caller: Caller, pending: PendingResponse
+    ) -> Result[SyncGroupResponse]:
+        """A member requests its assignment; the leader provides those of all members."""
         group = self._home.groups.get(request.group_id)
         if group is None or group.is_empty:
             return Result(sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
         if not isinstance(group, ClassicGroup):
             if group.type is GroupType.CONSUMER:
-                return self._home.consumer.classic_sync(request, caller, reply)
+                return self._home.consumer.classic_sync(request, caller, pending)
             return Result(sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
         try:
             member = group.check_member(request.member_id, request.group_instance_id)
@@ -279,7 +289,7 @@ class ClassicProtocol:
         if group.is_leader(member.id):
             self._assign(group, member, request.assignments, result)
         else:
-            member.sync = reply
+            member.sync = pending
             result.response = HELD
         return result
 
@@ -290,9 +300,9 @@ class ClassicProtocol:
         assignments: Iterable[SyncGroupRequest.SyncGroupRequestAssignment],
         result: Result[SyncGroupResponse],
     ) -> None:
-        """Keep what the leader assigned; replay of the record makes the group stable.
+        """Write the leader's assignments; replay of the record makes the group stable.
 
-        A member that the leader left out gets nothing, and whom it made up is not written.
+        A member that the leader omitted gets an empty assignment, and an unknown member is ignored.
         """
         given = {assignment.member_id: assignment.assignment for assignment in assignments}
         by_member = {member_id: given.get(member_id, b"") for member_id in group.members}
@@ -303,14 +313,14 @@ class ClassicProtocol:
         self._rebalances.start_session(group, leader, result)
         for member in group.members.values():
             if member.sync is not None:
-                result.replies.append((member.sync, synced(group, by_member[member.id])))
+                result.late_responses.append((member.sync, synced(group, by_member[member.id])))
                 member.sync = None
                 self._rebalances.start_session(group, member, result)
 
     def _assignment_not_written(
         self, group: ClassicGroup, failed: Result[Any], _error: KafkaError
     ) -> Result[None]:
-        """Nobody has the assignment: those who waited get the error, and all join again."""
+        """The assignment could not be written: held SyncGroups fail, and all members rejoin."""
         self._forget(group)
         result: Result[None] = Result(timers=failed.timers)
         self._rebalances.prepare(group, result)
@@ -319,7 +329,7 @@ class ClassicProtocol:
     # Heartbeat
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller) -> Result[HeartbeatResponse]:
-        """A member lives. It is told when it has to join again."""
+        """A heartbeat of a member. The error says when it must rejoin."""
         group = self._home.groups.get(request.group_id)
         if not isinstance(group, ClassicGroup):
             if group is not None and group.type is GroupType.CONSUMER:
@@ -338,7 +348,7 @@ class ClassicProtocol:
     # LeaveGroup
 
     def leave(self, request: LeaveGroupRequest, caller: Caller) -> Result[LeaveGroupResponse]:
-        """Members leave, or are taken out by their instance id. The request is in the form of version 3."""
+        """Members leave, or are removed by their instance id. The request has the form of version 3."""
         group = self._home.groups.get(request.group_id)
         if not isinstance(group, ClassicGroup):
             if group is not None and group.type is GroupType.CONSUMER:
@@ -380,7 +390,7 @@ class ClassicProtocol:
     # Replay and load
 
     def _expect(self, group: ClassicGroup, result: Result[Any]) -> None:
-        """The record of this group in the result is the state it has: replay keeps the group itself."""
+        """The result has the record of this group's state: replay uses the group object as it is."""
         self._rebalances.due[group.id] = group
         result.on_failed = lambda _error: self._forget(group)
 
@@ -389,7 +399,7 @@ class ClassicProtocol:
         return Result()
 
     def replay_group(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
-        """Take over a record of a group: one that was decided here just now, or one from the log."""
+        """Replay the record of a group: of a decision of this node, or from the log."""
         groups = self._home.groups
         due = self._rebalances.due.pop(key.group, None)
         if value is None:
@@ -398,12 +408,12 @@ class ClassicProtocol:
                 gone.move_to(ClassicState.DEAD, self._home.clock.now_ms())
         elif due is not None:
             groups[key.group] = due
-            due.settle(value, self._home.clock.now_ms())
+            due.replay_assignments(value, self._home.clock.now_ms())
         else:
             groups[key.group] = ClassicGroup.of_value(key.group, value)
 
     def on_loaded(self) -> Result[None]:
-        """Members have a whole session to show that they live. A group over a lowered limit rebalances."""
+        """All members get a full session timeout. A group above a lowered limit rebalances."""
         result: Result[None] = Result()
         size_max = self._home.settings.classic.size_max
         for group in self._groups():
@@ -412,24 +422,24 @@ class ClassicProtocol:
                 self._rebalances.prepare(group, result)
         return result
 
-    def held_replies(self) -> list[Reply]:
-        """Everybody who waits."""
-        replies = []
+    def pending_responses(self) -> list[PendingResponse]:
+        """All held requests."""
+        pending = []
         for group in self._groups():
             for member in group.members.values():
                 if member.join is not None:
-                    replies.append(member.join.reply)
+                    pending.append(member.join.pending)
                 if member.sync is not None:
-                    replies.append(member.sync)
-        return replies
+                    pending.append(member.sync)
+        return pending
 
     def _groups(self) -> list[ClassicGroup]:
         return [group for group in self._home.groups.values() if isinstance(group, ClassicGroup)]
 
-    # For the other protocol, and for those who delete groups
+    # For the consumer protocol, and the deletion of groups
 
     def keep_session(self, group: ClassicGroup, member_id: str, result: Result[Any]) -> None:
-        """The member has shown that it lives, by something else than a heartbeat."""
+        """The member is alive: it sent another request than a heartbeat."""
         self._rebalances.start_session(group, group.members[member_id], result)
 
     def start_sessions(self, group: ClassicGroup, result: Result[Any]) -> None:
@@ -437,18 +447,18 @@ class ClassicProtocol:
             self._rebalances.start_session(group, member, result)
 
     def adopt(self, group: ClassicGroup, result: Result[Any], *, rebalance: bool) -> None:
-        """A group of the consumer protocol goes on as this one: write it, watch its members.
+        """A consumer group was downgraded to this one: write its record, start the sessions of its members.
 
-        The result has its tombstones already. If its records are refused nothing of it has happened.
+        The result has the tombstones already. If its records are rejected, nothing changes.
         """
-        result.records.append(group.record_of_now())
+        result.records.append(group.current_record())
         self._expect(group, result)
         self.start_sessions(group, result)
         if rebalance:
             self._rebalances.prepare(group, result)
 
     def release(self, group: ClassicGroup, result: Result[Any]) -> None:
-        """The group goes on under the consumer protocol: all who wait here are to join again."""
+        """The group is upgraded to the consumer protocol: members with held requests must rejoin."""
         self._rebalances.release(group, ErrorCode.REBALANCE_IN_PROGRESS, result)
 
     def stop_timers(self, group: ClassicGroup, result: Result[Any]) -> None:
@@ -461,9 +471,9 @@ def _refuse(code: ErrorCode, member_id: str, caller: Caller) -> Result[JoinGroup
 
 
 def _rejoined(group: ClassicGroup, member_id: str, leader_id: str | None, version: int) -> JoinGroupResponse:
-    """A static member is back in a generation that goes on.
+    """A static member rejoined a generation that continues.
 
-    If it leads, it is to make no assignment: from version 9 on it is told so; before, that another leads.
+    A leader is not to assign: from version 9 on a field says so; before, the response names another leader.
     """
     if version >= _SKIP_ASSIGNMENT_FROM:
         is_leader = group.is_leader(member_id)

@@ -1,8 +1,8 @@
-"""How a classic group rebalances: members join, a generation begins, and those that stay away are let go.
+"""The rebalance of a classic group: members join, a generation begins, and absent members are removed.
 
-Every method looks at one group and adds to a `Result` what follows: answers to those who wait, timers, and
-the record of a group that has become empty. Rule: a JoinGroup or SyncGroup that is held gets exactly one
-answer, from whoever ends its wait. A timer finds its group and member by id: they may be gone or others.
+Every method reads one group and adds to a `Result`: responses to held requests, timers, and the record of a
+group that has become empty. Rule: a held JoinGroup or SyncGroup gets exactly one response. A timer looks its
+group and member up by id: they may have been removed or replaced.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from ottla.ports import Clock
 
 AGAIN_MS_MIN = 1000
-"""How long a rebalance that nobody has joined waits before it looks again, whatever its members' timeouts."""
+"""How long a rebalance without joined members waits for its next check, whatever their timeouts."""
 NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
-"""A new member sends no heartbeats while its JoinGroup is held: if it is held for longer, it is let go."""
+"""A new member sends no heartbeats while its JoinGroup is held: after this time it is removed."""
 
 
 class Home(Protocol):
-    """What the classic protocol needs of the shard in which its groups live."""
+    """What the classic protocol needs of its shard."""
 
     settings: GroupSettings
 
@@ -42,7 +42,7 @@ class Home(Protocol):
 
 
 class Rebalances:
-    """See the module. `due` are the groups whose own record is about to be replayed."""
+    """See the module. `due` has the groups whose own record is about to be replayed."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -55,7 +55,7 @@ class Rebalances:
     # Sessions
 
     def start_session(self, group: ClassicGroup, member: ClassicMember, result: Result[Any]) -> None:
-        """The member has shown that it lives: the next sign is due within its session timeout."""
+        """The member is alive: its next request is due within its session timeout."""
         timer = member.session_timer
         if timer is None or timer.delay_ms != member.session_timeout_ms:
             timer = member.session_timer = self.session_timer(group.id, member.id, member.session_timeout_ms)
@@ -86,7 +86,7 @@ class Rebalances:
         return result
 
     def let_go(self, group: ClassicGroup, member: ClassicMember, result: Result[Any]) -> None:
-        """Take a member out. If it waits after all, it is told to join anew."""
+        """Remove a member. A request of it that is held fails, so that it rejoins."""
         self.answer_join(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", result)
         self.answer_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, result)
         group.remove(member.id)
@@ -96,7 +96,7 @@ class Rebalances:
         result.timers.append(StopTimer(_session_key(group.id, member.id)))
 
     def let_pending_go(self, group: ClassicGroup, member_id: str, result: Result[Any]) -> None:
-        """Take back an id that was given out."""
+        """Remove an id that no member has used."""
         group.remove(member_id)
         result.timers.append(StopTimer(_session_key(group.id, member_id)))
 
@@ -105,30 +105,30 @@ class Rebalances:
     def answer_join(
         self, group: ClassicGroup, member: ClassicMember, code: ErrorCode, member_id: str, result: Result[Any]
     ) -> None:
-        """End the wait of a held JoinGroup with an error."""
+        """Fail a held JoinGroup."""
         held = group.hold_join(member, None)
         if held is not None:
-            result.replies.append((held.reply, join_refused(code, member_id, held.version)))
+            result.late_responses.append((held.pending, join_refused(code, member_id, held.version)))
 
     def answer_sync(self, member: ClassicMember, code: ErrorCode, result: Result[Any]) -> bool:
-        """End the wait of a held SyncGroup with an error."""
+        """Fail a held SyncGroup."""
         if member.sync is None:
             return False
-        result.replies.append((member.sync, sync_refused(code)))
+        result.late_responses.append((member.sync, sync_refused(code)))
         member.sync = None
         return True
 
     # Joining
 
     def prepare_or_complete(self, group: ClassicGroup, result: Result[Any]) -> None:
-        """The members have changed: all must join again, or the last one to do so just did."""
+        """The members have changed: all must rejoin, or the last one just did."""
         if group.state is ClassicState.PREPARING:
             self.complete_if_all_joined(group, result)
         else:
             self.prepare(group, result)
 
     def prepare(self, group: ClassicGroup, result: Result[Any]) -> None:
-        """Have all members join again. The first ones of an empty group are given some time to gather."""
+        """Make all members rejoin. The first generation is delayed, so that more members can join."""
         if group.state is ClassicState.COMPLETING:
             for member in group.members.values():
                 member.assignment = b""
@@ -163,7 +163,7 @@ class Rebalances:
         result.timers.append(StartTimer(_join_key(group_id), delay_ms, decision))
 
     def _delay_over(self, group_id: str, delay_ms: int, remaining_ms: int) -> Result[None]:
-        """Wait on if somebody came meanwhile, as long as a member's rebalance timeout allows."""
+        """Wait on if a member joined meanwhile, for at most the rebalance timeout."""
         result: Result[None] = Result()
         group = self.group(group_id)
         if group is None or group.state is not ClassicState.PREPARING:
@@ -177,7 +177,7 @@ class Rebalances:
         return result
 
     def complete_if_all_joined(self, group: ClassicGroup, result: Result[Any]) -> None:
-        """Begin the generation if nobody is missing; the first one begins when its delay is over."""
+        """Begin the generation if all members have joined; the first one begins after its delay."""
         if (
             group.state is ClassicState.PREPARING
             and group.previous_state is not ClassicState.EMPTY
@@ -186,14 +186,14 @@ class Rebalances:
             self.complete_join(group, result)
 
     def complete_join(self, group: ClassicGroup, result: Result[Any]) -> None:
-        """Begin a generation of those who joined. Static members may be away; the others are let go."""
+        """Begin a generation of the joined members. Static members may be absent; others are removed."""
         result.timers.append(StopTimer(_join_key(group.id)))
         if len(group.members) != group.joined_count:
             for member in list(group.members.values()):
                 if member.join is None and member.instance_id is None:
                     self.let_go(group, member, result)
         if group.members and not group.elect_joined_leader():
-            # Until the sessions of the static members end, or one is back; not with a timeout of 0, at once.
+            # Until the sessions of the static members end, or one rejoins. A timeout of 0 would loop.
             self._await_joins(group, result, wait_ms_min=AGAIN_MS_MIN)
             return
         group.begin_generation(self._home.clock.now_ms())
@@ -204,7 +204,7 @@ class Rebalances:
             held = group.hold_join(member, None)
             if held is not None:
                 answer = joined(group, member.id, held.version, with_members=group.leader_id == member.id)
-                result.replies.append((held.reply, answer))
+                result.late_responses.append((held.pending, answer))
             self.start_session(group, member, result)
             member.is_new = False
         group.pending_sync.update(group.members)
@@ -212,9 +212,9 @@ class Rebalances:
         result.timers.append(StartTimer(_sync_key(group.id), group.rebalance_timeout_ms, decision))
 
     def _write_empty(self, group: ClassicGroup, result: Result[Any]) -> None:
-        """If the log refuses the record, the group is empty all the same.
+        """If the log rejects the record, the group is empty nevertheless.
 
-        After a restart its last generation is back then, and ends when nobody sends heartbeats.
+        A restart then restores its last generation, which ends when no member sends heartbeats.
         """
         result.records.append(group.record({}))
         self.due[group.id] = group
@@ -234,7 +234,7 @@ class Rebalances:
             result.timers.append(StopTimer(_sync_key(group.id)))
 
     def _sync_expired(self, group_id: str, generation: int) -> Result[None]:
-        """Let those go who did not ask for their assignment in time."""
+        """Remove the members that did not send SyncGroup in time."""
         result: Result[None] = Result()
         group = self.group(group_id)
         if (
@@ -251,10 +251,10 @@ class Rebalances:
         self.prepare(group, result)
         return result
 
-    # For the other protocol
+    # For the consumer protocol
 
     def release(self, group: ClassicGroup, code: ErrorCode, result: Result[Any]) -> None:
-        """End every wait with an error and forget the timers: the group goes on as one of another kind."""
+        """Fail all held requests and stop the timers: the group becomes one of another kind."""
         for member in group.members.values():
             self.answer_join(group, member, code, member.id, result)
             self.answer_sync(member, code, result)

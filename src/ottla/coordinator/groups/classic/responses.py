@@ -1,4 +1,4 @@
-"""The answers of the classic protocol, in the form that each version has."""
+"""The responses of the classic protocol in each version."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def joined(
     leader_id: str | None = None,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """A member of the current generation. `with_members`: all of them, for the leader to assign to."""
+    """The response to a member of the current generation. `with_members` lists all members for the leader."""
     members = []
     if with_members:
         members = [

@@ -1,8 +1,8 @@
-"""When a group gets a new target assignment, and how: within the heartbeat that needs it, or as a task.
+"""Computes the target assignment of a group, within the heartbeat that needs it or as a task.
 
-Assignments of a group are at least `group.consumer.assignment.interval.ms` apart, so that members that come
-together are looked at together. A small one is made at once. A large one is a task: the heartbeat that
-asked for it is held until it is there (if it can be); all others are answered by the last target meanwhile.
+Assignments of a group are at least `group.consumer.assignment.interval.ms` apart, so that one assignment
+covers members that join together. A small one is made at once. A large one is a task: the heartbeat that
+needs it is held until it is complete (if it can be); other heartbeats get the last target meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from ottla.coordinator.groups.consumer.records import TargetRecord
 from ottla.coordinator.groups.consumer.subscriptions import Subscriptions, after_change
 from ottla.coordinator.groups.consumer.target_assignment import Snapshot
 from ottla.coordinator.groups.consumer.timers import undone, when_refused
-from ottla.coordinator.result import Reply, Result, Task
+from ottla.coordinator.result import Result, Task
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import errors
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups.consumer.protocol import ConsumerProtocol
 
 _Outcome = tuple[Assignment, dict[str, TargetRecord]] | AssignmentFailed
-"""The whole assignment and the records of what is new in it, or why there is none."""
+"""The assignment and the records of its changes, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldHeartbeat:
-    """A heartbeat that waits for an assignment, and the member as it was before."""
+    """A heartbeat that waits for an assignment, and the member before it."""
 
-    reply: Reply
+    pending: PendingResponse
     request: ConsumerGroupHeartbeatRequest
     before: ConsumerMember
     has_subscription_changed: bool
@@ -50,11 +51,11 @@ class _Work:
     taken: Snapshot
     member_id: str
     held: HeldHeartbeat | None
-    is_void: bool = False  # the group is gone: one of the same name has nothing to do with it
+    is_void: bool = False  # the group was removed: a new one of the same name is another group
 
 
 class Assigning:
-    """See the module. One assignment of a group is under way at a time."""
+    """See the module. Each group has at most one assignment under way."""
 
     def __init__(self, protocol: ConsumerProtocol) -> None:
         self._protocol = protocol
@@ -70,7 +71,7 @@ class Assigning:
         held: HeldHeartbeat | None,
         result: Result[Any],
     ) -> tuple[int, MemberAssignment, bool]:
-        """The epoch of the target and the member's share; True instead if it was held for a task."""
+        """(target epoch, the member's target, whether the heartbeat is held for a task)."""
         last = group.target_epoch, group.target_of(updated), False
         if group.target_epoch >= epoch or group.id in self._under_way or not self._is_due(group):
             return last
@@ -104,7 +105,7 @@ class Assigning:
         return self._protocol.shard.clock.now_ms() >= group.target_timestamp_ms + interval_ms
 
     def _assignor(self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> Assignor:
-        """The one that most members ask for; the first of this node's if they ask for none that it has."""
+        """The assignor that most members request; the first of this node if it does not have that one."""
         allowed = self._protocol.shard.settings.consumer.assignors
         counts = group.assignors
         if member.assignor != updated.assignor:
@@ -121,9 +122,9 @@ class Assigning:
         result.records.append(records.target_epoch(group.id, epoch, now_ms))
 
     def _made(self, group_id: str, work: _Work, outcome: _Outcome) -> Result[None]:
-        """A task is done: keep what it found, and answer the heartbeat that waited for it."""
+        """A task is complete: write its assignment, and respond to the heartbeat that waited for it."""
         result: Result[None] = Result()
-        if self._under_way.get(group_id) is work:  # it is not where the log refused this before
+        if self._under_way.get(group_id) is work:  # not after the log has rejected these records before
             del self._under_way[group_id]
         group = self._protocol.group(group_id)
         if group is None or work.is_void:
@@ -160,9 +161,9 @@ class Assigning:
             )
             return
         if member.epoch != held.before.epoch or member.assigned != held.before.assigned:
-            # It did not wait, and has been answered since then.
+            # It did not wait: a later heartbeat got a response.
             response = self._protocol.answer(group, held.before, member, held.request)
-            result.replies.append((held.reply, response))
+            result.late_responses.append((held.pending, response))
             return
         target = group.target_of(member)
         if target_epoch == work.taken.epoch:
@@ -181,21 +182,21 @@ class Assigning:
         except errors.KafkaError as error:
             self._refuse(work, error, result)
         else:
-            result.replies.append((held.reply, response))
+            result.late_responses.append((held.pending, response))
 
     def _refuse(self, work: _Work, error: errors.KafkaError, result: Result[Any]) -> None:
         if work.held is not None:
             response = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-            result.replies.append((work.held.reply, response))
+            result.late_responses.append((work.held.pending, response))
 
     def forget(self, group_id: str) -> None:
-        """The group is gone. Its task goes on, for nothing but the answer to who waits for it."""
+        """The group was removed. Its task continues only for the response to the held heartbeat."""
         work = self._under_way.get(group_id)
         if work is not None:
             work.is_void = True
 
-    def held_replies(self) -> list[Reply]:
-        return [work.held.reply for work in self._under_way.values() if work.held is not None]
+    def pending_responses(self) -> list[PendingResponse]:
+        return [work.held.pending for work in self._under_way.values() if work.held is not None]
 
 
 def _steps(group_id: str, taken: Snapshot, assignor: Assignor) -> Generator[None, None, _Outcome]:

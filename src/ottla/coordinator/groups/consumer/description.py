@@ -1,4 +1,4 @@
-"""A consumer group as ConsumerGroupDescribe shows it, and a member's assignment as heartbeats carry it."""
+"""The description of a consumer group for ConsumerGroupDescribe, and assignments for heartbeats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLASSIC, _CONSUMER = 0, 1
 def described(
     group: ConsumerGroup, default_assignor: str, image: ClusterImage
 ) -> ConsumerGroupDescribeResponse.DescribedGroup:
-    names: dict[frozenset[str], list[str]] = {}  # in order, once for all who are subscribed to the same
+    names: dict[frozenset[str], list[str]] = {}  # sorted once for members with the same subscription
     for member in group.members.values():
         if member.topic_names not in names:
             names[member.topic_names] = sorted(member.topic_names)
@@ -36,7 +36,7 @@ def _member(
     names: dict[frozenset[str], list[str]],
     image: ClusterImage,
 ) -> ConsumerGroupDescribeResponse.Member:
-    # What it is still giving up it owns, too.
+    # It still owns the partitions that it has to revoke.
     owned: dict[bytes, list[int]] = {}
     for partitions in (member.assigned, member.pending_revocation):
         for topic_id, mine in partitions.items():

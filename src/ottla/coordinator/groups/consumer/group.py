@@ -1,9 +1,9 @@
-"""A consumer group (KIP-848): its members, who owns what now, and who is to own what.
+"""A consumer group (KIP-848): its members, the partitions that they own, and the target assignment.
 
-State changes by `put_member`, `remove_member` and the other methods that replay calls; everything that is
-counted (topics, expressions, assignors, owners of partitions) is kept along with it, so no decision has to
-walk over the members. `partition_epochs` is what keeps a partition from having two owners: a member gets a
-partition only when nobody is in there, and whoever may still own one is.
+State changes by `put_member`, `remove_member` and the other methods that replay calls. They also update all
+counts (topics, expressions, assignors, owners of partitions), so no decision iterates over the members.
+`partition_epochs` keeps a partition from having two owners: it lists every partition that a member may own,
+and only a partition that is not in it is assigned.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ResolvedRegex:
 
 
 class TopicIndex:
-    """Which groups are subscribed to a topic, and the hashes of such topics as far as they were needed."""
+    """The groups that are subscribed to a topic, and a cache of the hashes of such topics."""
 
     __slots__ = ("groups", "hashes")
 
@@ -55,7 +55,7 @@ class TopicIndex:
 
 
 def count(counts: dict[str, int], key: str, change: int) -> None:
-    """Change a count that stands in the dictionary only while it is not 0."""
+    """Change a count. The dictionary has only counts other than 0."""
     value = counts.get(key, 0) + change
     if value > 0:
         counts[key] = value
@@ -83,18 +83,18 @@ class ConsumerGroup:
         self.matched: dict[str, int] = {}  # topic -> resolved expressions that match it
         self.regexes: dict[str, int] = {}  # expression -> members
         self.resolved: dict[str, ResolvedRegex] = {}
-        self.assignors: dict[str, int] = {}  # assignor -> members that ask for it
+        self.assignors: dict[str, int] = {}  # assignor -> members that request it
         self.classic_count = 0
-        self.classic_protocols: dict[str, int] = {}  # name -> classic members that know it
+        self.classic_protocols: dict[str, int] = {}  # name -> classic members that support it
         self.has_subscription_metadata = False  # in the log, from a coordinator before Kafka 4.1
         self.refresh_deadline: tuple[int, int] = (0, 0)
-        """When topics are compared again (ms), and the group's epoch when that was said. Not in the log."""
+        """When topics are compared next (ms), and the group's epoch when that was set. Not in the log."""
         self.hashed: tuple[frozenset[str], int] | None = None
         """Topics, and their hash as long as none of them has changed. Not in the log."""
         self._last_names: frozenset[str] = frozenset()
         self._index = index if index is not None else TopicIndex()
 
-    # What is asked of every group
+    # The interface of every kind of group
 
     @property
     def state_name(self) -> str:
@@ -123,7 +123,7 @@ class ConsumerGroup:
         is_transactional: bool,
         version: int,
     ) -> CommitCheck | None:
-        """The epoch must be the member's, or at least as new as its ownership of each partition."""
+        """The epoch must be the member's, or at least as new as its assignment of each partition."""
         if epoch < 0 and not self.members:
             return None  # an admin client or a consumer without a group
         if is_transactional and epoch == -1 and not member_id and group_instance_id is None:
@@ -151,7 +151,7 @@ class ConsumerGroup:
             )
 
     def check_offset_delete(self) -> None:
-        """Always allowed; a topic that is subscribed to is refused by itself."""
+        """Always allowed; subscribed topics are rejected one by one."""
 
     def check_delete(self) -> None:
         if self.members:
@@ -201,7 +201,7 @@ class ConsumerGroup:
         self._count_member(member, -1)
         self._release(member.assigned, member.epoch)
         self._release(member.pending_revocation, member.epoch)
-        # Another member may have taken the instance id over already.
+        # Another member may have the instance id by now.
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
 
@@ -217,7 +217,7 @@ class ConsumerGroup:
             count(self.regexes, member.topic_regex, change)
         if member.classic is not None:
             self.classic_count += change
-            # A member may name a protocol twice, and is one that knows it all the same.
+            # A member may list a protocol twice, and counts once.
             for name in dict.fromkeys(protocol.name for protocol in member.classic.supported_protocols):
                 count(self.classic_protocols, name, change)
 
@@ -245,7 +245,7 @@ class ConsumerGroup:
             if epochs is None:
                 continue
             for partition in owned:
-                # With another epoch it is owned by the one that came after.
+                # With another epoch it belongs to a later owner.
                 if epochs.get(partition) == epoch:
                     del epochs[partition]
             if not epochs:
@@ -266,7 +266,7 @@ class ConsumerGroup:
         return self._last_names
 
     def put_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """What an expression matches now; None: nobody is subscribed to it any more."""
+        """The topics that an expression matches; None: no member subscribes to it any more."""
         old = self.resolved.pop(regex, None)
         if resolved is not None:
             self.resolved[regex] = resolved
@@ -312,7 +312,7 @@ class ConsumerGroup:
     # Classic members
 
     def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a classic member that knows these can work with the classic members that are there."""
+        """Whether a classic member with these protocols has one in common with the other classic members."""
         if protocol_type != PROTOCOL_TYPE:
             return False
         if not self.members:
@@ -336,13 +336,13 @@ class ConsumerGroup:
         )
 
     def forget_topics(self) -> None:
-        """Before the group is dropped: it follows no topics any more."""
+        """Remove the group from the index of topics, before it is removed."""
         for topic in [*self.names, *self.matched]:
             self._index.discard(topic, self.id)
 
 
 def known_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """The static member that says it is this one."""
+    """The static member with this instance id and member id."""
     member = group.static_member(instance_id)
     if member is None:
         raise errors.UnknownMemberId(f"Instance id {instance_id} is unknown.")
@@ -354,7 +354,7 @@ def known_static(group: ConsumerGroup, member_id: str, instance_id: str) -> Cons
 
 
 def most_wanted(counts: dict[str, int]) -> str | None:
-    """The assignor that most members ask for; of equals the one that Kafka's hash table has first."""
+    """The assignor that most members request; of equals the first one in Kafka's hash table."""
     if not counts:
         return None
     most = max(counts.values())

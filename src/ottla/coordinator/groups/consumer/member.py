@@ -1,7 +1,7 @@
-"""One member of a consumer group, as the log knows it.
+"""One member of a consumer group, as in the log.
 
-A member is a value: it is never changed, only replaced (`changed`). So a decision can compare what a member
-was with what it is to be, and write the records of the difference.
+A member is a value: it is never changed, only replaced (`changed`). So a decision can compare a member before
+and after, and write the records of the difference.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ottla.wire.messages.group_records import (
 )
 
 LEAVE_EPOCH = -1
-"""What a member that leaves for good sends as its epoch, and the epoch of one that is being removed."""
+"""The epoch in the last heartbeat of a member that leaves, and that of a member that is removed."""
 LEAVE_STATIC_EPOCH = -2
-"""A static member that leaves and will be back; its epoch until then."""
+"""The epoch of a static member that has left and will rejoin."""
 
 Partitions = Mapping[bytes, Mapping[int, int]]
 """Topic id -> partition -> the epoch at which the member got it."""
@@ -31,22 +31,22 @@ _Listed = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target assignment; the numbers are those of the records."""
+    """How far a member is with its target assignment, with the codes of the records."""
 
     STABLE = 0
-    UNREVOKED_PARTITIONS = 1  # it must say first that it has given up some partitions
+    UNREVOKED_PARTITIONS = 1  # it must confirm first that it revoked some partitions
     UNRELEASED_PARTITIONS = 2  # it waits for partitions that others still own
     UNKNOWN = 127
 
     @classmethod
     def of(cls, number: int) -> MemberState:
-        """What a newer coordinator may have written is UNKNOWN here."""
+        """A code that a newer coordinator wrote is UNKNOWN."""
         return cls(number) if number in (0, 1, 2) else cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member. `assigned` and `pending_revocation` together are what it may own."""
+    """A member. It may own the partitions in `assigned` and `pending_revocation`."""
 
     id: str
     epoch: int = 0
@@ -76,7 +76,7 @@ class ConsumerMember:
         assigned: Partitions,
         pending_revocation: Partitions,
     ) -> ConsumerMember:
-        """One step further. Half of the heartbeats in a rebalance come here, so it is spelled out."""
+        """The member in its next state. Half of the heartbeats in a rebalance need it: written out."""
         return ConsumerMember(
             self.id,
             epoch,
@@ -97,14 +97,14 @@ class ConsumerMember:
 
     @property
     def regex(self) -> str | None:
-        """The expression it is subscribed to, if there is one: the empty one is none."""
+        """The expression of its subscription, if it has one: an empty one means none."""
         return self.topic_regex or None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
     def partition_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """Since when it owns a partition; None if it does not."""
+        """The epoch since which it owns a partition; None if it does not."""
         for owned in (self.assigned, self.pending_revocation):
             epoch = owned.get(topic_id, {}).get(partition)
             if epoch is not None:
@@ -114,7 +114,7 @@ class ConsumerMember:
     def with_subscription(
         self, value: ConsumerGroupMemberMetadataValue, topic_names: frozenset[str]
     ) -> ConsumerMember:
-        """As a record of its subscription says; `topic_names` are those of the record."""
+        """With the subscription of a record; `topic_names` are those of the record."""
         return replace(
             self,
             instance_id=value.instance_id,
@@ -129,7 +129,7 @@ class ConsumerMember:
         )
 
     def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
-        """As a record of its current assignment says."""
+        """With the current assignment of a record."""
         return self.moved(
             MemberState.of(value.state),
             value.member_epoch,
@@ -139,7 +139,7 @@ class ConsumerMember:
         )
 
     def leaving_for_a_while(self) -> ConsumerMember:
-        """A static member that left: whoever comes back in its name has its partitions from the start."""
+        """A static member that left: it gets its partitions back when it rejoins."""
         return replace(
             self,
             epoch=LEAVE_STATIC_EPOCH,
@@ -148,7 +148,7 @@ class ConsumerMember:
         )
 
     def removed(self) -> ConsumerMember:
-        """Without an assignment: the record of its subscription goes next."""
+        """Without an assignment: the record of its subscription is deleted next."""
         return replace(
             self, epoch=LEAVE_EPOCH, previous_epoch=LEAVE_EPOCH, assigned={}, pending_revocation={}
         )
@@ -159,7 +159,7 @@ def with_epoch(partitions: Mapping[bytes, Iterable[int]], epoch: int) -> Partiti
 
 
 def _from_listed(listed: list[_Listed], member_epoch: int) -> Partitions:
-    # Records from before partitions had epochs have none; the member's own may be -2.
+    # Older records have no epochs of partitions; the member's own epoch may be -2.
     partitions: dict[bytes, dict[int, int]] = {}
     for topic in listed:
         epochs = topic.assignment_epochs
@@ -178,7 +178,7 @@ def to_listed(partitions: Partitions) -> list[_Listed]:
 
 
 def is_within(owned: Owned | None, partitions: Partitions) -> bool:
-    """Whether a client that says what it owns owns nothing but these."""
+    """Whether a client that lists its partitions owns none but these."""
     return owned is not None and all(
         topic.topic_id in partitions and partitions[topic.topic_id].keys() >= set(topic.partitions)
         for topic in owned
@@ -186,7 +186,7 @@ def is_within(owned: Owned | None, partitions: Partitions) -> bool:
 
 
 def owns_any(owned: Owned | None, partitions: Partitions) -> bool:
-    """Whether a client owns one of these. One that does not say may own them all."""
+    """Whether a client owns one of these. Without a list it may own them all."""
     if owned is None:
         return True
     return any(

@@ -1,10 +1,11 @@
-"""The consumer group protocol (KIP-848) as decisions: heartbeats that join, live, reconcile and leave.
+"""The consumer group protocol (KIP-848) as decisions: heartbeats with which members join, reconcile and
+leave.
 
-A heartbeat goes through the same steps each time: the member's subscription is updated; if that, or the
-topics themselves, changed, the group's epoch grows; if the epoch is ahead of the target assignment a new one
-is made (`assignment.py`: at once where it is quick, else in a task); then the member takes its next
-step towards its target (`reconciliation.py`). Rule: state changes by replay of the records; what a
-decision keeps itself (timers, tasks under way, held heartbeats) is nothing that a restart may not lose.
+Each heartbeat takes the same steps: it updates the member's subscription; if that or the topics changed, it
+bumps the group's epoch; if the epoch is ahead of the target assignment, a new one is made (`assignment.py`:
+at once if it is small, else in a task); then the member takes its next step towards its target
+(`reconciliation.py`). Rule: state changes by replay of the records; a decision itself changes only what a
+restart may lose (timers, tasks under way, held heartbeats).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from ottla.coordinator.groups.consumer.subscriptions import (
 )
 from ottla.coordinator.groups.consumer.timers import ConsumerTimers
 from ottla.coordinator.groups.migration import Migration
-from ottla.coordinator.result import HELD, Caller, Reply, Result
+from ottla.coordinator.result import HELD, Caller, Result
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire import errors, uuid
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -52,17 +54,17 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups.settings import ConsumerSettings
     from ottla.coordinator.groups.shard import GroupShard
 
-_METADATA_REFRESH_INTERVAL_MS = 2**31 - 1  # only changes of topics matter, and they ask for a refresh
+_METADATA_REFRESH_INTERVAL_MS = 2**31 - 1  # only changes of topics matter, and they request a refresh
 
 
-class ConsumerProtocol(ConsumerReplay):
+class ConsumerProtocol:
     """See the module."""
 
     def __init__(self, shard: GroupShard) -> None:
-        super().__init__(shard.groups)
         self.shard = shard
         self.timers = ConsumerTimers(self.fence_if_there)
         self.assigning = Assigning(self)
+        self.replay = ConsumerReplay(shard.groups, self.assigning.forget)
         self.regexes = Regexes(self)
         self.migration = Migration(self)
         self.classic_join = self.migration.join
@@ -73,12 +75,12 @@ class ConsumerProtocol(ConsumerReplay):
     # Heartbeats
 
     def heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, reply: Reply | None = None
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, pending: PendingResponse | None = None
     ) -> Result[ConsumerGroupHeartbeatResponse]:
-        """A member joins, lives or leaves.
+        """A member joins, heartbeats or leaves.
 
-        With a `reply` the answer is held while a large assignment is made that the member waits for; without
-        one the member gets it at its next heartbeat.
+        With `pending` the response is held while a large assignment is made that the member waits for;
+        without it the member gets the assignment at its next heartbeat.
         """
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             return self._leave(request)
@@ -97,8 +99,8 @@ class ConsumerProtocol(ConsumerReplay):
         )
         self.timers.start_session(group.id, member.id, self.settings(group).session_timeout_ms, result)
         held = None
-        if reply is not None:
-            held = HeldHeartbeat(reply, request, member, has_new_names or regex_changed)
+        if pending is not None:
+            held = HeldHeartbeat(pending, request, member, has_new_names or regex_changed)
         target_epoch, target, is_held = self.assigning.update(
             group, epoch, member, updated, subscriptions, held, result
         )
@@ -122,7 +124,7 @@ class ConsumerProtocol(ConsumerReplay):
         request: ConsumerGroupHeartbeatRequest,
         result: Result[Any],
     ) -> ConsumerGroupHeartbeatResponse:
-        """Reconcile a member and answer it."""
+        """Reconcile a member and make its response."""
         member = self.reconcile(
             group, member, target_epoch, target, has_subscription_changed, request.topic_partitions, result
         )
@@ -135,7 +137,7 @@ class ConsumerProtocol(ConsumerReplay):
         member: ConsumerMember,
         request: ConsumerGroupHeartbeatRequest,
     ) -> ConsumerGroupHeartbeatResponse:
-        """A member is told its assignment if that is not what it was before, or if it asks for all."""
+        """The response has the assignment if that changed, or if the request has all fields."""
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,
@@ -155,8 +157,11 @@ class ConsumerProtocol(ConsumerReplay):
 
     # Groups and members
 
+    def group(self, group_id: str) -> ConsumerGroup | None:
+        return self.replay.group(group_id)
+
     def _group_of(self, request: ConsumerGroupHeartbeatRequest, result: Result[Any]) -> ConsumerGroup:
-        """The group. Who joins makes it, or makes a group of the classic protocol one of this."""
+        """The group. A member that joins creates it, or upgrades a classic group."""
         is_joining = request.member_epoch == 0
         group = self.shard.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -208,7 +213,7 @@ class ConsumerProtocol(ConsumerReplay):
         *,
         is_classic: bool,
     ) -> ConsumerMember:
-        """A static member joins, in the place of its former self, which has left unless one is classic."""
+        """A static member joins and replaces its earlier member id, which has left unless one is classic."""
         old = group.static_member(instance_id)
         if old is None:
             return group.members.get(member_id) or ConsumerMember(member_id)
@@ -236,9 +241,9 @@ class ConsumerProtocol(ConsumerReplay):
         now_ms: int,
         result: Result[Any],
     ) -> tuple[int, Subscriptions | None]:
-        """The group's epoch and subscriptions (None: as they are) once `updated` is in the place of `member`.
+        """The group's epoch and subscriptions (None: unchanged) once `updated` replaces `member`.
 
-        The epoch grows when the subscriptions do not stay as they are, or the topics have not.
+        The epoch is bumped if the subscriptions or the topics change.
         """
         if not bump and not group.has_metadata_expired(now_ms):
             return group.epoch, None
@@ -254,10 +259,10 @@ class ConsumerProtocol(ConsumerReplay):
         return epoch, subscriptions
 
     def metadata_hash(self, group: ConsumerGroup, subscriptions: Subscriptions) -> int:
-        return metadata_hash(group, subscriptions, self.index, self.shard.image)
+        return metadata_hash(group, subscriptions, self.replay.index, self.shard.image)
 
     def refreshed(self, group: ConsumerGroup, epoch: int, now_ms: int) -> None:
-        """The topics were compared: not again before one changes."""
+        """The topics were compared; the next comparison is when one changes."""
         group.refresh_deadline = (now_ms + _METADATA_REFRESH_INTERVAL_MS, epoch)
 
     def reconcile(
@@ -270,7 +275,7 @@ class ConsumerProtocol(ConsumerReplay):
         owned: Owned | None,
         result: Result[Any],
     ) -> ConsumerMember:
-        """The member's next step towards its target, written, and with the time that it has for it."""
+        """Write the member's next step towards its target, and start or stop its rebalance timeout."""
         if not has_subscription_changed and member.is_reconciled_to(target_epoch):
             return member
         moved = reconcile(
@@ -285,7 +290,7 @@ class ConsumerProtocol(ConsumerReplay):
         if moved is member or moved == member:
             return member
         result.records.append(records.assignment(group.id, moved))
-        if moved.classic is None:  # others have a time to join and to sync
+        if moved.classic is None:  # classic members have join and sync timeouts
             if moved.state is MemberState.UNREVOKED_PARTITIONS:
                 self._start_rebalance_timer(group.id, moved, result)
             else:
@@ -325,7 +330,7 @@ class ConsumerProtocol(ConsumerReplay):
         return result
 
     def fence_if_there(self, group_id: str, member_id: str) -> Result[None]:
-        """A member's time is over."""
+        """The session of a member timed out."""
         group = self.group(group_id)
         member = group.members.get(member_id) if group is not None else None
         result: Result[None] = Result()
@@ -334,7 +339,7 @@ class ConsumerProtocol(ConsumerReplay):
         return result
 
     def fence(self, group: ConsumerGroup, leaving: Collection[ConsumerMember], result: Result[Any]) -> None:
-        """Take members out. If all that stay speak the classic protocol the group goes back to it."""
+        """Remove members. If the remaining ones are all classic, downgrade the group."""
         if not leaving:
             return
         for member in leaving:
@@ -349,10 +354,10 @@ class ConsumerProtocol(ConsumerReplay):
         hashed = self.metadata_hash(group, subscriptions)
         result.records.append(records.group_epoch(group.id, group.epoch + 1, hashed))
 
-    # What is asked of the shard
+    # The shard's calls
 
     def describe(self, group_id: str) -> ConsumerGroupDescribeResponse.DescribedGroup:
-        group = self.groups.get(group_id)
+        group = self.shard.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return described(group, self.shard.settings.consumer.assignors[0], self.shard.image)
         reason = (
@@ -363,10 +368,10 @@ class ConsumerProtocol(ConsumerReplay):
         )
 
     def on_loaded(self) -> Result[None]:
-        """All members have a whole session to show that they live."""
+        """All members get a full session timeout."""
         result: Result[None] = Result()
         self.regexes.topics_version = self.shard.image.offset
-        for group in self.groups.values():
+        for group in self.shard.groups.values():
             if not isinstance(group, ConsumerGroup):
                 continue
             session_timeout_ms = self.settings(group).session_timeout_ms
@@ -377,7 +382,7 @@ class ConsumerProtocol(ConsumerReplay):
         return result
 
     def on_metadata(self, image: ClusterImage, delta: ImageDelta) -> Result[None]:
-        """Topics were made, deleted, grown or moved: their groups look again at the next heartbeat."""
+        """Topics were created, deleted or changed: their groups compare them at the next heartbeat."""
         if delta.topics_created:
             self.regexes.topics_version = image.offset
         names = {topic.name for topic in (*delta.topics_created.values(), *delta.topics_deleted.values())}
@@ -388,24 +393,22 @@ class ConsumerProtocol(ConsumerReplay):
                 for index, before in changed.items()
             ):
                 names.add(topic.name)
+        index = self.replay.index
         for name in names:
-            self.index.hashes.pop(name, None)
-            for group_id in self.index.groups.get(name, ()):
+            index.hashes.pop(name, None)
+            for group_id in index.groups.get(name, ()):
                 group = self.group(group_id)
                 if group is not None:
                     group.request_metadata_refresh()
         return Result()
 
-    def on_group_removed(self, group_id: str) -> None:
-        self.assigning.forget(group_id)
-
-    def held_replies(self) -> list[Reply]:
-        """Everybody who waits."""
-        return self.assigning.held_replies()
+    def pending_responses(self) -> list[PendingResponse]:
+        """The heartbeats that are held."""
+        return self.assigning.pending_responses()
 
 
 class _TopicIds:
-    """The ids of named topics, as far as they exist."""
+    """The ids of those of the named topics that exist."""
 
     __slots__ = ("_names", "_topics")
 
@@ -419,7 +422,7 @@ class _TopicIds:
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
-    """A member that lost an answer comes with its previous epoch, and owns nothing that it should not."""
+    """Accept the previous epoch from a member whose response was lost, if it owns only its partitions."""
     if epoch == 0 or epoch == member.epoch:
         return
     if epoch < member.epoch and epoch == member.previous_epoch and is_within(owned, member.assigned):
@@ -434,7 +437,7 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> Non
 def _updated(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
 ) -> ConsumerMember:
-    """The member with what the request says of it: the very same if that is nothing new."""
+    """The member with the fields of the request: the same object if none changed."""
     fields: dict[str, Any] = {}
     if request.instance_id is not None and request.instance_id != member.instance_id:
         fields["instance_id"] = request.instance_id

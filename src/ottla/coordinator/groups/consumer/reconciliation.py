@@ -1,8 +1,8 @@
-"""One step of a member from what it owns to what it is to own, made at its heartbeat.
+"""One step of a member from its current to its target assignment, at its heartbeat.
 
-First it gives up what is not in its target; it stays in its epoch until it says that it has. Then it moves to
-the target's epoch and gets those partitions of its target that nobody may still own; the others it gets at a
-later heartbeat, once they are released.
+First it revokes the partitions that are not in its target; it keeps its epoch until it confirms that. Then it
+moves to the target's epoch and gets those partitions of its target that no other member may still own; it
+gets the others at a later heartbeat, once they are released.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def reconcile(
     is_owned: IsOwned,
     owned: Owned | None,
 ) -> ConsumerMember:
-    """The member after this step: the very same one if there is none to make.
+    """The member after this step: the same object if there is no step.
 
-    `subscribed` are its topics; `owned` is what the client says that it owns (None: it does not say).
+    `subscribed` are its topics; `owned` are the partitions that the client lists (None: no list).
     """
     if member.state is MemberState.STABLE:
         if member.epoch != target_epoch:
@@ -38,7 +38,7 @@ def reconcile(
         if owns_any(owned, member.pending_revocation):
             return _unsubscribed(member, subscribed, owned) if has_subscription_changed else member
     elif member.state is MemberState.UNKNOWN and owned != []:
-        # A newer coordinator left it there: it begins from scratch.
+        # A newer coordinator wrote this state: start over.
         raise FencedMemberEpoch(
             "The consumer group member is in a unknown state. The member must abandon all its partitions and "
             "rejoin."
@@ -49,7 +49,7 @@ def reconcile(
 def _unsubscribed(
     member: ConsumerMember, subscribed: Container[bytes], owned: Owned | None
 ) -> ConsumerMember:
-    """Take away what the member is not subscribed to any more, ahead of the next target assignment."""
+    """Revoke partitions of topics that the member unsubscribed from, before the next target assignment."""
     dropped = [topic_id for topic_id in member.assigned if topic_id not in subscribed]
     if not dropped:
         return member
@@ -87,7 +87,7 @@ def _next(
 def _compare(
     member: ConsumerMember, target: MemberAssignment, subscribed: Container[bytes], is_owned: IsOwned
 ) -> tuple[dict[bytes, dict[int, int]], Partitions, dict[bytes, list[int]], bool]:
-    """What it keeps, what it gives up, what it can have now, and whether more is still owned by others."""
+    """The partitions that it keeps, revokes and gets, and whether others still own some of its target."""
     kept: dict[bytes, dict[int, int]] = {}
     revoked: dict[bytes, dict[int, int]] = {}
     added: dict[bytes, list[int]] = {}
@@ -105,7 +105,7 @@ def _compare(
         if topic_id not in subscribed:
             continue
         mine = member.assigned.get(topic_id, {})
-        # What it was giving up itself is not owned by another.
+        # Partitions that it was revoking itself have no other owner.
         pending = member.pending_revocation.get(topic_id, {})
         missing = [partition for partition in partitions if partition not in mine]
         free = [

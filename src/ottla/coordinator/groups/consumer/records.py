@@ -1,4 +1,4 @@
-"""The records that a consumer group consists of, in the versions that Kafka 4.3.1 writes (all of them 0)."""
+"""The records of a consumer group, in the versions that Kafka 4.3.1 writes (all 0)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def no_group_epoch(group_id: str) -> Record:
 
 
 def no_subscription_metadata(group_id: str) -> Record:
-    """Takes away what coordinators wrote before groups had a hash of their topics."""
+    """Deletes a record of coordinators that stored the topics themselves and not their hash."""
     return Record(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
@@ -71,7 +71,7 @@ def target(group_id: str, member_id: str, assignment: MemberAssignment) -> Recor
 
 
 class KnownTarget(ConsumerGroupTargetAssignmentMemberValue):
-    """The value of a record that was made here, with the assignment that it was made of."""
+    """The value of a record of this node's own decision, with its assignment."""
 
     __slots__ = ("assignment",)
 
@@ -79,7 +79,7 @@ class KnownTarget(ConsumerGroupTargetAssignmentMemberValue):
 
 
 class TargetRecord(PackedRecord):
-    """A target assignment that is ready to be written and replayed: a task makes many of them, bit by bit."""
+    """A record of a target assignment, already encoded: a task makes many of them in steps."""
 
     __slots__ = ("assignment",)
 
@@ -137,7 +137,7 @@ def no_regex(group_id: str, regex: str) -> Record:
 
 
 def no_member(group_id: str, member_id: str) -> list[Record]:
-    """All that takes a member out of its group."""
+    """The records that remove a member from its group."""
     return [
         no_assignment(group_id, member_id),
         no_target(group_id, member_id),
@@ -146,7 +146,7 @@ def no_member(group_id: str, member_id: str) -> list[Record]:
 
 
 def no_group(group_id: str, member_ids: Iterable[str], regexes: Iterable[str]) -> list[Record]:
-    """All that deletes a group, members first."""
+    """The records that delete a group, members first."""
     member_ids = list(member_ids)
     return [
         *(no_assignment(group_id, member_id) for member_id in member_ids),

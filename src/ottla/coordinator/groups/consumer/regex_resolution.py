@@ -1,8 +1,8 @@
-"""Regular expressions of a group's members: checked when they come, resolved in the background.
+"""Regular expressions of a group's members: validated at once, resolved in the background.
 
-All expressions of a group are resolved together, by a task, when a heartbeat finds that it is time: there is
-a new expression, there are new topics, or the last time is long ago. Until then members of a new one have no
-topics by it. What was found becomes records, and the group's epoch grows if it is not the same as before.
+A task resolves all expressions of a group together when a heartbeat finds that this is due: there is a new
+expression, there are new topics, or the last resolution is old. Until then a new expression matches no
+topics. The result becomes records, and the group's epoch is bumped if it changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Regexes:
-    """See the module. `topics_version` is that of the metadata when a topic was made last."""
+    """See the module. `topics_version` is the metadata offset of the last created topic."""
 
     def __init__(self, protocol: ConsumerProtocol) -> None:
         self._protocol = protocol
@@ -43,7 +43,7 @@ class Regexes:
         now_ms: int,
         result: Result[Any],
     ) -> tuple[bool, bool]:
-        """Whether the member has another expression now, and whether what that one matches is known."""
+        """(whether the member's expression changed, whether the new one is resolved)."""
         is_changed = member.topic_regex != updated.topic_regex
         if not is_changed and not group.regexes:
             return False, False
@@ -62,7 +62,7 @@ class Regexes:
         return is_changed, is_resolved
 
     def _check(self, group: ConsumerGroup, member: ConsumerMember) -> bool:
-        """Whether the expression is the first of its kind in the group; such a one is checked."""
+        """Whether the expression is new in the group; then validate it."""
         expression = member.regex
         if expression is None or expression in group.regexes:
             return False

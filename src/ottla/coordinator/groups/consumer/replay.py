@@ -1,11 +1,13 @@
 """Consumer groups from their records: each method applies one record, or its tombstone (no value).
 
-The same methods apply what a decision has just written and what a log holds. A log that was compacted may
-begin anywhere, so a tombstone of something unknown is nothing, and a record of a member makes its group.
+The same methods apply what a decision has just written and what a load reads from the log. A compacted log
+may begin with any record: a tombstone of something unknown is ignored, and a record of a member creates
+its group.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex, TopicIndex
@@ -33,43 +35,41 @@ if TYPE_CHECKING:
 
 
 class ConsumerReplay:
-    """See the module. `groups` are all groups of the shard; `index` is kept by the groups themselves."""
+    """See the module. `groups` are all groups of the shard; the consumer groups keep `index` up to date."""
 
-    def __init__(self, groups: dict[str, Group]) -> None:
-        self.groups = groups
+    def __init__(self, groups: dict[str, Group], on_group_removed: Callable[[str], None]) -> None:
+        self._groups = groups
+        self._on_group_removed = on_group_removed
         self.index = TopicIndex()
 
     def group(self, group_id: str) -> ConsumerGroup | None:
-        """A consumer group, if there is one of that name."""
-        group = self.groups.get(group_id)
+        """The consumer group of that name; None if there is none, or a group of another kind."""
+        group = self._groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
-    def _made(self, group_id: str) -> ConsumerGroup:
-        """The group of a record. One of another kind, such as a simple classic one, loses its name to it."""
+    def _group_of_record(self, group_id: str) -> ConsumerGroup:
+        """The consumer group that a record belongs to. It replaces a group of another kind."""
         group = self.group(group_id)
         if group is None:
-            group = self.groups[group_id] = ConsumerGroup(group_id, self.index)
+            group = self._groups[group_id] = ConsumerGroup(group_id, self.index)
         return group
 
     def replay_group(self, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
         if value is not None:
-            group = self._made(key.group_id)
+            group = self._group_of_record(key.group_id)
             group.epoch = value.epoch
             group.metadata_hash = value.metadata_hash
             return
-        gone = self.group(key.group_id)
-        if gone is not None:
-            gone.forget_topics()
-            del self.groups[key.group_id]
-            self.on_group_removed(key.group_id)
-
-    def on_group_removed(self, group_id: str) -> None:
-        """A group is gone; a new one of its name has nothing to do with it."""
+        removed = self.group(key.group_id)
+        if removed is not None:
+            removed.forget_topics()
+            del self._groups[key.group_id]
+            self._on_group_removed(key.group_id)
 
     def replay_partition_metadata(
         self, key: ConsumerGroupPartitionMetadataKey, value: ConsumerGroupPartitionMetadataValue | None
     ) -> None:
-        group = self._made(key.group_id) if value is not None else self.group(key.group_id)
+        group = self._group_of_record(key.group_id) if value is not None else self.group(key.group_id)
         if group is not None:
             group.has_subscription_metadata = value is not None
 
@@ -77,7 +77,7 @@ class ConsumerReplay:
         self, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
     ) -> None:
         if value is not None:
-            group = self._made(key.group_id)
+            group = self._group_of_record(key.group_id)
             member = group.members.get(key.member_id) or ConsumerMember(key.member_id)
             names = group.shared_names(value.subscribed_topic_names)
             group.put_member(member.with_subscription(value, names))
@@ -92,7 +92,7 @@ class ConsumerReplay:
         value: ConsumerGroupTargetAssignmentMetadataValue | None,
     ) -> None:
         if value is not None:
-            group = self._made(key.group_id)
+            group = self._group_of_record(key.group_id)
             group.target_epoch = value.assignment_epoch
             group.target_timestamp_ms = value.assignment_timestamp
             return
@@ -107,10 +107,10 @@ class ConsumerReplay:
         value: ConsumerGroupTargetAssignmentMemberValue | None,
     ) -> None:
         if type(value) is KnownTarget:
-            self._made(key.group_id).target[key.member_id] = value.assignment
+            self._group_of_record(key.group_id).target[key.member_id] = value.assignment
             return
         if value is not None:
-            self._made(key.group_id).target[key.member_id] = {
+            self._group_of_record(key.group_id).target[key.member_id] = {
                 topic.topic_id: tuple(topic.partitions) for topic in value.topic_partitions
             }
             return
@@ -124,7 +124,7 @@ class ConsumerReplay:
         value: ConsumerGroupCurrentMemberAssignmentValue | None,
     ) -> None:
         if value is not None:
-            group = self._made(key.group_id)
+            group = self._group_of_record(key.group_id)
             member = group.members.get(key.member_id) or ConsumerMember(key.member_id)
             group.put_member(member.with_assignment(value))
             return
@@ -137,7 +137,7 @@ class ConsumerReplay:
     ) -> None:
         if value is not None:
             resolved = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
-            self._made(key.group_id).put_resolved(key.regular_expression, resolved)
+            self._group_of_record(key.group_id).put_resolved(key.regular_expression, resolved)
             return
         known = self.group(key.group_id)
         if known is not None:

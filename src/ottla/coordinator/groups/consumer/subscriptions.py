@@ -1,6 +1,6 @@
-"""What a group is subscribed to: counted as after a change, hashed, and resolved from expressions.
+"""The subscriptions of a group: their counts after a change, their hash, and the resolution of expressions.
 
-A decision is made before its records are replayed, so it asks here what the group's subscriptions will be.
+A decision is made before its records are replayed, so it needs the subscriptions that the group will have.
 Expressions are matched against all topics in the background: `resolve` works on a copy of the names.
 """
 
@@ -16,7 +16,7 @@ from ottla.coordinator.groups.consumer.member import ConsumerMember
 from ottla.coordinator.groups.topic_hash import group_hash, topic_hash
 
 REGEX_REFRESH_INTERVAL_MS_MIN = 10_000
-"""Expressions of a group are not resolved more often than this, whatever its members bring."""
+"""The minimum time between two resolutions of a group's expressions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def now(group: ConsumerGroup) -> Subscriptions:
 
 
 def after_change(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> Subscriptions:
-    """With a member changed, or joined: `old` is then without a subscription."""
+    """The counts after a member changed or joined (then `old` has no subscription)."""
     members = len(group.members)
     if new.id not in group.members and group.static_member(new.instance_id) is None:
         members += 1
@@ -71,7 +71,7 @@ def after_change(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember)
 
 
 def after_leaving(group: ConsumerGroup, leaving: Iterable[ConsumerMember]) -> tuple[Subscriptions, list[str]]:
-    """Without some members; and the expressions that nobody is subscribed to then."""
+    """The counts after some members left, and the expressions without subscribers then."""
     leaving = list(leaving)
     names = dict(group.names)
     regexes = dict(group.regexes)
@@ -85,7 +85,7 @@ def after_leaving(group: ConsumerGroup, leaving: Iterable[ConsumerMember]) -> tu
 
 
 def after_resolving(group: ConsumerGroup, resolved: Mapping[str, ResolvedRegex]) -> Subscriptions:
-    """With other topics behind some expressions."""
+    """The counts after some expressions match other topics."""
     matched = dict(_without(group, resolved))
     for found in resolved.values():
         for topic in found.topics:
@@ -105,7 +105,7 @@ def _without(group: ConsumerGroup, gone: Iterable[str]) -> Mapping[str, int]:
 def metadata_hash(
     group: ConsumerGroup, subscriptions: Subscriptions, index: TopicIndex, image: ClusterImage
 ) -> int:
-    """The hash of the topics that a group will be subscribed to. It is kept for the next who asks."""
+    """The hash of the topics that a group will be subscribed to. Hashes of topics are cached."""
     topics: Set[str] = subscriptions.names.keys()
     if subscriptions.matched:
         topics = topics | subscriptions.matched.keys()
@@ -127,14 +127,14 @@ def metadata_hash(
 def resolve(
     expressions: Iterable[str], names: list[str], version: int, timestamp_ms: int
 ) -> Generator[None, None, dict[str, ResolvedRegex]]:
-    """Match all topics. Expressions were checked when a member brought them: an invalid one matches none."""
+    """Match all topics. An invalid expression matches none; those of members are validated before."""
     resolved: dict[str, ResolvedRegex] = {}
     for expression in expressions:
         topics: list[str] = []
         try:
             pattern = regex.compile(expression)
         except regex.InvalidExpression:
-            pass  # Kafka's engine may have taken it, and its record is in the log
+            pass  # Kafka's engine may have accepted it, and its record is in the log
         else:
             topics = yield from pattern.select(names)
         resolved[expression] = ResolvedRegex(frozenset(topics), version, timestamp_ms)

@@ -1,8 +1,8 @@
-"""A group's next target assignment: the snapshot that an assignor works on, and the records of what changed.
+"""A group's next target assignment: the snapshot for the assignor, and the records of the changes.
 
-Rule: the steps see copies only (members are values, assignments are replaced as a whole), so the group can go
-on changing while a large assignment is made. What became of it meanwhile is looked at when the outcome is
-there: a member that left gets nothing, and one that took over a static member's place gets its share.
+Rule: the steps read copies only (members are values, assignments are replaced as a whole), so the group can
+change while a large assignment is made. The outcome is adapted to that: a member that left gets nothing, and
+a member that replaced a static one gets its target.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ottla.coordinator.groups.consumer.subscriptions import Subscriptions
 from ottla.coordinator.result import Record
 
 INLINE_WORK = 400
-"""Members and partitions up to which an assignment is made at once, within the heartbeat that needs it."""
+"""Up to so many members and partitions an assignment is made within the heartbeat that needs it."""
 
 _MEMBERS_IN_A_STEP = 200
 _RECORDS_IN_A_STEP = 50
@@ -37,7 +37,7 @@ Steps = Generator[None, None, Assignment]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that the next target assignment follows from."""
+    """The input of the next target assignment."""
 
     epoch: int
     members: Mapping[str, ConsumerMember]
@@ -58,7 +58,7 @@ def snapshot(
     subscriptions: Subscriptions,
     image: ClusterImage,
 ) -> Snapshot:
-    """The group with one member as it is about to be, in the place of the static member that it replaces."""
+    """The group with one updated member, which may replace a static one."""
     members = dict(group.members)
     target = dict(group.target)
     replaced = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
@@ -76,9 +76,9 @@ def snapshot(
 
 
 def steps(taken: Snapshot, assignor: Assignor) -> Steps:
-    """Make the assignment."""
+    """Compute the assignment."""
     members: dict[str, MemberSpec] = {}
-    ids: dict[tuple[frozenset[str], str | None], frozenset[bytes]] = {}  # members share wishes, mostly
+    ids: dict[tuple[frozenset[str], str | None], frozenset[bytes]] = {}  # most members share subscriptions
     for position, member in enumerate(taken.members.values()):
         wish = (member.topic_names, member.regex)
         topic_ids = ids.get(wish)
@@ -110,7 +110,7 @@ def at_once(steps: Steps) -> Assignment:
 
 
 def changes(taken: Snapshot, outcome: Assignment) -> dict[str, MemberAssignment]:
-    """The members whose target is another now; all members have one from now on, be it empty."""
+    """The members whose target changed, and those that had none: every member has one, maybe an empty one."""
     changed: dict[str, MemberAssignment] = {}
     for member_id in taken.members:
         assignment = outcome.get(member_id, NOTHING)
@@ -121,7 +121,7 @@ def changes(taken: Snapshot, outcome: Assignment) -> dict[str, MemberAssignment]
 
 
 def is_same(one: MemberAssignment, other: MemberAssignment) -> bool:
-    """Whether the same partitions are in both: the order in a record of another coordinator may differ."""
+    """Whether both have the same partitions: the order in a record of another coordinator may differ."""
     return one.keys() == other.keys() and all(
         partitions == other[topic_id] or set(partitions) == set(other[topic_id])
         for topic_id, partitions in one.items()
@@ -131,7 +131,7 @@ def is_same(one: MemberAssignment, other: MemberAssignment) -> bool:
 def records_of(
     group_id: str, changed: Mapping[str, MemberAssignment]
 ) -> Generator[None, None, dict[str, TargetRecord]]:
-    """The records of the changes by member."""
+    """Member id -> the record of its change."""
     made: dict[str, TargetRecord] = {}
     for position, (member_id, assignment) in enumerate(changed.items()):
         made[member_id] = TargetRecord(group_id, member_id, assignment)
@@ -141,7 +141,7 @@ def records_of(
 
 
 def still_wanted(group: ConsumerGroup, taken: Snapshot, made: Mapping[str, TargetRecord]) -> list[Record]:
-    """The records for the group as it is by now."""
+    """The records that still apply to the group."""
     wanted: list[Record] = []
     for member_id, record in made.items():
         if member_id in group.members:

@@ -1,6 +1,6 @@
-"""The timers of a consumer group's members: when one is due the member is fenced, unless it has moved on.
+"""The timers of a consumer group's members: when one fires the member is fenced, unless it has moved on.
 
-Besides, how a decision takes back what it noted for itself when its records or its task come to nothing.
+Also, how a decision rolls back its own notes when its records are rejected or its task fails.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Fence = Callable[[str, str], Result[Any]]
 
 
 class ConsumerTimers:
-    """`fence` takes a member (group id, member id) out if it is still there.
+    """`fence` removes a member (group id, member id) if it still exists.
 
-    Join and sync timers are for members that speak the classic protocol: the time they have to join again
-    once they have been told to, and to ask for their assignment once they have joined.
+    Join and sync timers are for classic members: the time to rejoin after REBALANCE_IN_PROGRESS, and the time
+    to send SyncGroup after they have joined.
     """
 
     def __init__(self, fence: Fence) -> None:
@@ -29,7 +29,7 @@ class ConsumerTimers:
         self._joining: set[tuple[str, str]] = set()
 
     def start_session(self, group_id: str, member_id: str, timeout_ms: int, result: Result[Any]) -> None:
-        """Anew with each sign of life."""
+        """Restarted by each heartbeat."""
         decision = partial(self._fence, group_id, member_id)
         result.timers.append(StartTimer(("consumer-session", group_id, member_id), timeout_ms, decision))
 
@@ -47,7 +47,7 @@ class ConsumerTimers:
         result.timers.append(StopTimer(_rebalance_key(group_id, member_id)))
 
     def start_join(self, group_id: str, member_id: str, timeout_ms: int, result: Result[Any]) -> None:
-        """The time runs from when the member was told first."""
+        """The time runs from the first REBALANCE_IN_PROGRESS."""
         if (group_id, member_id) not in self._joining:
             self._joining.add((group_id, member_id))
             decision = partial(self._join_over, group_id, member_id)
@@ -70,7 +70,7 @@ class ConsumerTimers:
         result.timers.append(StopTimer(_sync_key(group_id, member_id)))
 
     def stop(self, group_id: str, member_id: str, result: Result[Any]) -> None:
-        """All of a member that goes."""
+        """Stop all timers of a member that is removed."""
         result.timers.append(StopTimer(("consumer-session", group_id, member_id)))
         self.stop_rebalance(group_id, member_id, result)
         self.stop_join(group_id, member_id, result)
@@ -78,7 +78,7 @@ class ConsumerTimers:
 
 
 def when_refused(result: Result[Any], undo: Callable[[], object]) -> None:
-    """Take back what a decision noted for itself, if the log does not take its records."""
+    """Roll back the notes of a decision if the log rejects its records."""
     earlier = result.on_failed
 
     def on_failed(error: KafkaError) -> Result[Any]:
@@ -89,7 +89,7 @@ def when_refused(result: Result[Any], undo: Callable[[], object]) -> None:
 
 
 def undone(steps: Generator[None, None, _T], undo: Callable[[], object]) -> Generator[None, None, _T]:
-    """Steps of a task, after whose failure the same may be begun again."""
+    """Steps of a task that can be started again after a failure."""
     try:
         return (yield from steps)
     except Exception:

@@ -1,1 +1,1 @@
-"""Committed offsets of groups: their records, their store, and what is asked of them."""
+"""Committed offsets of groups: their records, their store, and the requests about them."""

@@ -1,8 +1,8 @@
 """Offsets of groups: commit, commit in a transaction, fetch, delete, and the replay of their records.
 
-A group that nobody has joined is made by its first commit: a consumer that assigns partitions by itself only
-has its offsets here. Rule: a request is refused as a whole before anything is decided (wrong member, wrong
-generation); what is wrong with one partition (metadata too long) is said for that partition alone.
+The first commit creates a group without members: a consumer that assigns partitions itself only has its
+offsets here. Rule: an error of the request (wrong member, wrong generation) rejects it as a whole before any
+decision; an error of one partition (metadata too long) concerns that partition alone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TIMESTAMP_MAX = (1 << 63) - 1
 
 _STATES_WITH_SESSIONS = (ClassicState.STABLE, ClassicState.PREPARING)
 _GROUP_NOT_FOUND_SINCE = 9
-"""Older clients of OffsetCommit are told ILLEGAL_GENERATION instead."""
+"""Older clients of OffsetCommit get ILLEGAL_GENERATION instead."""
 
 _CommitTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 _CommitPartition = OffsetCommitResponse.OffsetCommitResponsePartition
@@ -119,7 +119,7 @@ class Offsets:
         group = self._shard.groups.get(request.group_id)
         if group is None:
             if epoch < 0:
-                return None  # a consumer that is no member of a group: the commit makes the group
+                return None  # not a member: the commit creates the group
             if caller.version >= _GROUP_NOT_FOUND_SINCE:
                 raise GroupIdNotFound(f"Group {request.group_id} not found.")
             raise IllegalGeneration(f"Group {request.group_id} not found.")
@@ -131,13 +131,15 @@ class Offsets:
             version=caller.version,
         )
         if isinstance(group, ClassicGroup) and group.state in _STATES_WITH_SESSIONS:
-            self._shard.classic.keep_session(group, request.member_id, result)  # who commits is alive
+            self._shard.classic.keep_session(
+                group, request.member_id, result
+            )  # a member that commits is alive
         return check
 
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, caller: Caller, write: TransactionalWrite
     ) -> Result[TxnOffsetCommitResponse]:
-        """Commit offsets that come into force with the producer's transaction."""
+        """Commit offsets that take effect with the producer's transaction."""
         result: Result[TxnOffsetCommitResponse] = Result(transaction=write)
         check = self._check_commit_in_transaction(request, caller)
         group_id = request.group_id
@@ -188,10 +190,10 @@ class Offsets:
                 version=caller.version,
             )
         except StaleMemberEpoch as error:
-            raise IllegalGeneration(error.message) from error  # producers know no epochs
+            raise IllegalGeneration(error.message) from error  # producers have no member epochs
 
     def _is_too_long(self, metadata: str) -> bool:
-        """The limit counts UTF-16 units, as Java's texts do."""
+        """The limit counts UTF-16 units, as Java's strings do."""
         most = self._shard.settings.offsets.metadata_bytes_max
         count = len(metadata)
         return count > most or (2 * count > most and len(metadata.encode("utf-16-le")) > 2 * most)
@@ -199,9 +201,9 @@ class Offsets:
     # Fetching
 
     def find(self, request: AskedGroup, *, require_stable: bool) -> FoundOffsets:
-        """The offsets of some partitions, each named once, or of all that a group has (no topics named).
+        """The offsets of some partitions, each named once, or of all partitions of a group (no topics named).
 
-        `require_stable`: UNSTABLE_OFFSET_COMMIT where a transaction that is still open could change one.
+        `require_stable`: UNSTABLE_OFFSET_COMMIT if an open transaction may change the offset.
         """
         group_id = request.group_id
         committed = self.store.committed.get(group_id, {})
@@ -225,7 +227,7 @@ class Offsets:
     # Deleting
 
     def delete(self, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
-        """Forget offsets of topics that no member of the group reads."""
+        """Delete offsets of topics that no member of the group subscribes to."""
         group_id = request.group_id
         group = self._shard.group(group_id)
         group.check_offset_delete()
@@ -254,7 +256,7 @@ class Offsets:
         return result
 
     def tombstones_of(self, group_id: str) -> list[Record]:
-        """The records that take all offsets of a group away, pending ones too."""
+        """The records that delete all offsets of a group, also pending ones."""
         records: list[Record] = [
             tombstone(group_id, topic, partition)
             for topic, partitions in self.store.committed.get(group_id, {}).items()
@@ -272,7 +274,7 @@ class Offsets:
     def replay(
         self, group_id: str, topic: str, partition: int, value: bytes | None, producer_id: int
     ) -> None:
-        """A commit, or the end of one, as its record says."""
+        """Replay the record of a commit, or its tombstone."""
         if value is None:
             self.store.remove(group_id, topic, partition)
             return
@@ -284,7 +286,7 @@ class Offsets:
             self.store.put_pending(producer_id, group_id, topic, partition, value)
 
     def replay_message(self, record: Record, producer_id: int) -> None:
-        """The same from a record of messages, this type's or the one before it."""
+        """The same for a decoded record, of this type or the one before it."""
         key, value = record.key, record.value
         assert isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey))
         packed = None
@@ -306,7 +308,7 @@ def _check_owner(check: CommitCheck, topic: str, topic_id: bytes, partition: int
 
 
 class FoundOffsets:
-    """The offsets that a group had when it was asked. Their rows are made later, in steps."""
+    """A snapshot of a group's offsets. The rows of the response are made later, in steps."""
 
     __slots__ = ("group_id", "topics", "unstable")
 
@@ -317,7 +319,7 @@ class FoundOffsets:
         """Name, id, partitions, and the values of their commit records."""
 
     def rows(self) -> Generator[None, None, FetchedGroup]:
-        """-1 for a partition without an offset."""
+        """The rows of the response; -1 for a partition without an offset."""
         fetched = FetchedGroup(group_id=self.group_id)
         for name, topic_id, indexes, values in self.topics:
             topic = _FetchTopic(name=name, topic_id=topic_id)

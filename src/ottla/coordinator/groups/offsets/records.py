@@ -1,8 +1,8 @@
-"""OffsetCommit records as bytes: made from what a client commits, read when somebody asks for the offset.
+"""OffsetCommit records as bytes: encoded when a client commits, decoded when a client fetches the offset.
 
-A committed offset is kept as the value of its record, as it stands in the log: a third of what an object
-with fields takes, and loading needs no decoding. Commits without metadata, nearly all there are, have a
-fixed layout and are packed and read here; the codec does the others.
+A committed offset is stored as the value of its record, as in the log: that takes a third of the memory of an
+object with fields, and a load needs no decoding. Commits without metadata, which nearly all are, have a fixed
+layout and are packed and read here; the codec handles the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.wire.uuid import ZERO
 
 KEY_TYPE = b"\0\1"
 PARTITION_BYTES = 4
-"""A key ends with the partition; what stands before says the type, the group and the topic."""
+"""A key ends with the partition; before that come the type, the group and the topic."""
 
 VERSION = 4
 VERSION_WITH_EXPIRY = 1
@@ -28,7 +28,7 @@ _LENGTH = Struct(">h")
 _partition_bytes = Struct(">i").pack
 _PLAIN = Struct(">hqiBqBBB16s")
 """Version 4 without metadata: version, offset, leader epoch, length + 1 of the metadata, commit time, and the
-topic id as a tagged field: how many, tag, size, id."""
+topic id as a tagged field: count, tag, size, id."""
 _PLAIN_METADATA_AT = 14
 _PLAIN_TIME = Struct(">q")
 _PLAIN_TIME_AT = 15
@@ -38,7 +38,7 @@ _plain_bytes = _PLAIN.pack
 
 
 class OffsetRecord(PackedRecord):
-    """A commit or, without a value, the end of one."""
+    """A commit or, without a value, its tombstone."""
 
     __slots__ = ("group_id", "partition", "topic")
 
@@ -65,14 +65,14 @@ class OffsetRecord(PackedRecord):
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> OffsetRecord:
-    """The record that takes a committed offset away."""
+    """The record that deletes a committed offset."""
     return OffsetRecord(
         group_id, topic, partition, key_prefix(group_id, topic) + _partition_bytes(partition), None
     )
 
 
 def key_prefix(group_id: str, topic: str) -> bytes:
-    """What the keys of all partitions of a topic begin with."""
+    """The prefix of the keys of all partitions of a topic."""
     group = group_id.encode()
     name = topic.encode()
     return KEY_TYPE + _LENGTH.pack(len(group)) + group + _LENGTH.pack(len(name)) + name
@@ -90,7 +90,7 @@ def value_bytes(
     topic_id: bytes,
     expire_timestamp: int = NO_EXPIRY,
 ) -> bytes:
-    """The value of a commit, in the version that Kafka writes for it."""
+    """The value of a commit, in the version that Kafka writes."""
     if not metadata and topic_id != ZERO and expire_timestamp == NO_EXPIRY:
         return _plain_bytes(VERSION, offset, leader_epoch, 1, commit_timestamp, 1, 0, 16, topic_id)
     value = OffsetCommitValue(
@@ -105,7 +105,7 @@ def value_bytes(
 
 
 def bytes_of(value: OffsetCommitValue, version: int) -> bytes:
-    """A value as it stands in the log."""
+    """A value as in the log."""
     return version.to_bytes(2, "big") + codec.encode(value, version)
 
 
@@ -114,7 +114,7 @@ def version_of(value: bytes) -> int:
 
 
 def read_value(value: bytes) -> OffsetCommitValue:
-    """What a value says. MalformedMessage if it cannot be read."""
+    """The decoded value. MalformedMessage if it cannot be read."""
     version = int.from_bytes(value[:2], "big")
     if version not in OffsetCommitValue.VERSIONS:
         raise MalformedMessage(f"version {version} of {OffsetCommitValue.NAME} is not known")
@@ -122,14 +122,14 @@ def read_value(value: bytes) -> OffsetCommitValue:
 
 
 def is_sound(value: bytes) -> bool:
-    """Whether a value is of the version that is written today, has plain metadata and can be read: quick.
+    """Whether a value has the current version and ASCII metadata and can be read: a fast check.
 
-    Of another one `read_value` tells.
+    `read_value` checks other values.
     """
     size = len(value)
     if size < _PLAIN_BYTES_MIN or value[0] or value[1] != VERSION:
         return False
-    text_bytes = value[_PLAIN_METADATA_AT]  # one more than its bytes are
+    text_bytes = value[_PLAIN_METADATA_AT]  # length + 1
     end = _PLAIN_METADATA_AT + text_bytes + _PLAIN_TIME.size
     if not 0 < text_bytes < 0x80 or (
         text_bytes > 1 and not value[_PLAIN_TIME_AT : _PLAIN_METADATA_AT + text_bytes].isascii()
@@ -146,7 +146,7 @@ def read_key(key: bytes) -> tuple[str, str, int]:
 
 
 def times_of(value: bytes) -> tuple[int, int]:
-    """(commit time, expiry time or -1): without decoding, where the layout is the usual one."""
+    """(commit time, expiry time or -1), without decoding if the layout is the fixed one."""
     if value[1] == VERSION and value[_PLAIN_METADATA_AT] == 1:
         return _PLAIN_TIME.unpack_from(value, _PLAIN_TIME_AT)[0], NO_EXPIRY
     message = read_value(value)

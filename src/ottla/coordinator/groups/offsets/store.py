@@ -1,8 +1,8 @@
-"""The offsets of one partition's groups: those that hold, and those of transactions that are still open.
+"""The offsets of one partition's groups: the committed ones, and the pending ones of open transactions.
 
-Rule: of all commits for a partition the one that stands last in the log counts, transactional or not, and a
-transactional one does not hold before its marker. So when a commit takes effect, older ones of open
-transactions lose their value: they still make the partition unstable, but never come into force.
+Rule: of all commits for a partition the last one in the log counts, transactional or not, and a transactional
+one takes effect with its marker. So when a commit takes effect, older ones of open transactions lose their
+value: they still make the partition unstable, but never take effect.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Pending:
 
 
 class OffsetStore:
-    """See the module. Nothing in it is empty: a group or topic without offsets is not there."""
+    """See the module. It has no entries for groups or topics without offsets."""
 
     def __init__(self) -> None:
         self.committed: dict[str, dict[str, Partitions]] = {}
@@ -55,13 +55,13 @@ class OffsetStore:
         self._pending_count = 0
         self._known_prefixes: dict[bytes, Partitions] = {}
 
-    # Looking up
+    # Queries
 
     def get(self, group_id: str, topic: str, partition: int) -> bytes | None:
         return self.committed.get(group_id, {}).get(topic, {}).get(partition)
 
     def count_of(self, group_id: str) -> int:
-        """How many committed offsets a group has."""
+        """The number of committed offsets of a group."""
         return sum(map(len, self.committed.get(group_id, {}).values()))
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
@@ -73,7 +73,7 @@ class OffsetStore:
         return self._open.get(group_id, ())
 
     def places_of_topic(self, topic: str, topic_id: bytes) -> Iterator[tuple[str, int]]:
-        """(group id, partition) of the offsets of a topic, and of old ones that do not say which topic."""
+        """(group id, partition) of the offsets of a topic, and of old ones without a topic id."""
         for group_id, topics in list(self.committed.items()):
             for partition, value in list(topics.get(topic, _NONE).items()):
                 if _is_of_topic(value, topic_id):
@@ -86,23 +86,23 @@ class OffsetStore:
                     if any(value is None or _is_of_topic(value, topic_id) for value in values):
                         yield group_id, partition
 
-    # Changing
+    # Changes
 
     def put(self, group_id: str, topic: str, partition: int, value: bytes) -> None:
-        """A commit that holds at once."""
+        """A commit that takes effect at once."""
         self._partitions(group_id, topic)[partition] = value
         if self._open:
             self._overtake(group_id, topic, partition, self._pending_count)
 
     def put_pending(self, producer_id: int, group_id: str, topic: str, partition: int, value: bytes) -> None:
-        """A commit that holds once the producer's transaction is committed."""
+        """A commit that takes effect once the producer's transaction is committed."""
         self._pending_count += 1
         place = (group_id, topic, partition)
         self._pending.setdefault(producer_id, {})[place] = _Pending(self._pending_count, value)
         self._open.setdefault(group_id, {}).setdefault((topic, partition), set()).add(producer_id)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Take an offset away, and what open transactions have committed for the partition."""
+        """Delete an offset, and the pending offsets of open transactions for the partition."""
         topics = self.committed.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         if topics is not None and partitions is not None:
@@ -118,7 +118,7 @@ class OffsetStore:
         self._close(group_id, topic, partition)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """What a producer has committed in its transaction takes effect, or is forgotten."""
+        """The pending offsets of a producer take effect, or are dropped."""
         pending = self._pending.pop(producer_id, None)
         if pending is None:
             return
@@ -137,7 +137,7 @@ class OffsetStore:
             topics = self.committed[group_id] = {}
         partitions = topics.get(topic)
         if partitions is None:
-            partitions = topics[intern(topic)] = {}  # many groups read the same topics
+            partitions = topics[intern(topic)] = {}  # many groups subscribe to the same topics
         return partitions
 
     def _overtake(self, group_id: str, topic: str, partition: int, number: int) -> None:
@@ -156,11 +156,10 @@ class OffsetStore:
     # Loading
 
     def load(self, records: Iterable[Pair]) -> list[Pair]:
-        """Take in commits that are not part of a transaction, as bytes; the records of other types come back,
-        and commits that cannot be read.
+        """Load encoded commits outside transactions. Returns records of other types, and unreadable commits.
 
-        All keys of a group's topic share what stands before the partition, so a prefix that was seen before
-        needs no decoding. `end_load` afterwards.
+        All keys of a group's topic have the same bytes before the partition, so a known prefix needs no
+        decoding. Call `end_load` afterwards.
         """
         others: list[Pair] = []
         known = self._known_prefixes
@@ -179,7 +178,7 @@ class OffsetStore:
         return others
 
     def _load_one(self, key: bytes, value: bytes | None) -> bool:
-        """Take in a commit; whether it can be read."""
+        """Load a commit. False: it cannot be read."""
         try:
             group_id, topic, partition = read_key(key)
             if value is None:
@@ -194,7 +193,7 @@ class OffsetStore:
         return True
 
     def end_load(self) -> None:
-        """Everything is loaded: forget what made it fast."""
+        """The load is complete: drop its caches."""
         self._known_prefixes = {}
 
 

@@ -55,7 +55,7 @@ def test_new_partitions_go_to_those_who_own_less() -> None:
     assert staying(before, after) == 3
 
 
-def test_topics_that_nobody_wants_any_more_are_given_up() -> None:
+def test_partitions_of_unsubscribed_topics_are_revoked() -> None:
     before = assign("uniform", group({"a": [1, 2], "b": [1, 2]}, {1: 2, 2: 2}))
     after = assign("uniform", group({"a": [2], "b": [2]}, {1: 2, 2: 2}, before))
     assert {number for share in short(after).values() for number in share} == {2}

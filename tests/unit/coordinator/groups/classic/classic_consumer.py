@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.coordinator.groups.consumer.consumer_world import World
+from tests.unit.coordinator.pending import recorded
 
-from ottla.coordinator.result import HELD, Caller, Reply
+from ottla.coordinator.result import HELD, Caller
 from ottla.wire import codec
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -65,8 +66,8 @@ class ClassicConsumer:
             ],
         )
         self.answers.clear()
-        reply = Reply(self.answers.append, self.answers.append)
-        response = self.world.take(self.world.shard.classic.join(request, CALLER, reply))
+        pending = recorded(self.answers)
+        response = self.world.take(self.world.shard.classic.join(request, CALLER, pending))
         if response is HELD:
             if not self.answers:
                 return -1
@@ -107,8 +108,8 @@ class ClassicConsumer:
             ],
         )
         answers: list[Any] = []
-        reply = Reply(answers.append, answers.append)
-        response = self.world.take(self.world.shard.classic.sync(request, CALLER, reply))
+        pending = recorded(answers)
+        response = self.world.take(self.world.shard.classic.sync(request, CALLER, pending))
         if response.error_code == 0:
             self.owned = read(response.assignment)
             self.has_joined = False

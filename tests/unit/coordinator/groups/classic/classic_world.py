@@ -6,11 +6,14 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.unit.coordinator.pending import recorded
+
 from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.classic.protocol import ClassicProtocol
 from ottla.coordinator.groups.group import Group
 from ottla.coordinator.groups.settings import ClassicSettings
-from ottla.coordinator.result import HELD, Caller, Record, Reply, Result, StartTimer
+from ottla.coordinator.result import HELD, Caller, Record, Result, StartTimer
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.codec import decode, encode
 from ottla.wire.errors import ErrorCode, KafkaError, NotCoordinator
 from ottla.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
@@ -94,11 +97,11 @@ class _Consumer:
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
-    def classic_join(self, request: Any, caller: Caller, reply: Reply) -> Result[Any]:
+    def classic_join(self, request: Any, caller: Caller, pending: PendingResponse) -> Result[Any]:
         self.asked.append(request)
         return Result(JoinGroupResponse(member_id="from the consumer protocol"))
 
-    def classic_sync(self, request: Any, caller: Caller, reply: Reply) -> Result[Any]:
+    def classic_sync(self, request: Any, caller: Caller, pending: PendingResponse) -> Result[Any]:
         self.asked.append(request)
         return Result(SyncGroupResponse(assignment=b"from the consumer protocol"))
 
@@ -135,24 +138,24 @@ class World:
 
     # The runtime
 
-    def ask(self, decision: Callable[[Reply], Result[Any]]) -> Call:
+    def ask(self, decision: Callable[[PendingResponse], Result[Any]]) -> Call:
         call = Call()
         self.calls.append(call)
-        reply = Reply(call.answers.append, call.answers.append)
+        pending = recorded(call.answers)
         try:
-            result = decision(reply)
+            result = decision(pending)
         except KafkaError as error:
-            reply.fail(error)
+            pending.fail(error)
             return call
-        self.take(result, reply)
+        self.take(result, pending)
         return call
 
-    def take(self, result: Result[Any], reply: Reply | None = None) -> None:
+    def take(self, result: Result[Any], pending: PendingResponse | None = None) -> None:
         if result.records and self.refusal is not None:
             error, self.refusal = self.refusal, None
             if result.on_failed is not None:
                 self.take(result.on_failed(error))
-            for waiting in ([reply] if reply else []) + [held for held, _answer in result.replies]:
+            for waiting in ([pending] if pending else []) + [held for held, _answer in result.late_responses]:
                 waiting.fail(error)
             return
         for record in result.records:
@@ -166,10 +169,10 @@ class World:
                 self._timers[timer.key] = (self.clock.ms + max(timer.delay_ms, 0), timer.decision)
             else:
                 self._timers.pop(timer.key, None)
-        if reply is not None and result.response is not HELD:
-            reply.send(result.response)
-        for held, answer in result.replies:
-            held.send(answer)
+        if pending is not None and result.response is not HELD:
+            pending.complete(result.response)
+        for held, answer in result.late_responses:
+            held.complete(answer)
 
     def replay(self, record: Record) -> None:
         assert isinstance(record.key, GroupMetadataKey)
@@ -195,8 +198,8 @@ class World:
 
     def restart(self) -> None:
         """The shard is lost; what the log has comes back. Those who waited are told to look for it."""
-        for reply in self.protocol.held_replies():
-            reply.fail(NotCoordinator())
+        for pending in self.protocol.pending_responses():
+            pending.fail(NotCoordinator())
         self._timers.clear()
         self.groups = {}
         self.protocol = ClassicProtocol(self)
@@ -252,7 +255,7 @@ class World:
             ],
         )
         caller = Caller(version, client_id, "/127.0.0.1")
-        return self.ask(lambda reply: self.protocol.join(request, caller, reply))
+        return self.ask(lambda pending: self.protocol.join(request, caller, pending))
 
     def sync(
         self,
@@ -276,13 +279,13 @@ class World:
                 for receiver, assignment in (assignments or {}).items()
             ],
         )
-        return self.ask(lambda reply: self.protocol.sync(request, Caller(5), reply))
+        return self.ask(lambda pending: self.protocol.sync(request, Caller(5), pending))
 
     def heartbeat(self, member_id: str, generation: int, *, instance_id: str | None = None) -> ErrorCode:
         request = HeartbeatRequest(
             group_id=GROUP, member_id=member_id, generation_id=generation, group_instance_id=instance_id
         )
-        return self.ask(lambda _reply: self.protocol.heartbeat(request, Caller(4))).code
+        return self.ask(lambda _pending: self.protocol.heartbeat(request, Caller(4))).code
 
     def leave(self, *identities: tuple[str, str | None]) -> Call:
         request = LeaveGroupRequest(
@@ -292,7 +295,7 @@ class World:
                 for member_id, instance_id in identities
             ],
         )
-        return self.ask(lambda _reply: self.protocol.leave(request, Caller(5)))
+        return self.ask(lambda _pending: self.protocol.leave(request, Caller(5)))
 
     # Whole stories
 

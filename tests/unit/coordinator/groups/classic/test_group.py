@@ -150,7 +150,7 @@ def test_a_stable_group_is_described_with_its_protocol_and_metadata() -> None:
     assert described.members[0].member_metadata == b""
 
 
-def test_a_group_of_the_consumer_protocol_goes_on_as_a_classic_one() -> None:
+def test_a_consumer_group_is_downgraded_to_a_classic_one() -> None:
     world = World()
     members = [
         member("a", ("range", subscription("t")), ("sticky", subscription("t"))),
@@ -193,7 +193,7 @@ def test_a_group_that_becomes_one_of_the_consumer_protocol_lets_go_of_all_who_wa
     world.take(result)
     assert joining.code == ErrorCode.REBALANCE_IN_PROGRESS
     assert world.timer_keys == set()
-    assert world.protocol.held_replies() == []
+    assert world.protocol.pending_responses() == []
 
 
 def test_a_group_that_is_deleted_leaves_no_timer() -> None:

@@ -72,7 +72,7 @@ def test_if_the_first_record_is_refused_there_is_no_group() -> None:
     assert len(world.log) == 1
 
 
-def test_an_id_that_nobody_gave_out_is_unknown() -> None:
+def test_a_member_id_that_was_never_assigned_is_unknown() -> None:
     world = World()
     assert world.join("made-up").code == ErrorCode.UNKNOWN_MEMBER_ID
     assert world.groups == {}
@@ -159,7 +159,7 @@ def test_later_rebalances_are_not_delayed() -> None:
 # Leaders and followers
 
 
-def test_only_the_leader_is_told_who_the_members_are() -> None:
+def test_only_the_leader_gets_the_list_of_members() -> None:
     world = World()
     calls = [
         world.join(world.member_id(protocols=[("range", b"m")]), protocols=[("range", b"m")]) for _ in "abc"
@@ -215,7 +215,7 @@ def test_if_only_absent_static_members_are_left_the_rebalance_waits_until_their_
     assert world.group.state_name == "Empty"
 
 
-def test_a_follower_that_joins_a_stable_group_unchanged_is_told_the_generation() -> None:
+def test_a_follower_that_rejoins_a_stable_group_unchanged_gets_the_generation() -> None:
     world = World()
     leader, follower = world.stable(2)
     call = world.join(follower)
@@ -272,7 +272,7 @@ def test_who_joins_again_while_it_waits_is_answered_once_and_its_earlier_request
     assert later.code == ErrorCode.NONE
 
 
-def test_a_new_member_that_waits_too_long_for_the_others_is_let_go() -> None:
+def test_a_new_member_that_waits_too_long_for_the_others_is_removed() -> None:
     world = World()
     leader, other = world.stable(2, rebalance_ms=600_000)
     new = world.join(world.member_id())
@@ -329,7 +329,7 @@ def test_a_member_without_a_protocol_in_common_is_refused(
     assert world.group.state_name == "Stable"
 
 
-def test_nobody_joins_without_a_protocol() -> None:
+def test_a_join_without_a_protocol_fails() -> None:
     world = World()
     assert world.join(protocols=[]).code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert world.join(protocol_type="").code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -370,7 +370,7 @@ def test_the_topics_of_all_members_are_known_and_unknown_if_one_cannot_be_read()
     assert world.group.is_subscribed_to("anything")
 
 
-def test_old_versions_are_told_no_protocol_as_an_empty_text() -> None:
+def test_old_versions_get_a_missing_protocol_as_an_empty_string() -> None:
     world = World()
     assert world.join(protocols=[], version=6).answer.protocol_name == ""
     assert world.join(protocols=[], version=7).answer.protocol_name is None
@@ -379,7 +379,7 @@ def test_old_versions_are_told_no_protocol_as_an_empty_text() -> None:
 # The limit of members
 
 
-def test_a_full_group_takes_nobody_in() -> None:
+def test_a_full_group_rejects_new_members() -> None:
     world = World(size_max=2)
     _leader, follower = world.stable(2)
     call = world.join(version=3)

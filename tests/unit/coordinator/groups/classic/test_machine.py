@@ -208,7 +208,7 @@ class ClassicMachine(RuleBasedStateMachine):
         self.world.restart()
         group = self.group
         assert group is not None
-        kept = group.record_of_now().value
+        kept = group.current_record().value
         assert isinstance(kept, GroupMetadataValue)
         # A loaded group may be over the limit and prepare at once; its members are as they were.
         assert _written(kept) == _written(written)

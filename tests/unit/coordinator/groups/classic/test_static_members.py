@@ -27,7 +27,7 @@ def test_a_restarted_follower_gets_its_assignment_back_without_a_rebalance() -> 
     assert world.heartbeat(leader, 1) == ErrorCode.NONE
 
 
-def test_the_new_id_is_written_before_it_is_told() -> None:
+def test_the_new_id_is_written_before_the_response() -> None:
     world, (leader, _follower), (_, instance) = static_group(2)
     back = world.join(instance_id=instance, session_ms=20_000).answer
     value = world.last_value
@@ -47,7 +47,7 @@ def test_the_former_self_is_fenced_everywhere() -> None:
     assert world.heartbeat(follower, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_restarted_leader_is_told_the_members_and_to_skip_the_assignment() -> None:
+def test_a_restarted_leader_gets_the_members_and_skips_the_assignment() -> None:
     world, (leader, follower), (instance, _) = static_group(2)
     back = world.join(instance_id=instance).answer
     assert back.leader == back.member_id != leader
@@ -56,7 +56,7 @@ def test_a_restarted_leader_is_told_the_members_and_to_skip_the_assignment() -> 
     assert world.group.leader_id == back.member_id
 
 
-def test_before_version_9_a_restarted_leader_is_told_that_its_former_self_leads() -> None:
+def test_before_version_9_the_response_to_a_restarted_leader_names_its_former_id_as_leader() -> None:
     world, (leader, _follower), (instance, _) = static_group(2)
     back = world.join(instance_id=instance, version=8).answer
     assert back.leader == leader != back.member_id
@@ -137,7 +137,7 @@ def test_if_the_log_refuses_the_new_id_the_old_one_stays() -> None:
     assert world.heartbeat(leader, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_that_is_away_for_a_session_is_let_go() -> None:
+def test_a_static_member_is_removed_when_its_session_times_out() -> None:
     world, (leader, follower), _ = static_group(2)
     world.advance(9000)
     world.heartbeat(leader, 1)

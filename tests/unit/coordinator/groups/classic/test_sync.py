@@ -105,7 +105,7 @@ def test_a_newcomer_ends_the_wait_for_an_assignment() -> None:
 
 
 @pytest.mark.parametrize("error", [NotEnoughReplicas(), MessageTooLarge()])
-def test_if_the_log_refuses_an_assignment_nobody_gets_it_and_all_join_again(
+def test_if_the_log_rejects_an_assignment_no_member_gets_it_and_all_rejoin(
     error: NotEnoughReplicas | MessageTooLarge,
 ) -> None:
     world, (leader, follower) = completing(2)
@@ -121,7 +121,7 @@ def test_if_the_log_refuses_an_assignment_nobody_gets_it_and_all_join_again(
     assert world.sync(follower, 2).answer.assignment == b""
 
 
-def test_members_that_do_not_sync_within_the_rebalance_timeout_are_let_go() -> None:
+def test_members_that_do_not_sync_within_the_rebalance_timeout_are_removed() -> None:
     world, (leader, silent) = completing(2, rebalance_ms=8000)
     world.sync(leader, 1, {leader: b"L", silent: b"S"})
     assert world.group.state_name == "Stable"
@@ -133,7 +133,7 @@ def test_members_that_do_not_sync_within_the_rebalance_timeout_are_let_go() -> N
     assert world.join(leader).answer.generation_id == 2
 
 
-def test_a_leader_that_brings_no_assignment_in_time_is_let_go() -> None:
+def test_a_leader_that_sends_no_assignment_in_time_is_removed() -> None:
     world, (leader, follower) = completing(2, rebalance_ms=8000)
     waiting = world.sync(follower, 1)
     for _ in range(4):
@@ -145,7 +145,7 @@ def test_a_leader_that_brings_no_assignment_in_time_is_let_go() -> None:
     assert rejoin.answer.generation_id == 2
 
 
-def test_once_all_have_synced_nobody_is_let_go_for_it() -> None:
+def test_once_all_have_synced_the_sync_timeout_removes_no_member() -> None:
     world = World()
     leader, follower = world.stable(2, rebalance_ms=6000)
     for _ in range(4):
@@ -176,7 +176,7 @@ def test_a_heartbeat_is_of_a_member_of_this_generation() -> None:
     assert world.heartbeat(member_id, 1, instance_id="made-up") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_without_a_heartbeat_for_a_session_is_let_go() -> None:
+def test_a_member_without_a_heartbeat_within_its_session_timeout_is_removed() -> None:
     world = World()
     leader, follower = world.stable(2)
     world.advance(9999)
@@ -211,7 +211,7 @@ def test_who_waits_needs_no_heartbeat() -> None:
     assert world.heartbeat(follower, 1) == ErrorCode.NONE
 
 
-def test_members_that_do_not_rejoin_within_the_rebalance_timeout_are_let_go() -> None:
+def test_members_that_do_not_rejoin_within_the_rebalance_timeout_are_removed() -> None:
     world = World()
     leader, slow = world.stable(2, rebalance_ms=20_000)
     rejoin = world.join(leader, rebalance_ms=20_000)
@@ -303,7 +303,7 @@ def test_when_the_last_one_that_was_missing_leaves_the_generation_begins() -> No
     assert rejoin.answer.generation_id == 2
 
 
-def test_nobody_leaves_a_group_that_is_not_there() -> None:
+def test_leaving_an_unknown_group_fails() -> None:
     assert World().leave(("m", None)).code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -352,7 +352,7 @@ def test_a_member_of_a_loaded_group_that_has_more_protocols_makes_it_rebalance()
     assert world.join(follower, protocols=both).is_held
 
 
-def test_what_was_not_written_is_gone_after_a_restart() -> None:
+def test_a_restart_loses_unwritten_state() -> None:
     world = World()
     (leader,) = world.stable()
     newcomer = world.join(world.member_id())
@@ -365,7 +365,7 @@ def test_what_was_not_written_is_gone_after_a_restart() -> None:
     assert world.heartbeat(leader, 2) == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_those_who_wait_are_told_when_the_shard_is_given_up() -> None:
+def test_held_requests_fail_when_the_shard_is_closed() -> None:
     world = World()
     world.stable()
     joining = world.join(world.member_id())

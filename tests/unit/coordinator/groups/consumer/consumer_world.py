@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.unit.coordinator.groups.shards import ShardOfTests, topic_id_of
+from tests.unit.coordinator.pending import recorded
 
 from ottla.controller.image_delta import ImageDelta
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
-from ottla.coordinator.result import HELD, Caller, Reply, Result, Task
+from ottla.coordinator.result import HELD, Caller, Result, Task
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -32,8 +33,8 @@ class World(ShardOfTests):
 
     def take(self, result: Result[Any]) -> Any:
         response = super().take(result)
-        for reply, answer in result.replies:
-            reply.send(answer)
+        for pending, answer in result.late_responses:
+            pending.complete(answer)
         for task in result.tasks:
             assert task.key not in self.tasks, "a task was replaced: whoever waits for it would wait for ever"
             self.tasks[task.key] = task
@@ -102,9 +103,9 @@ class World(ShardOfTests):
         """The answer; that of a held heartbeat once it is there."""
         request = ConsumerGroupHeartbeatRequest(**{"group_id": "g", **fields})
         answers: list[Any] = []
-        reply = Reply(answers.append, answers.append)
+        pending = recorded(answers)
         try:
-            response = self.take(self.shard.consumer.heartbeat(request, caller, reply))
+            response = self.take(self.shard.consumer.heartbeat(request, caller, pending))
         except KafkaError as error:
             return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
         if response is HELD:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from tests.unit.coordinator.groups.consumer.consumer_world import CALLER, NO_ANSWER, Consumer, World, settle
 from tests.unit.coordinator.groups.shards import topic_id_of
+from tests.unit.coordinator.pending import recorded
 
 from ottla.coordinator.groups.assignors import ASSIGNORS
 from ottla.coordinator.groups.assignors.spec import AssignmentFailed
 from ottla.coordinator.groups.consumer import target_assignment
-from ottla.coordinator.result import HELD, Reply
+from ottla.coordinator.result import HELD
 from ottla.wire.errors import CoordinatorNotAvailable, ErrorCode
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -36,9 +37,7 @@ def begin(world: World, **fields: Any) -> list[Any]:
     )
     answers: list[Any] = []
     world.is_busy = True
-    response = world.take(
-        world.shard.consumer.heartbeat(request, CALLER, Reply(answers.append, answers.append))
-    )
+    response = world.take(world.shard.consumer.heartbeat(request, CALLER, recorded(answers)))
     assert response is HELD
     return answers
 
@@ -113,7 +112,7 @@ def test_who_took_over_from_a_static_member_meanwhile_gets_its_share() -> None:
     assert [len(target[topic_id_of("a")]) for target in world.group().target.values()] == [1, 1]
 
 
-def test_a_group_of_the_same_name_is_not_given_the_assignment_of_one_that_is_gone() -> None:
+def test_a_new_group_does_not_get_the_assignment_of_a_removed_one_of_its_name() -> None:
     world = World(a=2, b=2)
     answers = begin(world)
     world.heartbeat(member_id="m1", member_epoch=-1)
@@ -139,9 +138,9 @@ def test_records_that_the_log_refused_leave_the_group_free_to_try_again() -> Non
         subscribed_topic_regex="a",
         topic_partitions=[],
     )
-    reply = Reply(lambda _: None, lambda _: None)
+    pending = recorded()
     for _ in range(2):
-        result = world.shard.consumer.heartbeat(request, CALLER, reply)
+        result = world.shard.consumer.heartbeat(request, CALLER, pending)
         assert [task.key for task in result.tasks] == [("consumer-regex", "g")]
         assert result.on_failed is not None
         result.on_failed(CoordinatorNotAvailable())

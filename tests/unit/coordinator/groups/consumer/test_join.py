@@ -148,7 +148,7 @@ def test_a_leaving_member_is_answered_with_its_leave_epoch_and_removed_from_the_
 
 
 @pytest.mark.parametrize("epoch", [-1, 3])
-def test_who_is_not_a_member_is_told_so(epoch: int) -> None:
+def test_a_heartbeat_of_an_unknown_member_fails(epoch: int) -> None:
     world = World(a=1)
     world.join("m1", "a")
     assert world.heartbeat(member_id="other", member_epoch=epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -103,7 +103,7 @@ def test_expressions_are_looked_at_again_after_the_refresh_interval() -> None:
     assert world.group().epoch == epoch  # nothing else was found
 
 
-def test_an_expression_that_nobody_is_subscribed_to_any_more_is_forgotten() -> None:
+def test_an_expression_without_subscribers_is_deleted() -> None:
     world = World(ab=1, b=1)
     first, second = Consumer(world, "m1", regex="a.*"), Consumer(world, "m2", ["b"])
     settle([first, second])

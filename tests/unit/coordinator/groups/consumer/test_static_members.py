@@ -27,7 +27,7 @@ def test_a_static_member_that_left_keeps_its_partitions_and_its_session() -> Non
     assert ("consumer-session", "g", "m1") in world.timers
 
 
-def test_who_comes_back_under_another_id_gets_the_same_partitions_without_a_rebalance() -> None:
+def test_a_static_member_with_a_new_id_gets_the_same_partitions_without_a_rebalance() -> None:
     world = World(a=4)
     joined(world, "m1", "i1")
     other = Consumer(world, "m2", ["a"])
@@ -89,7 +89,7 @@ def test_a_static_member_leaves_for_good_with_epoch_minus_1() -> None:
     assert world.group().is_empty
 
 
-def test_who_comes_back_with_another_subscription_makes_the_group_assign_anew() -> None:
+def test_a_static_member_with_a_new_subscription_causes_a_new_assignment() -> None:
     world = World(a=2, b=2)
     joined(world, "m1", "i1")
     epoch = world.group().epoch
@@ -100,7 +100,7 @@ def test_who_comes_back_with_another_subscription_makes_the_group_assign_anew() 
     assert world.names(back.owned) == {("b", 0), ("b", 1)}
 
 
-def test_a_static_member_comes_back_after_a_reload() -> None:
+def test_a_static_member_rejoins_after_a_reload() -> None:
     world = World(a=2)
     joined(world, "m1", "i1")
     world.heartbeat(member_id="m1", member_epoch=-2, instance_id="i1")

@@ -276,7 +276,7 @@ def test_deleting_an_offset_takes_pending_ones_along(tests: ShardOfTests) -> Non
 # Groups
 
 
-def test_a_deleted_group_is_gone_with_its_offsets(tests: ShardOfTests) -> None:
+def test_a_group_is_deleted_with_its_offsets(tests: ShardOfTests) -> None:
     tests.commit("g", {A0: 5, B0: 6})
     tests.commit_in_transaction(7, "g", {A0: 8, A1: 9})
     assert tests.delete_groups("g", "missing") == {"g": 0, "missing": ErrorCode.GROUP_ID_NOT_FOUND}
@@ -373,7 +373,7 @@ def test_every_version_of_a_committed_offset_is_read(
     assert tests.reload(fast=fast).fetch("g") == {A0: 4}
 
 
-def test_an_offset_in_a_version_that_is_not_known_comes_back_from_the_load(tests: ShardOfTests) -> None:
+def test_the_load_returns_an_offset_of_an_unknown_version(tests: ShardOfTests) -> None:
     tests.commit("g", {A0: 1})
     _producer_id, key, value = tests.log[0]
     unknown = (key, b"\x00\x63" + value[2:])
@@ -382,7 +382,7 @@ def test_an_offset_in_a_version_that_is_not_known_comes_back_from_the_load(tests
 
 
 @pytest.mark.parametrize("key", [b"\0\1", b"\0\1\0\1g\0\1a\0", b"\0\1\0\x7fg\0\1a\0\0\0\0"])
-def test_a_broken_key_comes_back_from_the_load(tests: ShardOfTests, key: bytes) -> None:
+def test_the_load_returns_a_record_with_a_damaged_key(tests: ShardOfTests, key: bytes) -> None:
     assert tests.shard.load([(key, b"\0\4")]) == [(key, b"\0\4")]
 
 
@@ -440,7 +440,7 @@ def test_offsets_of_an_empty_group_count_from_when_it_became_empty(tests: ShardO
     assert tests.listed() == []
 
 
-def test_a_group_with_members_loses_only_offsets_of_topics_that_nobody_reads(tests: ShardOfTests) -> None:
+def test_a_group_with_members_loses_only_offsets_of_topics_without_subscribers(tests: ShardOfTests) -> None:
     tests.add_members("g", "m", topics=["a"])
     tests.commit("g", {A0: 1, B0: 2}, member_id="m", epoch=3)
     tests.clock.value_ms += WEEK_MS

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from ottla.coordinator.transactions import marker_sender as module
-from ottla.coordinator.transactions.marker_sender import MarkerSender, Outcomes, WritableMarker
-from ottla.coordinator.transactions.settings import SendMarkers
+from ottla.coordinator.result import Result
+from ottla.coordinator.transactions import markers as module
+from ottla.coordinator.transactions.markers import Outcomes, SendMarkers, WritableMarker
 from ottla.coordinator.transactions.states import TopicPartition
+from ottla.server.coordinators.marker_sender import MarkerSender
+from ottla.waiting.pending_response import PendingResponse
 from ottla.wire.errors import (
     CoordinatorLoadInProgress,
     ErrorCode,
@@ -32,7 +34,10 @@ def _without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Cluster:
-    """Fills both ports of a sender. `scripted`: what a partition answers before it takes a marker."""
+    """The targets of a sender, and the coordinator with its shard.
+
+    `scripted`: the errors of a partition before it accepts a marker.
+    """
 
     node_id = HERE
 
@@ -44,10 +49,10 @@ class Cluster:
         self.failures: dict[int, list[Exception]] = {}
         self.reported: list[frozenset[TopicPartition]] = []
         self.report_failures: list[KafkaError] = []
-        self.is_coordinator = True
+        self.is_leader = True
         self.is_slow = False
-        self.held: list[Callable[[], None]] = []
-        self.sender = MarkerSender(self, self)
+        self.slow: list[tuple[PendingResponse, Outcomes]] = []
+        self.sender = MarkerSender(cast(Any, self), cast(Any, self))
 
     def leader_of(self, topic: str, index: int) -> int | None:
         return self.leaders.get((topic, index), HERE)
@@ -63,12 +68,13 @@ class Cluster:
                     self.marked.append((broker_id, partition, marker.transaction_result))
         return outcomes
 
-    def write(self, marker: WritableMarker, done: Callable[[Outcomes], None]) -> None:
+    def write(self, marker: WritableMarker) -> Outcomes | PendingResponse:
         outcomes = self._mark(HERE, marker)
-        if self.is_slow:
-            self.held.append(lambda: done(outcomes))
-        else:
-            done(outcomes)
+        if not self.is_slow:
+            return outcomes
+        pending = PendingResponse()
+        self.slow.append((pending, outcomes))
+        return pending
 
     async def send(self, broker_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         self.requests.append((broker_id, request))
@@ -96,20 +102,20 @@ class Cluster:
             )
         return response
 
-    def is_current(self, index: int, coordinator_epoch: int) -> bool:
-        return self.is_coordinator
+    def is_coordinator(self, index: int, coordinator_epoch: int) -> bool:
+        return self.is_leader
 
-    def written(
-        self,
-        index: int,
-        markers: SendMarkers,
-        partitions: Iterable[TopicPartition],
-        failed: Callable[[KafkaError], None],
+    def ask(
+        self, index: int, decision: Callable[[Any, PendingResponse], Result[None]], pending: PendingResponse
     ) -> None:
         if self.report_failures:
-            failed(self.report_failures.pop(0))
+            pending.fail(self.report_failures.pop(0))
         else:
-            self.reported.append(frozenset(partitions))
+            pending.complete(decision(self, pending).response)
+
+    def markers_written(self, sent: SendMarkers, partitions: Iterable[TopicPartition]) -> Result[None]:
+        self.reported.append(frozenset(partitions))
+        return Result()
 
     async def until_idle(self) -> None:
         for _ in range(TURNS_MAX):
@@ -197,9 +203,7 @@ def test_a_broker_gets_the_markers_of_all_transactions_in_one_request() -> None:
     ],
 )
 @pytest.mark.parametrize("leader", [HERE, 2])
-def test_a_refusal_that_may_pass_is_tried_again_for_that_partition_alone(
-    code: ErrorCode, leader: int
-) -> None:
+def test_a_transient_error_is_retried_for_that_partition_alone(code: ErrorCode, leader: int) -> None:
     async def test(cluster: Cluster) -> None:
         cluster.leaders = {("a", 0): leader, ("a", 1): leader}
         cluster.scripted = {("a", 1): [code, code]}
@@ -262,7 +266,7 @@ def test_a_partition_that_cannot_hold_transactions_needs_no_marker(code: ErrorCo
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])
 @pytest.mark.parametrize("leader", [HERE, 2])
-def test_a_newer_epoch_ends_it(code: ErrorCode, leader: int) -> None:
+def test_a_newer_epoch_ends_the_retries(code: ErrorCode, leader: int) -> None:
     async def test(cluster: Cluster) -> None:
         cluster.leaders = {("a", 0): leader}
         cluster.scripted = {("a", 0): [code]}
@@ -273,11 +277,11 @@ def test_a_newer_epoch_ends_it(code: ErrorCode, leader: int) -> None:
     run(test)
 
 
-def test_a_coordinator_that_is_none_any_more_stops() -> None:
+def test_the_retries_end_when_the_node_is_no_longer_the_coordinator() -> None:
     async def test(cluster: Cluster) -> None:
         cluster.scripted = {("a", 0): [ErrorCode.NOT_LEADER_OR_FOLLOWER] * TURNS_MAX}
         cluster.sender.run(0, ended(("a", 0)))
-        cluster.is_coordinator = False
+        cluster.is_leader = False
         await cluster.until_idle()
         assert cluster.marked == []
 
@@ -285,7 +289,7 @@ def test_a_coordinator_that_is_none_any_more_stops() -> None:
 
 
 @pytest.mark.parametrize("error", [NotCoordinator(), CoordinatorLoadInProgress()])
-def test_a_report_to_a_shard_that_is_gone_ends_it(error: KafkaError) -> None:
+def test_a_report_to_an_unloaded_shard_ends_the_retries(error: KafkaError) -> None:
     async def test(cluster: Cluster) -> None:
         cluster.report_failures = [error]
         cluster.sender.run(0, ended(("a", 0)))
@@ -306,16 +310,16 @@ def test_a_report_that_could_not_be_written_is_made_again() -> None:
     run(test)
 
 
-def test_a_later_order_for_the_same_id_replaces_the_earlier() -> None:
+def test_a_later_effect_for_the_same_id_replaces_the_earlier() -> None:
     async def test(cluster: Cluster) -> None:
         cluster.is_slow = True
         cluster.sender.run(0, ended(("a", 0)))
         cluster.sender.run(0, ended(("a", 0), ("a", 1)))
         assert cluster.sender.open_count == 1
-        first, second = cluster.held
-        first()
+        (first, outcomes), second = cluster.slow
+        first.complete(outcomes)
         assert cluster.reported == []
-        second()
+        second[0].complete(second[1])
         assert cluster.reported == [frozenset({("a", 0), ("a", 1)})]
 
     run(test)

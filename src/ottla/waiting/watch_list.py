@@ -1,0 +1,31 @@
+"""Callbacks that wait for a change, for instance for a partition to grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class WatchList:
+    """A callback returns True when it needs no further calls.
+
+    Most lists are empty most of the time, so the owner checks `watchers` before it calls `notify`.
+    """
+
+    __slots__ = ("watchers",)
+
+    def __init__(self) -> None:
+        self.watchers: dict[int, Callable[[], bool]] = {}
+
+    def add(self, watcher: Callable[[], bool]) -> int:
+        """The ticket with which `remove` finds the callback."""
+        ticket = id(watcher)
+        self.watchers[ticket] = watcher
+        return ticket
+
+    def remove(self, ticket: int) -> None:
+        self.watchers.pop(ticket, None)
+
+    def notify(self) -> None:
+        for ticket, watcher in list(self.watchers.items()):
+            if watcher():
+                self.watchers.pop(ticket, None)

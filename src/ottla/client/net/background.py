@@ -209,8 +209,13 @@ class Background:
         """Have the loop call something, without waiting for it."""
         self.loop.call_soon_threadsafe(call, *arguments)
 
-    def run(self, work: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T:
-        """Run a coroutine on the loop and wait for it, at most `timeout` seconds."""
+    def run(
+        self, work: Coroutine[Any, Any, _T], timeout: float | None = None, failure: str | None = None
+    ) -> _T:
+        """Run a coroutine on the loop and wait for it, at most `timeout` seconds.
+
+        `failure` begins the message of TimedOut.
+        """
         if self.is_inside:
             work.close()
             raise RuntimeError(
@@ -243,7 +248,7 @@ class Background:
             del self._jobs[job]
         with contextlib.suppress(RuntimeError):
             job.loop.call_soon_threadsafe(job.cancel)
-        raise TimedOut(f"The {self._name} was not done within {timeout:g} s.")
+        raise TimedOut(f"{failure or f'The {self._name} was not done'} within {timeout:g} s.")
 
     def _begin(self, job: _Job[_T]) -> None:
         try:

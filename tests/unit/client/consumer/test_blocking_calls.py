@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from ottla import Consumer, OffsetAndMetadata, Producer, TopicPartition
+from ottla.client.consumer.core import ConsumerCore
 from ottla.client.core.assignors.ranges import Range
 from ottla.client.errors import Closed
 from ottla.testing import Broker
@@ -208,7 +209,7 @@ def test_each_call_of_a_second_thread_is_refused_while_the_first_one_polls(broke
 
         polling = threading.Thread(target=poll)
         polling.start()
-        while not consumer._engine.is_polling:
+        while not consumer._core.engine.is_polling:
             pass
         found_here = outcomes(consumer)
         assert found_here.pop("group metadata") == "'g'"  # for the thread that has the producer
@@ -258,7 +259,7 @@ class InterruptionOfTelling:
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> Any:
         caller = frame.f_back
-        if caller is None or caller.f_code is not Consumer._tell.__code__:
+        if caller is None or caller.f_code is not ConsumerCore._notify.__code__:
             return None
         if event in ("call", "return"):
             self.left -= 1
@@ -322,7 +323,7 @@ def test_a_listener_that_polls_is_told_of_a_change_once(broker: Broker) -> None:
 
 def hold_commits(consumer: Consumer[Any, Any]) -> tuple[asyncio.Event, asyncio.Event]:
     """Two events of the consumer's loop: a commit was to be sent; commits may be sent."""
-    cluster = consumer._engine.cluster
+    cluster = consumer._core.engine.cluster
     ask = cluster.ask
     is_asked, is_free = asyncio.Event(), asyncio.Event()
 
@@ -398,7 +399,7 @@ def test_a_consumer_that_subscribes_long_after_it_was_made_is_not_late_with_its_
         producer.send("z", b"x", partition=0)
     with Consumer(broker.bootstrap_servers, group_id="late", auto_offset_reset="earliest") as consumer:
         for _ in range(5):
-            consumer._engine.polled_at -= 3600
+            consumer._core.engine.polled_at -= 3600
             consumer.subscribe(["z"])
             consumer.unsubscribe()
         assert consumer.metrics()["poll_interval_exceeded"] == 0
@@ -454,7 +455,7 @@ def test_an_interceptor_that_exits_on_a_commit_does_not_end_the_consumers_thread
             if not is_automatic:
                 consumer.commit(wait=False)
         assert len(found) == RECORDS
-        consumer._commits_itself = False  # a commit of close() is the user's own thread's
+        consumer._core._commits_itself = False  # a commit of close() is the user's own thread's
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])

@@ -154,13 +154,13 @@ def test_records_that_were_compacted_away_before_the_end_are_not_waited_for(
         broker.bootstrap_servers, auto_offset_reset="none", fetch_max_wait_ms=10
     )
     with consumer:
-        took = consumer._engine.fetching._took
+        took = consumer._core.engine.fetching._took
 
         def without_the_last(state: Any, told: Any, outcome: Any, now_ms: int) -> None:
             told.high_watermark = 15
             took(state, told, outcome, now_ms)
 
-        monkeypatch.setattr(consumer._engine.fetching, "_took", without_the_last)
+        monkeypatch.setattr(consumer._core.engine.fetching, "_took", without_the_last)
         assert read(consumer, Range("gap", 0, 4, 15), idle_seconds=WAIT) == {0: list(range(4, 10))}
 
 

@@ -13,10 +13,11 @@ from typing import Any, Self
 
 from ottla.client.calls import AwaitedCalls, OnLoop, complete
 from ottla.client.config import ConsumerSettings
-from ottla.client.consumer.core import CLOSE_SECONDS, ConsumerCalls, ConsumerCore, Ports, settings_of
+from ottla.client.consumer.core import CLOSE_SECONDS, ConsumerCalls, ConsumerCore, settings_of
 from ottla.client.consumer.engine import Engine
 from ottla.client.consumer.record_source import K, V
 from ottla.client.errors import Closed
+from ottla.client.ports import Ports
 from ottla.detached import cannot_await
 from ottla.ports import Clock, Network, Random
 from ottla.records.consumed import ConsumerRecord

@@ -17,11 +17,12 @@ from typing import Any, Self
 from ottla.client.calls import BlockingCalls, FromThread, complete
 from ottla.client.config import ConsumerSettings
 from ottla.client.consumer.async_consumer import AsyncConsumer
-from ottla.client.consumer.core import CLOSE_SECONDS, ConsumerCalls, ConsumerCore, Ports, settings_of
+from ottla.client.consumer.core import CLOSE_SECONDS, ConsumerCalls, ConsumerCore, settings_of
 from ottla.client.consumer.engine import Engine
 from ottla.client.consumer.record_source import K, V
 from ottla.client.errors import Closed, TimedOut
 from ottla.client.net.background import Background
+from ottla.client.ports import Ports
 from ottla.records.consumed import ConsumerRecord
 
 __all__ = ["AsyncConsumer", "Consumer"]

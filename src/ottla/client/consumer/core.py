@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from ottla import host
 from ottla.client.calls import Call, LoopAccess
 from ottla.client.config import ConsumerSettings
 from ottla.client.consumer.engine import Engine
@@ -22,8 +21,8 @@ from ottla.client.core.membership import Call as ListenerCall
 from ottla.client.core.membership import Change
 from ottla.client.errors import ClientError, Closed, WokenUp
 from ottla.client.net.cluster import Cluster
+from ottla.client.ports import Ports
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from ottla.ports import Clock, Network, Random
 from ottla.records.consumed import ConsumerRecord
 from ottla.wire.errors import KafkaError
 
@@ -67,17 +66,6 @@ class Caller(Protocol):
 
     def make_room(self, engine: Engine) -> None:
         """The user has taken records: have the engine fetch more."""
-
-
-class Ports:
-    """The clock, network and randomness that a consumer runs on: this machine's unless others are given."""
-
-    def __init__(
-        self, clock: Clock | None = None, network: Network | None = None, random: Random | None = None
-    ) -> None:
-        self.clock = clock or host.HostClock()
-        self.network = network or host.HostNetwork()
-        self.random = random or host.HostRandom()
 
 
 class _Use:

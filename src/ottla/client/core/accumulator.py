@@ -223,9 +223,9 @@ class Batch:
         """Have `listener` called, once, when the batch is done or split."""
         self.listeners.append(listener)
         if self.is_done or self.pieces is not None:
-            self.tell()
+            self.notify()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         while self.listeners:
             try:
                 listener = self.listeners.pop()
@@ -252,7 +252,7 @@ class Batch:
         self.pieces = pieces
         for delivery in watched:
             delivery.batch.watched.append(delivery)
-        self.tell()
+        self.notify()
 
 
 class PartitionQueue:

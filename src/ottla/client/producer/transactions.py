@@ -143,7 +143,7 @@ class TransactionRunner:
         self._offsets = None
         self._offset_tasks.clear()
         transactions.protocol = 2 if self._engine.cluster.features.get(FEATURE, 0) >= 2 else 1
-        self._engine.update_fast()
+        self._engine.state.update_fast()
 
     async def commit(self, timeout_ms: float) -> None:
         """Commit all that was sent, or raise: `AbortableError` where it must be aborted instead."""
@@ -154,7 +154,7 @@ class TransactionRunner:
         if self.transactions.state is State.ABORTABLE_ERROR:
             raise self.reason from self.transactions.error
         self.transactions.move(State.COMMITTING)
-        self._engine.update_fast()
+        self._engine.state.update_fast()
         return self._commit()
 
     async def abort(self, timeout_ms: float) -> None:
@@ -164,7 +164,7 @@ class TransactionRunner:
 
     def _start_abort(self) -> Coroutine[Any, Any, None]:
         self.transactions.move(State.ABORTING)
-        self._engine.update_fast()
+        self._engine.state.update_fast()
         return self._abort()
 
     async def send_offsets(
@@ -189,7 +189,7 @@ class TransactionRunner:
                 "waits on, and a commit waits for them too."
             )
         if task.cancelled():
-            self._engine.check_open()
+            self._engine.state.check_open()
             raise self.reason from self.transactions.error
         task.result()
 
@@ -207,7 +207,7 @@ class TransactionRunner:
         self.transactions.state = State.IN_TRANSACTION
         self.transactions.protocol = handle.protocol
         self.transactions.is_joined = True
-        self._engine.update_fast()
+        self._engine.state.update_fast()
 
     async def leave(self) -> None:
         """The producer is closed: a transaction that is under way is aborted, as far as time allows."""
@@ -233,7 +233,7 @@ class TransactionRunner:
     def _step_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             task.exception()  # looked at, also when nobody waits any more
-        self._engine.update_fast()
+        self._engine.state.update_fast()
         self._engine.wake()
 
     # Steps
@@ -481,7 +481,7 @@ class TransactionRunner:
             unknown = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
             self.transactions.needs_epoch = self.transactions.needs_epoch or error.code in unknown
         self.transactions.fail(error, fatal=meaning is not Meaning.ABORTABLE)
-        self._engine.update_fast()
+        self._engine.state.update_fast()
         self._engine.wake()
 
 

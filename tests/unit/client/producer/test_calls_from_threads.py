@@ -154,5 +154,5 @@ def test_each_call_ends_with_an_error_when_another_thread_closes_the_producer(
 
 def _waits(producer: Any) -> bool:
     """Whether a thread waits for something of the producer."""
-    batches = list(producer._engine.accumulator.incomplete)
+    batches = list(producer._core.engine.accumulator.incomplete)
     return bool(producer._background._jobs) or any(batch.listeners for batch in batches)

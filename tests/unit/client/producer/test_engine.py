@@ -126,7 +126,7 @@ def test_a_request_that_ends_with_the_producer_is_not_reported_as_an_error_that_
             await producer.close()
             request: asyncio.Future[Any] = loop.create_future()
             request.set_exception(Closed("The client is closed."))
-            producer._engine._answered(_NodeState(0), [], request)
+            producer._core.engine._answered(_NodeState(0), [], request)
             del request
             gc.collect()
         assert reported == []
@@ -179,8 +179,8 @@ def test_a_broker_that_gives_a_negative_producer_id_is_asked_again_after_a_pause
             Odd(codes()) as broker,
             ottla.aio.Producer(broker.address, retry_backoff_ms=5) as producer,
         ):
-            backoff = producer._engine.cluster.backoff
-            producer._engine.cluster.backoff = SimpleNamespace(
+            backoff = producer._core.engine.cluster.backoff
+            producer._core.engine.cluster.backoff = SimpleNamespace(
                 delay_ms=lambda attempt: pauses.append(attempt) or backoff.delay_ms(attempt)
             )
             assert (await (await producer.send(TOPIC, b"x"))).offset == 0
@@ -340,7 +340,7 @@ def test_a_record_that_was_never_sent_is_not_persisted_when_its_time_is_over() -
             async with producer_of(
                 broker, request_timeout_ms=100_000, delivery_timeout_ms=100_500
             ) as producer:
-                producer._engine._delivery_seconds = 0.2
+                producer._core.engine.outcomes._delivery_seconds = 0.2
                 report = None
                 delivery = await producer.send(TOPIC, b"x", on_delivery=lambda one: None)
                 with pytest.raises(TimedOut, match=r"delivery\.timeout\.ms"):
@@ -359,7 +359,7 @@ def test_after_a_turn_that_failed_there_is_another(where: str, caplog: pytest.Lo
             producer_of(broker, max_in_flight_requests_per_connection=1) as producer,
         ):
             await (await producer.send(TOPIC, b"x"))
-            engine = producer._engine
+            engine = producer._core.engine
             owner = engine.cluster if where == "cluster.send" else engine
             name = where.rpartition(".")[2]
             working = getattr(owner, name)
@@ -390,7 +390,7 @@ def test_a_topic_that_is_made_anew_with_fewer_partitions_is_written_to() -> None
 
     async def main() -> None:
         async with broker, producer_of(broker, linger_ms=60_000) as producer:
-            engine = producer._engine
+            engine = producer._core.engine
             first = await producer.send(TOPIC, b"x", partition=0)
             await engine.flush()
             assert first.report().error is None

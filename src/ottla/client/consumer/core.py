@@ -10,16 +10,15 @@ import logging
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ottla.client.calls import Call, LoopAccess
 from ottla.client.config import ConsumerSettings
 from ottla.client.consumer.engine import Engine
 from ottla.client.consumer.hooks import Interceptors, OnChange, RebalanceCallbacks
+from ottla.client.consumer.polling import Caller, Polling
 from ottla.client.consumer.record_source import Fetched, K, ReaderFactory, RecordSource, V
-from ottla.client.core.membership import Call as ListenerCall
-from ottla.client.core.membership import Change
-from ottla.client.errors import ClientError, Closed, WokenUp
+from ottla.client.errors import ClientError, Closed
 from ottla.client.net.cluster import Cluster
 from ottla.client.ports import Ports
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -30,42 +29,10 @@ log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 30.0
 LEAVE_SECONDS_MAX = 5.0
-WAIT_SECONDS_MAX = 60.0  # after so long a poll without an end looks again, also if nothing has woken it
 
 T = TypeVar("T")
 Partitions: TypeAlias = Iterable[TopicPartition | tuple[str, int]]
 Offsets: TypeAlias = Mapping[Any, OffsetAndMetadata | int] | ConsumerRecord[Any, Any]
-
-
-class Caller(Protocol):
-    """The thread or task of the user's that calls the consumer."""
-
-    def begin_use(self) -> bool:
-        """A call begins: raise if another thread or task uses the consumer. True for an outermost call."""
-
-    def end_use(self) -> None:
-        """An outermost call ends."""
-
-    def check_process(self) -> None:
-        """Raise in a forked child, which has no loop."""
-
-    def check_may_poll(self) -> None:
-        """Raise if no poll can give records any more."""
-
-    def wake(self) -> None:
-        """Wake the poll that waits. Any thread may call it."""
-
-    def clear_wake(self) -> None:
-        """The poll looks for what is new from now on."""
-
-    async def wait_for_wake(self, seconds: float) -> None:
-        """Wait until `wake` is called, for `seconds` at most."""
-
-    async def call_listener(self, call: Callable[[], Any]) -> None:
-        """Call a rebalance listener, which may use the consumer."""
-
-    def make_room(self, engine: Engine) -> None:
-        """The user has taken records: have the engine fetch more."""
 
 
 class _Use:
@@ -109,12 +76,6 @@ class ConsumerCore(Generic[K, V]):
         self._callbacks = RebalanceCallbacks()
         self._interceptors = Interceptors(settings.interceptor_classes)
         self._is_subscribed = False
-        self._is_woken = False
-        self._is_notifying = False  # a poll notifies a listener of a change
-        self._notified: frozenset[TopicPartition] = frozenset()  # the partitions of that change
-        self._committing_before: ListenerCall | None = None  # its partitions' offsets are committed first
-        self._committed_before: ListenerCall | None = None
-        self._commits_itself = settings.enable_auto_commit and settings.group_id is not None
         for warning in settings.warnings:
             log.warning("%s", warning)
 
@@ -128,6 +89,9 @@ class ConsumerCore(Generic[K, V]):
             self._interceptors,
             self.settings.max_poll_records,
             partial(self.caller.make_room, engine),
+        )
+        self._polling = Polling(
+            self.settings, engine, self._loop, self.caller, self._callbacks, self._interceptors
         )
 
     async def _start_engine(self, ports: Ports, subscribes: bool) -> Engine:
@@ -157,140 +121,7 @@ class ConsumerCore(Generic[K, V]):
     async def wait_for(self, take: Callable[[], T | None], timeout: float | None) -> T | None:
         """What `take` finds, waiting for it; errors and rebalances come first."""
         with _Use(self):
-            engine = self.engine
-            monotonic = engine.cluster.clock.monotonic
-            now = engine.polled_at = monotonic()
-            found = None
-            if not (engine.is_alert or now >= engine.next_commit_at) or await self._attend(now):
-                found = take()
-            if found:
-                return found
-            if timeout is not None and timeout <= 0:
-                self._check_membership()
-                return found
-            deadline = None if timeout is None else now + timeout
-            engine.is_polling = True
-            try:
-                while True:
-                    self.caller.clear_wake()
-                    now = monotonic()
-                    if not (engine.is_alert or now >= engine.next_commit_at) or await self._attend(now):
-                        found = take()
-                    if found:
-                        return found
-                    wait = engine.next_commit_at - monotonic()
-                    if deadline is None:
-                        self._check_membership()
-                    else:
-                        left = deadline - monotonic()
-                        if left <= 0:
-                            self._check_membership()
-                            return None
-                        wait = min(wait, left)
-                    await self.caller.wait_for_wake(min(max(wait, 0.0), WAIT_SECONDS_MAX))
-            finally:
-                engine.polled_at = monotonic()
-                engine.is_polling = False
-
-    async def _attend(self, now: float) -> bool:
-        """Notify of rebalances, commit what is due, raise errors; whether records may be given."""
-        engine = self.engine
-        engine.is_alert = False
-        are_all_notified = True
-        try:
-            self.caller.check_may_poll()
-            self._raise_error()
-            group = engine.group
-            if group is not None and not self._is_notifying:
-                await self._loop.call(engine.came_back)
-                while group.calls and are_all_notified:
-                    are_all_notified = await self._notify(group.calls[0])
-            elif self._is_notifying:
-                engine.is_alert = True  # a listener polls: the poll that called it looks again
-        except BaseException:
-            engine.is_alert = True  # there may be more
-            raise
-        if not are_all_notified:
-            engine.is_alert = True
-        self._commit_when_due(now, are_all_notified)
-        return are_all_notified
-
-    async def _notify(self, call: ListenerCall) -> bool:
-        """Notify the listener of a change, which has its effect also if the listener raises; False: not yet.
-
-        The call stays the first of the queue until the engine has carried it out: if the poll is cancelled or
-        Ctrl-C comes, the next poll repeats it, or finds it done.
-        """
-        is_notified = False
-        self._is_notifying = True
-        try:
-            change = self.engine.begin_call(call)
-            self._notified = call.partitions
-            if change is Change.REVOKED and not self._is_committed_before(call):
-                return False
-            await self._call_listener(change, call.partitions)
-            is_notified = True
-        except Exception:
-            is_notified = True
-            raise
-        finally:
-            self._is_notifying = False
-            self._notified = frozenset()
-            if is_notified:
-                self._loop.soon(self.engine.finished, call)  # Ctrl-C does not cancel that
-                await self._loop.call(_nothing)
-        return True
-
-    async def _call_listener(self, change: Change, partitions: frozenset[TopicPartition]) -> None:
-        await self.caller.call_listener(partial(self._callbacks.call, change, partitions))
-
-    def _raise_error(self) -> None:
-        """Raise the first error that the user must see."""
-        engine = self.engine
-        if self._is_woken:
-            self._is_woken = False
-            raise WokenUp("wakeup() was called.")
-        group = engine.group
-        if group is not None and group.errors:
-            raise group.errors.popleft()
-        if engine.errors:
-            raise engine.errors.pop(0)
-
-    def _check_membership(self) -> None:
-        """A poll without records raises again why the membership has ended: no records will come."""
-        group = self.engine.group
-        if group is not None and group.ended_by is not None:
-            raise group.ended_by.with_traceback(None)  # which would grow with each poll
-
-    def _commit_when_due(self, now: float, are_all_notified: bool) -> None:
-        """Commit at each `auto.commit.interval.ms`, if the consumer commits automatically."""
-        engine = self.engine
-        if now < engine.next_commit_at:
-            return
-        engine.next_commit_at = now + self.settings.auto_commit_interval_ms / 1000
-        if self._commits_itself and are_all_notified:
-            self._loop.soon(
-                engine.commits.commit_automatically, engine.positions.consumed(), self._interceptors.committed
-            )
-
-    def _is_committed_before(self, call: ListenerCall) -> bool:
-        """Whether the offsets of partitions to be revoked are committed, or cannot be.
-
-        The first question begins the commit, once for each call. It goes on when a poll ends before it, so
-        that short polls get there, too, and alerts the poll that waits.
-        """
-        if self._committing_before is not call:
-            offsets = self.engine.positions.consumed()
-            if not self._commits_itself or not offsets:
-                return True
-
-            def done() -> None:
-                self._committed_before = call
-                self.engine.alert()
-
-            self._loop.soon(self.engine.commits.commit_last, offsets, self._interceptors.committed, done)
-            self._committing_before = call
-        return self._committed_before is call
+            return await self._polling.wait_for(take, timeout)
 
     # Subscribing
 
@@ -354,7 +185,7 @@ class ConsumerCore(Generic[K, V]):
     async def _commit_if_automatic(self, seconds: float | None = None) -> None:
         """Commit the positions, if the consumer commits automatically; a failure is logged."""
         offsets = self.engine.positions.consumed()
-        if not self._commits_itself or not offsets:
+        if not self._polling.commits_automatically or not offsets:
             return
         try:
             await self._loop.run(self.engine.commits.commit(offsets, seconds=self._seconds(seconds)))
@@ -371,7 +202,7 @@ class ConsumerCore(Generic[K, V]):
         call, send = await self._loop.call(lambda: group.farewell(remain=remain))
         try:
             if call is not None:
-                await self._call_listener(call.change, call.partitions)
+                await self.caller.call_listener(partial(self._callbacks.call, call.change, call.partitions))
         finally:
             await self._loop.run(self.engine.leave(send, seconds))
 
@@ -411,7 +242,7 @@ class ConsumerCore(Generic[K, V]):
         """The offset of the next record that this consumer gives."""
         with _Use(self):
             named = TopicPartition(*partition)
-            work = self.engine.position(named, self._notified)
+            work = self.engine.position(named, self._polling.notified)
             return await self._loop.run(
                 work, self._seconds(timeout), f"The position of {named} was not known"
             )
@@ -420,7 +251,7 @@ class ConsumerCore(Generic[K, V]):
         """How far each partition's end is ahead of the position."""
         with _Use(self):
             seconds = self._seconds(timeout)
-            work = self.engine.lag(seconds, self._notified)
+            work = self.engine.lag(seconds, self._polling.notified)
             return await self._loop.run(work, seconds, "The lag was not known")
 
     async def committed(
@@ -534,8 +365,9 @@ class ConsumerCore(Generic[K, V]):
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         states = list(self.engine.positions.states.items())
+        notified = self._polling.notified
         return frozenset(
-            partition for partition, state in states if not state.pending or partition in self._notified
+            partition for partition, state in states if not state.pending or partition in notified
         )
 
     @property
@@ -556,7 +388,7 @@ class ConsumerCore(Generic[K, V]):
         return self.engine.require_group("be in a group").metadata
 
     def wakeup(self) -> None:
-        self._is_woken = True
+        self._polling.is_woken = True
         self.engine.alert()
 
     # The end
@@ -651,7 +483,3 @@ def _offset_and_epoch(offset: int | OffsetAndMetadata) -> tuple[int, int | None]
     if at < 0:
         raise ValueError(f"Offset {at} is below zero: use seek_to_beginning or seek_to_end for the edges.")
     return at, epoch
-
-
-def _nothing() -> None:
-    """For `LoopAccess.call`: wait until the loop has done what it was given before."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from typing import TYPE_CHECKING, assert_type
 
 import pytest
 
+import ottla
+import ottla.aio
 from ottla.client.calls import AwaitedCalls, BlockingCalls, Call, FromThread, LoopAccess, OnLoop, complete
 from ottla.client.errors import TimedOut
 from ottla.client.net.background import Background
@@ -98,3 +101,24 @@ def test_a_subclass_may_have_a_method_of_its_own_in_place_of_a_call() -> None:
 def test_a_coroutine_that_must_be_awaited_is_refused_by_a_call_that_blocks() -> None:
     with pytest.raises(RuntimeError, match="has to be awaited"):
         complete(Awaited()._core.double(3))
+
+
+if TYPE_CHECKING:  # for `make check`: users' type checkers see the types of the class that they use
+
+    def use_blocking(consumer: ottla.Consumer[str, int], producer: ottla.Producer) -> None:
+        assert_type(consumer.poll(0.5, max_records=3), list[ottla.ConsumerRecord[str, int]])
+        assert_type(consumer.position(("t", 0)), int)
+        assert_type([record.value for record in consumer], list[int])
+        assert_type(producer.partitions_for("t"), int)
+        assert_type(producer.flush(timeout=1), None)
+        consumer.seek(("t", 0), "1")  # type: ignore[arg-type]
+        consumer.poll(max_record=1)  # type: ignore[call-arg]
+
+    async def use_awaited(consumer: ottla.aio.Consumer[str, int], producer: ottla.aio.Producer) -> None:
+        assert_type(await consumer.poll(0.5, max_records=3), list[ottla.ConsumerRecord[str, int]])
+        assert_type(await consumer.position(("t", 0)), int)
+        assert_type([record.value async for record in consumer], list[int])
+        assert_type(await producer.partitions_for("t"), int)
+        assert_type(await producer.flush(timeout=1), None)
+        await consumer.seek(("t", 0), "1")  # type: ignore[arg-type]
+        await consumer.poll(max_record=1)  # type: ignore[call-arg]

@@ -78,7 +78,7 @@ def test_each_range_gives_exactly_its_records(
 
 def test_nothing_behind_the_end_is_fetched(broker: Broker) -> None:
     write(broker, "bounded", 400, batch=100)
-    settings = {"auto.offset.reset": "none", "max.partition.fetch.bytes": 500}
+    settings: dict[str, Any] = {"auto.offset.reset": "none", "max.partition.fetch.bytes": 500}
     consumer: ottla.Consumer[Any, Any] = ottla.Consumer(
         broker.bootstrap_servers, **{name.replace(".", "_"): value for name, value in settings.items()}
     )

@@ -237,7 +237,12 @@ def test_a_record_that_is_sent_while_the_sender_is_woken_is_reported_at_its_own_
         deliveries[value] = made.accumulator.append("t", None, value, None, 0, 1, None)
 
     waking = iter([b"second"])
-    made.on_wake = lambda: [send(value) for value in waking]
+
+    def send_all() -> None:
+        for value in waking:
+            send(value)
+
+    made.on_wake = send_all
     send(b"first")
     assert reported(made, deliveries) == {b"first": b"first", b"second": b"second"}
 

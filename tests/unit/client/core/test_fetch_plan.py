@@ -374,7 +374,7 @@ def test_what_waits_for_a_paused_partition_does_not_keep_the_answer_alive_that_b
     state.paused = True
     small = Piece(state, memoryview(answer)[:100], 5, None)
     large = Piece(state, memoryview(answer)[100:], 10, None)
-    buffer = Buffer(lambda piece, position: records_of("a", 0, piece.records))
+    buffer = Buffer(lambda piece, position: records_of("a", 0, piece.records, from_offset=position))
     buffer.put(small)
     buffer.put(large)
     buffer.park()

@@ -65,9 +65,9 @@ def next_join(member: ClassicMembership) -> Send:
     """The join that follows, at the time that the member names."""
     at_ms = member.wake_at_ms()
     assert at_ms is not None
-    return only(
-        [effect for effect in member.effects(at_ms) if isinstance(effect, Send) and effect.kind == "join"]
-    )
+    sent = [effect for effect in member.effects(at_ms) if isinstance(effect, Send)]
+    [join] = [send for send in sent if send.kind == "join"]
+    return join
 
 
 def finish(member: ClassicMembership, join: Send) -> None:

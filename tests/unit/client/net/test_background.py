@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -276,7 +277,7 @@ def test_a_client_that_fails_when_it_is_told_of_a_fork_keeps_it_from_no_other(
 @pytest.mark.usefixtures("only_here")
 @pytest.mark.parametrize("wrong", [{"acks": "7"}, {"value_serializer": "no such serializer"}])
 def test_a_producer_that_could_not_be_made_is_left_out_when_the_process_forks(
-    wrong: dict[str, str], caplog: pytest.LogCaptureFixture
+    wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ConfigError):
         ottla.Producer("127.0.0.1:1", **wrong)

@@ -64,7 +64,7 @@ def producers() -> Iterator[tuple[Broker, dict[str, Any]]]:
     with Broker({"num.partitions": "1"}, in_process=False) as broker:
         made: dict[str, Any] = {}
         for name in (*PLAIN, *FIRST, *WITHIN):
-            more = {} if name in PLAIN else {"transactional_id": name}
+            more: dict[str, Any] = {} if name in PLAIN else {"transactional_id": name}
             made[name] = producer = ottla.Producer(broker.bootstrap_servers, **more)
             if name in WITHIN:
                 producer.begin_transaction()

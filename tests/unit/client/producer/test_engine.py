@@ -61,7 +61,9 @@ class Brokers(Script):
         return None
 
     def _produce(self, request: ProduceRequest) -> Any:
-        header = read_header(request.topic_data[0].partition_data[0].records)
+        records = request.topic_data[0].partition_data[0].records
+        assert records is not None
+        header = read_header(records)
         self.produced.append(header)
         told = self._answer_batch(len(self.produced) - 1, header)
         if told is Script.CUT or told is None or isinstance(told, ProduceResponse):
@@ -150,7 +152,7 @@ def test_records_keep_their_order_although_the_first_batch_to_a_partition_is_ref
 
     async def story() -> None:
         async with Brokers(answer) as broker:
-            settings = {"batch_size": 1, "retry_backoff_ms": 5, "delivery_timeout_ms": 5000}
+            settings: dict[str, Any] = {"batch_size": 1, "retry_backoff_ms": 5, "delivery_timeout_ms": 5000}
             settings |= {"request_timeout_ms": 1000, "linger_ms": 0}
             async with ottla.aio.Producer(broker.address, **settings) as producer:
                 deliveries = [await producer.send(TOPIC, b"%d" % number) for number in range(20)]
@@ -180,9 +182,13 @@ def test_a_broker_that_gives_a_negative_producer_id_is_asked_again_after_a_pause
             ottla.aio.Producer(broker.address, retry_backoff_ms=5) as producer,
         ):
             backoff = producer._core.engine.cluster.backoff
-            producer._core.engine.cluster.backoff = SimpleNamespace(
-                delay_ms=lambda attempt: pauses.append(attempt) or backoff.delay_ms(attempt)
-            )
+
+            def delay_ms(attempt: int) -> float:
+                pauses.append(attempt)
+                return backoff.delay_ms(attempt)
+
+            recorder: Any = SimpleNamespace(delay_ms=delay_ms)
+            producer._core.engine.cluster.backoff = recorder
             assert (await (await producer.send(TOPIC, b"x"))).offset == 0
         assert asked == 4
         assert pauses == [0, 1, 2]

@@ -73,7 +73,9 @@ class Held:
 
 def committed(broker: Broker, group: str) -> int | None:
     with ottla.Admin(broker.bootstrap_servers) as admin:
-        found = admin.list_consumer_group_offsets([group], require_stable=True)[group].get(PLACE)
+        offsets = admin.list_consumer_group_offsets([group], require_stable=True)[group]
+    assert not isinstance(offsets, Exception)
+    found = offsets.get(PLACE)
     return None if found is None else found.offset
 
 

@@ -86,7 +86,7 @@ class _TaskCaller:
             self._is_listening = False
 
     def make_room(self, engine: Engine) -> None:
-        engine.kick()
+        engine.wake()
 
 
 class AsyncConsumer(ConsumerCalls[K, V], AwaitedCalls):

@@ -78,7 +78,7 @@ class _ThreadCaller:
 
     def make_room(self, engine: Engine) -> None:
         if engine.waits_for_user and not self.has_ended:
-            self._background.soon(engine.kick)
+            self._background.soon(engine.wake)
 
 
 class Consumer(ConsumerCalls[K, V], BlockingCalls):

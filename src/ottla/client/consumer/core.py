@@ -199,10 +199,12 @@ class ConsumerCore(Generic[K, V]):
         if group is None:
             return
         remain = None if leave_group is None else not leave_group
-        call, send = await self._loop.call(lambda: group.farewell(remain=remain))
+        notice, send = await self._loop.call(lambda: group.end_membership(remain=remain))
         try:
-            if call is not None:
-                await self.caller.call_listener(partial(self._callbacks.call, call.change, call.partitions))
+            if notice is not None:
+                await self.caller.call_listener(
+                    partial(self._callbacks.call, notice.change, notice.partitions)
+                )
         finally:
             await self._loop.run(self.engine.leave(send, seconds))
 
@@ -327,7 +329,7 @@ class ConsumerCore(Generic[K, V]):
         """For each partition the first record that is not older than a time (ms since 1970); None: none."""
         with _Use(self):
             wanted = {TopicPartition(*partition): time for partition, time in times.items()}
-            return await self._loop.run(self.engine.lookup.until(wanted, self._seconds(timeout)))
+            return await self._loop.run(self.engine.lookup.lookup(wanted, self._seconds(timeout)))
 
     async def beginning_offsets(
         self, partitions: Partitions, timeout: float | None = None

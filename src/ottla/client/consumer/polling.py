@@ -14,8 +14,7 @@ from ottla.client.calls import LoopAccess
 from ottla.client.config import ConsumerSettings
 from ottla.client.consumer.engine import Engine
 from ottla.client.consumer.hooks import Interceptors, RebalanceCallbacks
-from ottla.client.core.membership import Call as ListenerCall
-from ottla.client.core.membership import Change
+from ottla.client.core.membership import Change, Notify
 from ottla.client.errors import WokenUp
 from ottla.client.values import TopicPartition
 
@@ -69,7 +68,7 @@ class Polling:
     ) -> None:
         self.is_woken = False  # the next poll raises WokenUp
         self.notified: frozenset[TopicPartition] = frozenset()
-        """The partitions of the change that a listener hears of just now."""
+        """The partitions of the change that a listener is notified of now."""
         self.commits_automatically = settings.enable_auto_commit and settings.group_id is not None
         self._settings = settings
         self._engine = engine
@@ -78,8 +77,8 @@ class Polling:
         self._callbacks = callbacks
         self._interceptors = interceptors
         self._is_notifying = False  # a poll notifies a listener of a change
-        self._committing_before: ListenerCall | None = None  # its partitions' offsets are committed first
-        self._committed_before: ListenerCall | None = None
+        self._committing_before: Notify | None = None  # its partitions' offsets are committed first
+        self._committed_before: Notify | None = None
 
     async def wait_for(self, take: Callable[[], T | None], timeout: float | None) -> T | None:
         """What `take` finds, waiting for it; errors and rebalances come first."""
@@ -128,9 +127,9 @@ class Polling:
             self._raise_error()
             group = engine.group
             if group is not None and not self._is_notifying:
-                await self._loop.call(engine.came_back)
-                while group.calls and are_all_notified:
-                    are_all_notified = await self._notify(group.calls[0])
+                await self._loop.call(engine.note_poll)
+                while group.notices and are_all_notified:
+                    are_all_notified = await self._notify(group.notices[0])
             elif self._is_notifying:
                 engine.is_alert = True  # a listener polls: the poll that called it looks again
         except BaseException:
@@ -141,7 +140,7 @@ class Polling:
         self._commit_when_due(now, are_all_notified)
         return are_all_notified
 
-    async def _notify(self, call: ListenerCall) -> bool:
+    async def _notify(self, notice: Notify) -> bool:
         """Notify the listener of a change, which has its effect also if the listener raises; False: not yet.
 
         The call stays the first of the queue until the engine has carried it out: if the poll is cancelled or
@@ -150,11 +149,11 @@ class Polling:
         is_notified = False
         self._is_notifying = True
         try:
-            change = self._engine.begin_call(call)
-            self.notified = call.partitions
-            if change is Change.REVOKED and not self._is_committed_before(call):
+            change = self._engine.begin_notice(notice)
+            self.notified = notice.partitions
+            if change is Change.REVOKED and not self._is_committed_before(notice):
                 return False
-            await self._caller.call_listener(partial(self._callbacks.call, change, call.partitions))
+            await self._caller.call_listener(partial(self._callbacks.call, change, notice.partitions))
             is_notified = True
         except Exception:
             is_notified = True
@@ -163,7 +162,7 @@ class Polling:
             self._is_notifying = False
             self.notified = frozenset()
             if is_notified:
-                self._loop.soon(self._engine.finished, call)  # Ctrl-C does not cancel that
+                self._loop.soon(self._engine.finish_notice, notice)  # Ctrl-C does not cancel that
                 await self._loop.call(_nothing)
         return True
 
@@ -196,24 +195,24 @@ class Polling:
                 engine.commits.commit_automatically, engine.positions.consumed(), self._interceptors.committed
             )
 
-    def _is_committed_before(self, call: ListenerCall) -> bool:
+    def _is_committed_before(self, notice: Notify) -> bool:
         """Whether the offsets of partitions to be revoked are committed, or cannot be.
 
         The first question begins the commit, once for each call. It goes on when a poll ends before it, so
         that short polls get there, too, and alerts the poll that waits.
         """
-        if self._committing_before is not call:
+        if self._committing_before is not notice:
             offsets = self._engine.positions.consumed()
             if not self.commits_automatically or not offsets:
                 return True
 
             def done() -> None:
-                self._committed_before = call
+                self._committed_before = notice
                 self._engine.alert()
 
             self._loop.soon(self._engine.commits.commit_last, offsets, self._interceptors.committed, done)
-            self._committing_before = call
-        return self._committed_before is call
+            self._committing_before = notice
+        return self._committed_before is notice
 
 
 def _nothing() -> None:

@@ -57,7 +57,8 @@ def read_ranges(
     """The records of all ranges, as they come; those of one partition in order.
 
     The consumer is one without a group and with `auto.offset.reset=none`; it is left without an assignment.
-    `on_lost` hears of records that were deleted, and reading goes on behind them; without it that is raised.
+    `on_lost` is called for records that were deleted, and reading goes on after them; without it `Lost` is
+    raised.
     `TimedOut`: nothing came for `idle_seconds`.
     """
     wanted = [one for one in ranges if one.start < one.end]
@@ -102,7 +103,7 @@ class _Reading:
                 state.quiet_at = -1
                 engine.positions.seek(partition, one.start)
                 self._states[partition] = state
-            engine.seek_by((), "latest")  # drops what was buffered before, and kicks
+            engine.seek_by((), "latest")  # drops what was buffered before, and wakes the engine
 
         complete(self._core.on_loop(place))
 
@@ -189,7 +190,7 @@ class _Reading:
         wanted = self._ranges[partition].topic_id
         if wanted != ZERO and state.topic_id not in (ZERO, wanted):
             raise UnknownTopicOrPartition(
-                f"The topic {partition.topic} was deleted and made anew while it was read."
+                f"The topic {partition.topic} was deleted and created again while it was read."
             )
 
     def _check_topics(self, now: float) -> None:
@@ -215,7 +216,7 @@ class _Reading:
             end = self._ranges[state.partition].end
             if at >= log_start:
                 raise OffsetOutOfRange(
-                    f"{state.partition} has no offset {at}: the log was cut, or the topic was made anew."
+                    f"{state.partition} has no offset {at}: the log was truncated, or the topic recreated."
                 )
             lost = Lost(state.partition, at, min(end, log_start), log_start)
             if self._on_lost is None:

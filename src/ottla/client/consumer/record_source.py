@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol
 
 from ottla.client.config import ConsumerSettings
 from ottla.client.consumer.hooks import Interceptors
-from ottla.client.core.fetch_buffer import Piece, Reader
+from ottla.client.core.fetch_buffer import CompletedFetch, Reader
 from ottla.client.serialization.serializers import deserializer_of
 from ottla.records.consumed import ConsumerRecord
 from ottla.records.reader import records_of
@@ -64,14 +64,14 @@ class ReaderFactory:
         self._key_deserializer = deserializer_of(settings.key_deserializer, "key.deserializer")
         self._value_deserializer = deserializer_of(settings.value_deserializer, "value.deserializer")
 
-    def open(self, piece: Piece, position: int) -> Reader:
-        partition = piece.state.partition
+    def open(self, fetch: CompletedFetch, position: int) -> Reader:
+        partition = fetch.state.partition
         return records_of(
             partition.topic,
             partition.partition,
-            piece.records,
+            fetch.records,
             from_offset=position,
-            aborted=piece.aborted,
+            aborted=fetch.aborted,
             read_committed=self._read_committed,
             check_crcs=self._check_crcs,
             max_records=None,
@@ -87,10 +87,10 @@ class Iteration:
     iterator knows how far the loop has come, and is moved to its end when the iteration leaves the chunk.
     """
 
-    __slots__ = ("_shown", "chunk", "piece", "records")
+    __slots__ = ("_shown", "chunk", "fetch", "records")
 
-    def __init__(self, piece: Piece, chunk: list[Any], shown: list[Any]) -> None:
-        self.piece = piece
+    def __init__(self, fetch: CompletedFetch, chunk: list[Any], shown: list[Any]) -> None:
+        self.fetch = fetch
         self.chunk = chunk  # as it was taken from the buffer
         self._shown = shown  # as interceptors return it
         self.records: Any = iter(shown)
@@ -138,14 +138,14 @@ class RecordSource(Generic[K, V]):
                 break  # those before it first; the next poll raises it
             if took is None:
                 break
-            piece, records = took
-            if piece.reader is not None and piece.reader.exhausted:
+            fetch, records = took
+            if fetch.reader is not None and fetch.reader.exhausted:
                 self.make_room()
             if found is None:
                 found = records
             else:
                 found += records
-            if len(found) >= limit or (piece.reader is not None and piece.reader.ended_early):
+            if len(found) >= limit or (fetch.reader is not None and fetch.reader.ended_early):
                 break
         if found is None:
             self.make_room()  # the buffer may have dropped stale pieces
@@ -159,10 +159,10 @@ class RecordSource(Generic[K, V]):
         if took is None:
             self.make_room()  # the buffer may have dropped stale pieces
             return None
-        piece, records = took
+        fetch, records = took
         self._counters["records"] += len(records)
         shown = self._interceptors.consume(records) if self._interceptors.is_consuming else records
-        self.iteration = Iteration(piece, records, shown)
+        self.iteration = Iteration(fetch, records, shown)
         return self.iteration
 
     def end_iteration(self, *, again: bool = False) -> None:
@@ -172,15 +172,15 @@ class RecordSource(Generic[K, V]):
             return
         index = iteration.leave(again=again)
         before = iteration.chunk[index - 1] if index else None
-        self._buffer.give_back(iteration.piece, before, iteration.chunk[index:])
+        self._buffer.give_back(iteration.fetch, before, iteration.chunk[index:])
         self.make_room()
 
     def finish_chunk(self, iteration: Iteration) -> None:
         """The user's loop has had all records of a chunk."""
         if self.iteration is iteration:
             self.iteration = None
-            self._buffer.release(iteration.piece)
-            reader = iteration.piece.reader
+            self._buffer.release(iteration.fetch)
+            reader = iteration.fetch.reader
             if reader is not None and reader.exhausted:
                 self.make_room()
 
@@ -207,11 +207,11 @@ class RecordSource(Generic[K, V]):
 
     def take_bytes(self) -> Fetched | None:
         """The fetched bytes that come next."""
-        took = self._buffer.take_piece()
+        took = self._buffer.take_fetch()
         if took is None:
             self.make_room()  # the buffer may have dropped stale pieces
             return None
-        piece, position = took
+        fetch, position = took
         self.make_room()
-        topic, partition = piece.state.partition
-        return Fetched(topic, partition, piece.records, position, piece.next_offset, piece.aborted)
+        topic, partition = fetch.state.partition
+        return Fetched(topic, partition, fetch.records, position, fetch.next_offset, fetch.aborted)

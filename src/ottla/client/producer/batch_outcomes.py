@@ -37,7 +37,7 @@ from ottla.wire.messages.produce import ProduceResponse
 
 log = logging.getLogger(__name__)
 
-_MOVED = frozenset(
+_LEADER_MOVED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -107,47 +107,47 @@ class BatchOutcomes:
         names = self._cluster.view.topic_names
         for topic in answer.responses:
             name = topic.name or names.get(topic.topic_id)
-            if name is None:  # a topic of this name was made anew meanwhile
+            if name is None:  # a topic of this name was deleted and created again
                 same = [one for one in batches if one.queue.topic.view.topic_id == topic.topic_id]
                 name = same[0].queue.topic.name if same else ""
-            for told in topic.partition_responses:
-                batch = by_place.pop((name, told.index), None)
+            for result in topic.partition_responses:
+                batch = by_place.pop((name, result.index), None)
                 if batch is not None and not batch.is_done:
-                    self._decide(batch, told, answer)
+                    self._decide(batch, result, answer)
         if by_place:
-            missing = Disconnected("The broker's answer says nothing of some of the batches sent.")
+            missing = Disconnected("The broker's response lacks some of the batches that were sent.")
             self.request_failed(list(by_place.values()), missing)
 
     def _decide(
-        self, batch: Batch, told: ProduceResponse.PartitionProduceResponse, answer: ProduceResponse
+        self, batch: Batch, result: ProduceResponse.PartitionProduceResponse, answer: ProduceResponse
     ) -> None:
-        code = told.error_code
+        code = result.error_code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self.complete(batch, told.base_offset, told.log_append_time_ms)
+            self.complete(batch, result.base_offset, result.log_append_time_ms)
             return
         if code in _PERHAPS_WRITTEN:
             batch.is_doubtful = True
-        has_hint = code in _MOVED and self._follow_hint(batch, told, answer)
+        has_hint = code in _LEADER_MOVED and self._follow_hint(batch, result, answer)
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
             self._split(batch)
-        elif self._has_retries(batch) and self._may_retry(batch, code, told.log_start_offset):
+        elif self._has_retries(batch) and self._may_retry(batch, code, result.log_start_offset):
             self.retry(batch, wait=not has_hint)
         else:
-            error: KafkaError = for_code(code)(told.error_message)
-            if told.record_errors:
+            error: KafkaError = for_code(code)(result.error_message)
+            if result.record_errors:
                 batch.record_errors = {
-                    one.batch_index: InvalidRecord(one.batch_index_error_message or told.error_message)
-                    for one in told.record_errors
+                    one.batch_index: InvalidRecord(one.batch_index_error_message or result.error_message)
+                    for one in result.record_errors
                 }
                 error = InvalidRecord(
-                    told.error_message or "Other records of the same batch were refused, so all of it was."
+                    result.error_message or "Other records of the same batch were refused, so all of it was."
                 )
             self._fail(batch, error)
 
     def _follow_hint(
-        self, batch: Batch, told: ProduceResponse.PartitionProduceResponse, answer: ProduceResponse
+        self, batch: Batch, result: ProduceResponse.PartitionProduceResponse, answer: ProduceResponse
     ) -> bool:
-        leader = told.current_leader
+        leader = result.current_leader
         if leader is not None and leader.leader_id >= 0:
             endpoint = next((one for one in answer.node_endpoints if one.node_id == leader.leader_id), None)
             node = None if endpoint is None else Node(endpoint.node_id, endpoint.host, endpoint.port)

@@ -156,7 +156,7 @@ class Engine:
         self.cluster.on_view(self._view_changed)
 
     def warn_of_loss(self) -> None:
-        """The engine's loop has ended, or the program does, and nobody has closed the producer."""
+        """The engine's loop has ended, or the program ends, before the producer was closed."""
         count = sum(batch.count for batch in self.accumulator.incomplete)
         if count and not self.state.is_closed:
             self.state.is_closed = True
@@ -179,14 +179,14 @@ class Engine:
         try:
             self._is_scheduled = True
             self._schedule(self._turn)
-        except BaseException:  # Ctrl-C too: nobody would schedule another turn
+        except BaseException:  # Ctrl-C too: no other call would schedule a turn
             self._is_scheduled = False
             raise
 
     def _pass_on(self, failure: BaseException) -> None:
         """A callback raised Ctrl-C or `sys.exit()`: a loop of the user's own ends by it, after this turn.
 
-        The blocking producer's thread goes on, since nobody would send or be told anything without it.
+        The blocking producer's thread goes on, since nothing would be sent or reported without it.
         """
         if self.is_watched:
             asyncio.get_running_loop().call_soon(_raise, failure)
@@ -275,9 +275,9 @@ class Engine:
             return queues
         if not is_another:
             return queues  # an old answer: partitions are never fewer than before
-        made = queues.made_anew(view, Sticky(self.accumulator.batch_size, self._random))
+        made = queues.recreated(view, Sticky(self.accumulator.batch_size, self._random))
         gone = UnknownTopicOrPartition(
-            f"{queues.name} was deleted and made anew with {len(view.partitions)} partitions."
+            f"{queues.name} was deleted and created again with {len(view.partitions)} partitions."
         )
         for queue in queues.queues[len(view.partitions) :]:
             while queue.batches:
@@ -513,7 +513,7 @@ class Engine:
         for batch in batches:
             batch.is_in_flight = False
             batch.queue.in_flight -= 1
-        # Looked at also when the producer is closed: asyncio reports what nobody has seen.
+        # Read also when the producer is closed: asyncio reports exceptions that nothing has read.
         error = Closed("The request was cancelled.") if future.cancelled() else future.exception()
         if self.state.is_closed:
             return
@@ -533,7 +533,7 @@ class Engine:
     def _tend_identity(self) -> None:
         idempotence = self.idempotence
         assert idempotence is not None
-        idempotence.settle_unresolved()
+        idempotence.resolve_unresolved()
         if self.transactions is not None:
             return
         if idempotence.may_bump:
@@ -606,7 +606,7 @@ class Engine:
             self._flushes -= 1
 
     def abandon(self) -> None:
-        """The loop has ended, and nobody has closed the producer: whoever waits is told."""
+        """The loop has ended before the producer was closed: fail everything, which wakes whoever waits."""
         if not self.state.is_closed:
             self.outcomes.fail_all(Closed("The producer's thread ended before the record was acknowledged."))
             self.state.is_closed = True

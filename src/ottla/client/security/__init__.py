@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ottla.client.config import CommonSettings
-from ottla.client.net.connection import Conversation, Manner
+from ottla.client.net.connection import ConnectionOptions, Conversation
 from ottla.client.security.conversations import OAuthBearer, Plain, Scram
 from ottla.client.security.login import login_of
 from ottla.ports import Clock, Network, Random
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _NONCE_BYTES = 24
 
 
-def manner_for(settings: CommonSettings, *, clock: Clock, network: Network, random: Random) -> Manner:
+def connection_options_for(
+    settings: CommonSettings, *, clock: Clock, network: Network, random: Random
+) -> ConnectionOptions:
     """How connections of a client with these settings are made."""
     tls = None
     if settings.security_protocol.endswith("SSL"):
@@ -29,7 +31,7 @@ def manner_for(settings: CommonSettings, *, clock: Clock, network: Network, rand
         context = context_of(settings)
         tls = lambda: context  # noqa: E731
     is_sasl = settings.security_protocol.startswith("SASL_")
-    return Manner(
+    return ConnectionOptions(
         client_id=settings.client_id or None,
         tls=tls,
         sasl_mechanism=settings.sasl_mechanism if is_sasl else None,

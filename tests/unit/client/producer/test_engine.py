@@ -404,7 +404,7 @@ def test_a_topic_that_is_made_anew_with_fewer_partitions_is_written_to() -> None
             gone = await producer.send(TOPIC, b"gone", partition=2)
             broker.topic_id, broker.partition_count = b"u" * 16, 1
             await engine.cluster.refresh(topics=[TOPIC], timeout_ms=60_000)
-            with pytest.raises(UnknownTopicOrPartition, match="made anew with 1 partitions"):
+            with pytest.raises(UnknownTopicOrPartition, match="created again with 1 partitions"):
                 await gone
             second = await producer.send(TOPIC, b"y", partition=0)
             await engine.flush()

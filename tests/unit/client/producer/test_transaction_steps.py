@@ -95,7 +95,9 @@ def test_a_commit_that_timed_out_is_called_again_for_its_result_and_nothing_else
                 for call in others:
                     with pytest.raises(TransactionStateError, match="commit_transaction"):
                         await call()
-            await producer._core.transactions._pending.settle(WAIT_MS)  # the commit goes on without a caller
+            await producer._core.transactions._pending.wait_until_done(
+                WAIT_MS
+            )  # the commit goes on without a caller
             for call in others:
                 with pytest.raises(TransactionStateError, match="Call commit_transaction again"):
                     await call()
@@ -115,7 +117,7 @@ def test_a_first_begin_that_timed_out_is_called_again(node: tuple[Broker, Proxy]
         async with ottla.aio.Producer(proxy.address, transactional_id="begin") as producer:
             with Held(proxy, INIT_PRODUCER_ID), pytest.raises(TimedOut):
                 await producer._core.transactions.begin(SHORT_MS)
-            await producer._core.transactions._pending.settle(WAIT_MS)
+            await producer._core.transactions._pending.wait_until_done(WAIT_MS)
             await producer.begin_transaction()
             await producer.send("t", b"x")
             await producer.commit_transaction()

@@ -1,6 +1,6 @@
 """TLS and SASL of a client: how it makes sure who the broker is, and shows who it is itself.
 
-`manner_for` makes of the settings what a connection needs; settings that cannot work are refused here.
+`connection_options_for` turns settings into what a connection needs, and refuses those that cannot work.
 """
 
 from __future__ import annotations
@@ -74,4 +74,4 @@ def __getattr__(name: str) -> type[Token]:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["OAuthBearer", "Plain", "Scram", "Token", "manner_for"]
+__all__ = ["OAuthBearer", "Plain", "Scram", "Token", "connection_options_for"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.client.admin import Admin
     from ottla.client.consumer.consumer import Consumer
     from ottla.client.core.accumulator import Delivery, DeliveryReport
-    from ottla.client.producer.base import ProducerRecord
+    from ottla.client.producer.preparation import ProducerRecord
     from ottla.client.producer.producer import Producer, Transaction
     from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicPartition
     from ottla.records.consumed import ConsumerRecord
@@ -28,7 +28,7 @@ _HOMES = {
     "GroupMetadata": "ottla.client.values",
     "OffsetAndMetadata": "ottla.client.values",
     "Producer": "ottla.client.producer.producer",
-    "ProducerRecord": "ottla.client.producer.base",
+    "ProducerRecord": "ottla.client.producer.preparation",
     "Status": "ottla.client.values",
     "TopicPartition": "ottla.client.values",
     "Transaction": "ottla.client.producer.producer",

@@ -7,7 +7,7 @@ from ottla.client.consumer.consumer import AsyncConsumer as Consumer
 from ottla.client.core.accumulator import Delivery, DeliveryReport
 from ottla.client.producer.async_producer import AsyncProducer as Producer
 from ottla.client.producer.async_producer import AsyncTransaction as Transaction
-from ottla.client.producer.base import ProducerRecord
+from ottla.client.producer.preparation import ProducerRecord
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, Status, TopicPartition
 from ottla.records.consumed import ConsumerRecord
 

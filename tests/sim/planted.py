@@ -14,8 +14,8 @@ from itertools import count
 from typing import Any
 from unittest.mock import patch
 
-from ottla.client.consumer.async_consumer import AsyncConsumer
 from ottla.client.consumer.group_member import GroupMember
+from ottla.client.consumer.record_source import RecordSource
 from ottla.client.core.assignors.ranges import Range
 from ottla.client.core.fetch_buffer import Buffer
 from ottla.client.core.idempotence import PartitionSequences
@@ -255,23 +255,23 @@ def _other_partition() -> list[Patch]:
 
 
 def _record_dropped() -> list[Patch]:
-    real, is_due = AsyncConsumer._take, _now_and_then(20)
+    real, is_due = RecordSource.take, _now_and_then(20)
 
-    def take(consumer: Any, limit: int) -> Any:
-        found = real(consumer, limit)
+    def take(source: Any, limit: int) -> Any:
+        found = real(source, limit)
         return found[1:] if len(found) > 1 and is_due() else found
 
-    return [(AsyncConsumer, "_take", take)]
+    return [(RecordSource, "take", take)]
 
 
 def _record_given_twice() -> list[Patch]:
-    real, is_due = AsyncConsumer._take, _now_and_then(20)
+    real, is_due = RecordSource.take, _now_and_then(20)
 
-    def take(consumer: Any, limit: int) -> Any:
-        found = real(consumer, limit)
+    def take(source: Any, limit: int) -> Any:
+        found = real(source, limit)
         return [*found, found[-1]] if found and is_due() else found
 
-    return [(AsyncConsumer, "_take", take)]
+    return [(RecordSource, "take", take)]
 
 
 def _sent_twice() -> list[Patch]:

@@ -105,8 +105,8 @@ def test_a_commit_that_is_not_waited_for_is_sent_although_its_partitions_are_giv
             await first.subscribe(["t"], on_revoked=on_revoked)
             await read(first, 40)
             await second.subscribe(["t"])
-            assert first._engine.group is not None
-            while not first._engine.group.calls:
+            assert first._core.engine.group is not None
+            while not first._core.engine.group.notices:
                 await second.poll(0.1)
             if when != "in on_revoked":
                 await commit()
@@ -179,8 +179,8 @@ def test_what_the_user_has_not_heard_of_has_no_position_and_no_lag(protocol: str
     async def act(world: World, client: SimulatedClient) -> None:
         async with member(client, protocol) as consumer:
             await consumer.subscribe(["t"])
-            assert consumer._engine.group is not None
-            while not consumer._engine.group.calls:
+            assert consumer._core.engine.group is not None
+            while not consumer._core.engine.group.notices:
                 await asyncio.sleep(0.1)  # the group assigns without a poll
             assert await consumer.lag(timeout=5) == {}
             with pytest.raises(ValueError, match="t-0 is not assigned"):
@@ -215,10 +215,10 @@ def test_a_revocation_that_a_cancelled_poll_did_not_finish_is_told_by_the_next_p
         async with member(client, protocol, **settings) as first, member(client, protocol) as second:
             await first.subscribe(["t"], on_revoked=on_revoked)
             await read(first, 40)
-            engine = first._engine
+            engine = first._core.engine
             assert engine.group is not None
             await second.subscribe(["t"])
-            while not engine.group.calls:
+            while not engine.group.notices:
                 await second.poll(0.1)
             if within == "the commit before it":  # which takes longer than each poll
                 world.slow("client", world.nodes[1].host, delay_s=1.0)
@@ -289,7 +289,7 @@ def test_a_close_that_is_cancelled_leaves_no_task(cancellations: int) -> None:
         consumer = member(client)
         await consumer.subscribe(["t"])
         await read(consumer, 40)
-        engine = consumer._engine
+        engine = consumer._core.engine
         assert engine.group is not None
         world.pause(1)
         closing = asyncio.create_task(consumer.close(timeout=10))
@@ -314,9 +314,9 @@ def test_work_in_the_background_that_failed_once_is_said_and_begins_anew(part: s
         async with member(client, session_timeout_ms=6000, heartbeat_interval_ms=300) as consumer:
             await consumer.subscribe(["t"])
             await read(consumer, 40)
-            engine = consumer._engine
+            engine = consumer._core.engine
             assert engine.group is not None
-            failing: Any = engine.fetching if part == "fetches" else engine.group.membership
+            failing: Any = engine.fetch_planner if part == "fetches" else engine.group.membership
             name = "wanted" if part == "fetches" else "effects"
             work = getattr(failing, name)
 
@@ -325,8 +325,8 @@ def test_work_in_the_background_that_failed_once_is_said_and_begins_anew(part: s
                 raise MemoryError("once")
 
             setattr(failing, name, fail)
-            engine.kick()
-            engine.group.kick()
+            engine.wake()
+            engine.group.wake()
             with pytest.raises(MemoryError, match="once"):
                 await consumer.poll(5.0)
             async with client.producer() as producer:
@@ -350,9 +350,9 @@ def test_partitions_that_are_paused_with_a_full_buffer_do_not_starve_the_others(
             await consumer.assign([TopicPartition("t", index) for index in range(4)])
             first = await read(consumer, 1)
             await asyncio.sleep(1)
-            engine = consumer._engine
+            engine = consumer._core.engine
             assert engine.buffer.bytes_buffered >= 4_000
-            full = {piece.state.partition for piece in engine.buffer.ready}
+            full = {fetch.state.partition for fetch in engine.buffer.ready}
             await consumer.pause(full)
             others = set(range(4)) - {partition.partition for partition in full}
             assert others
@@ -417,9 +417,9 @@ def test_automatic_commits_do_not_pile_up_while_no_coordinator_can_be_reached() 
         await consumer.subscribe(["t"])
         await read(consumer, 40)
         world.crash(1)
-        before = len(consumer._engine._tasks)
+        before = len(consumer._core.engine._tasks)
         await consumer.poll(10.0)
-        assert len(consumer._engine._tasks) <= before + 2
+        assert len(consumer._core.engine._tasks) <= before + 2
         await world.start()
         await consumer.seek(T0, 11)
         while True:
@@ -441,12 +441,12 @@ def test_a_consumer_whose_membership_failed_says_so_at_each_poll_until_it_subscr
         async with member(client, protocol) as consumer:
             await consumer.subscribe(["t"])
             await read(consumer, 40)
-            group = consumer._engine.group
+            group = consumer._core.engine.group
             assert group is not None
             assert group.membership is not None
             group.membership._failed = GroupAuthorizationFailed("g")  # type: ignore[attr-defined]
             group.membership.rejoin("it fails")
-            group.kick()
+            group.wake()
             for _ in range(3):
                 began = world.now
                 with pytest.raises(GroupAuthorizationFailed):

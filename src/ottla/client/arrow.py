@@ -23,7 +23,7 @@ except ImportError as missing:
 from ottla.records.arrow import Collector, rows_of
 
 if TYPE_CHECKING:
-    from ottla.client.consumer.base import ConsumerBase
+    from ottla.client.consumer.record_source import RecordSource
     from ottla.client.core.accumulator import Accumulator, Batch, PartitionQueue, TopicQueues
     from ottla.records.rows import Rows
 
@@ -31,28 +31,10 @@ BATCH_BYTES = 896 << 10
 """How large batches of a table are where `batch.size` is less: all is there, so nothing waits for more."""
 
 
-def take(consumer: ConsumerBase[Any, Any], rows_max: int) -> Any:
+def take_batch(source: RecordSource[Any, Any], rows_max: int) -> Any:
     """What was fetched, up to `rows_max` rows, as an Arrow record batch; None: nothing is here."""
-    engine = consumer._engine
-    buffer = engine.buffer
     collector = Collector()
-    while buffer.ready and collector.rows < rows_max and not collector.is_full:
-        try:
-            took = buffer.take(rows_max - collector.rows, collect=collector.add)
-        except Exception:
-            if not collector.rows:
-                raise
-            break  # the rows before it first; it is raised by the next poll
-        if took is None:
-            break
-        reader = took[0].reader
-        if reader is not None and reader.exhausted:
-            consumer._wake_engine()
-    if not collector.rows:
-        consumer._wake_engine()  # what was passed over may have made room
-        return None
-    engine.counters["records"] += collector.rows
-    return collector.finish()
+    return collector.finish() if source.gather(collector, rows_max) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,12 +128,12 @@ class Watch:
 
     async def _at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         _, lookup = await self._connected()
-        found = await lookup.until(times, self._seconds)
+        found = await lookup.lookup(times, self._seconds)
         return {key: None if one is None else one.offset for key, one in found.items()}
 
     async def _edges(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         _, lookup = await self._connected()
-        found = await lookup.until(dict.fromkeys(partitions, timestamp), self._seconds)
+        found = await lookup.lookup(dict.fromkeys(partitions, timestamp), self._seconds)
         return {key: 0 if one is None else one.offset for key, one in found.items()}
 
     def look(self, known: Iterable[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:

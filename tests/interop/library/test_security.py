@@ -16,7 +16,7 @@ import ottla
 from ottla.client.config import AdminSettings
 from ottla.client.errors import AuthenticationFailed, ClientError, Disconnected, TlsFailed
 from ottla.client.net.cluster import Cluster
-from ottla.client.net.connection import Conversation, Link, Manner
+from ottla.client.net.connection import ConnectionOptions, Conversation, Link
 from ottla.client.security import Plain
 from ottla.host import HostClock, HostNetwork, HostRandom
 from ottla.wire.messages.metadata import MetadataRequest
@@ -83,7 +83,9 @@ async def first_failure(settings: dict[str, object]) -> str:
     parsed = AdminSettings.parse(settings)
     host, port = parsed.bootstrap_servers[0]
     with pytest.raises(ClientError) as caught:
-        await Link.open(HostNetwork(), HostClock(), Manner(), host, port, timeout_ms=PATIENCE_SECONDS * 1000)
+        await Link.open(
+            HostNetwork(), HostClock(), ConnectionOptions(), host, port, timeout_ms=PATIENCE_SECONDS * 1000
+        )
     return str(caught.value)
 
 
@@ -158,14 +160,16 @@ def test_tls_to_a_plaintext_port_says_so(kafka: SecuredKafka) -> None:
     context = AdminSettings.parse(settings)
 
     async def run() -> str:
-        from ottla.client.security import manner_for
+        from ottla.client.security import connection_options_for
 
-        manner = manner_for(context, clock=HostClock(), network=HostNetwork(), random=HostRandom())
+        options = connection_options_for(
+            context, clock=HostClock(), network=HostNetwork(), random=HostRandom()
+        )
         with pytest.raises((TlsFailed, Disconnected)) as caught:
             await Link.open(
                 HostNetwork(),
                 HostClock(),
-                manner,
+                options,
                 "localhost",
                 kafka.port,
                 timeout_ms=PATIENCE_SECONDS * 1000,
@@ -184,9 +188,9 @@ def test_a_session_is_renewed_before_it_ends(kafka: SecuredKafka) -> None:
         return Plain(USER, PASSWORD)
 
     async def run() -> int:
-        manner = Manner(sasl_mechanism="PLAIN", conversation=conversation)
+        options = ConnectionOptions(sasl_mechanism="PLAIN", conversation=conversation)
         link = await Link.open(
-            HostNetwork(), HostClock(), manner, "localhost", kafka.ports["SASL"], timeout_ms=60_000
+            HostNetwork(), HostClock(), options, "localhost", kafka.ports["SASL"], timeout_ms=60_000
         )
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):

@@ -143,7 +143,7 @@ async def _commit(recorder: Recorder, client: SimulatedClient, consumer: Any, gr
 
 def _positions(consumer: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     assigned = consumer.assignment
-    consumed = consumer._engine.positions.consumed()
+    consumed = consumer._core.engine.positions.consumed()
     return {named: place for named, place in sorted(consumed.items()) if named in assigned}
 
 

@@ -162,7 +162,7 @@ class ReadLog:
         for record in records:
             places = got.setdefault((record.topic, record.partition), [])
             places.append((record.offset, record.value.decode()))
-        states = self._consumer._engine.positions.states
+        states = self._consumer._core.engine.positions.states
         for named, state in sorted(states.items()):
             partition = (named.topic, named.partition)
             if state.position < 0:

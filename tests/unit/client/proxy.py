@@ -49,7 +49,12 @@ class Proxy:
 
     def release(self) -> None:
         """Let through what is held."""
-        self._loop.call_soon_threadsafe(lambda: self._held and self._held.set())
+
+        def release() -> None:
+            if self._held is not None:
+                self._held.set()
+
+        self._loop.call_soon_threadsafe(release)
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Self
 
 from ottla.client.config import AdminSettings, CommonSettings
 from ottla.client.net.cluster import Cluster
@@ -71,7 +71,7 @@ class Script:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    async def __aenter__(self) -> Script:
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         return self

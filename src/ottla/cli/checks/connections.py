@@ -26,7 +26,7 @@ from ottla.client.errors import (
     TlsFailed,
 )
 from ottla.client.net.connection import Link
-from ottla.client.security import manner_for
+from ottla.client.security import connection_options_for
 from ottla.host import HostClock, HostNetwork, HostRandom
 from ottla.wire.apis import API_BY_KEY
 from ottla.wire.errors import KafkaError
@@ -112,8 +112,8 @@ async def _try(settings: AdminSettings, address: Address, timeout_ms: int) -> Re
     numbers = tuple(dict.fromkeys(str(info[4][0]).partition("%")[0] for info in infos))
     clock, network, random = HostClock(), HostNetwork(), HostRandom()
     try:
-        manner = manner_for(settings, clock=clock, network=network, random=random)
-        link = await Link.open(network, clock, manner, host, port, timeout_ms=timeout_ms)
+        options = connection_options_for(settings, clock=clock, network=network, random=random)
+        link = await Link.open(network, clock, options, host, port, timeout_ms=timeout_ms)
     except (ClientError, KafkaError, OSError) as error:
         return Reached(address, numbers, error=error)
     try:

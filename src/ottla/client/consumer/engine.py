@@ -2,8 +2,8 @@
 
 `Engine` keeps positions, asks leaders and the group for offsets, fetches ahead into a bounded buffer, and
 drives the membership. A user's thread (or task) calls `buffer.take`; all else is called on the loop.
-When there is something that a poll must look at (a rebalance to tell of, an error) `is_alert` is set and the
-bell is rung; new records ring too.
+When a poll must do something first (call a rebalance listener, raise an error) `is_alert` is set and the poll
+that waits is woken; new records wake it too.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ottla.client.config import ConsumerSettings
 from ottla.client.consumer.group_member import GroupMember
 from ottla.client.consumer.offset_commits import OffsetCommits
 from ottla.client.consumer.offset_lookup import OffsetLookup
-from ottla.client.core.fetch_buffer import Buffer, Piece, Reader
-from ottla.client.core.fetch_plan import Fetching, Outcome
+from ottla.client.core.fetch_buffer import Buffer, CompletedFetch, Reader
+from ottla.client.core.fetch_plan import FetchPlanner, Outcome
 from ottla.client.core.fetch_session import FetchLimits, Wanted
-from ottla.client.core.membership import Call, Change, MemberSettings, Membership, Send
+from ottla.client.core.membership import Change, MemberSettings, Membership, Notify, Send
 from ottla.client.core.membership.classic import ClassicMembership
 from ottla.client.core.membership.consumer import ConsumerMembership
 from ottla.client.core.metadata import ClusterView
@@ -70,9 +70,9 @@ class Engine:
         self,
         settings: ConsumerSettings,
         cluster: Cluster,
-        open_reader: Callable[[Piece, int], Reader],
+        open_reader: Callable[[CompletedFetch, int], Reader],
         assignors: Callable[[], Any],
-        ring: Callable[[], None],
+        wake_user: Callable[[], None],
     ) -> None:
         self.settings = settings
         self.cluster = cluster
@@ -91,7 +91,7 @@ class Engine:
             read_committed=settings.isolation_level == "read_committed",
             rack=settings.client_rack,
         )
-        self.fetching = Fetching(
+        self.fetch_planner = FetchPlanner(
             self.positions,
             self.buffer,
             limits,
@@ -117,8 +117,8 @@ class Engine:
         self.commits = OffsetCommits(self.group, settings, self.counters, self._spawn)
         self.errors: list[Exception] = []
         self._assignors = assignors
-        self._ring = ring
-        self._kick = asyncio.Event()
+        self._wake_user = wake_user
+        self._woken = asyncio.Event()
         self._asked: set[str] = set()  # what is under way, by name: at most one of each
         self._fetches: set[int] = set()
         self._hasty_answers: Counter[int] = Counter()
@@ -137,18 +137,18 @@ class Engine:
     # Life.
 
     def start(self) -> None:
-        """Begin to connect. If no server can be reached a poll says why, and it is tried on."""
+        """Begin to connect. If no server can be reached a poll raises why, and the engine retries."""
         self.cluster.on_view(self._on_view)
         self._spawn(self._again(self._connect))
         self._spawn(self._again(self._run))
 
     async def _again(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begin work anew after an error that nobody foresaw: else nothing would be fetched any more."""
+        """Restart work after an unexpected error: without it nothing would be fetched any more."""
         while True:
             try:
                 return await work()
             except Exception as error:
-                log.exception("The consumer's work in the background failed; it begins anew.")
+                log.exception("The consumer's work in the background failed; it is restarted.")
                 self.fail(error)
                 await asyncio.sleep(max(self.settings.retry_backoff_ms, _FAILED_WORK_MS_MIN) / 1000)
 
@@ -185,7 +185,7 @@ class Engine:
         await self.cluster.close()
 
     def _end_sessions(self) -> None:
-        for node, session in self.fetching.sessions.items():
+        for node, session in self.fetch_planner.sessions.items():
             request = session.closing()
             if request is not None and node not in self._fetches and node in self.cluster.view.brokers:
                 with contextlib.suppress(ClientError, KafkaError):
@@ -193,16 +193,16 @@ class Engine:
                     looked_at(future)
 
     def alert(self) -> None:
-        """Something waits for the user's next poll."""
+        """Have the user's next poll look for changes and errors; wake the one that waits."""
         self.is_alert = True
-        self._ring()
+        self._wake_user()
 
-    def kick(self) -> None:
-        """Something has changed: see what to ask for."""
-        self._kick.set()
+    def wake(self) -> None:
+        """Something has changed: look for requests to send."""
+        self._woken.set()
 
     def fail(self, error: Exception) -> None:
-        """Have the next poll raise it; the same one is not said twice."""
+        """Have the next poll raise it, unless the same error waits for that already."""
         if all(str(known) != str(error) for known in self.errors):
             self.errors.append(error)
         self.alert()
@@ -213,7 +213,7 @@ class Engine:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """An error that nobody foresaw must not end in silence: the user sees it."""
+        """Have a poll raise an unexpected error."""
         self._tasks.pop(task, None)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             log.error("The consumer's work in the background failed.", exc_info=error)
@@ -228,25 +228,25 @@ class Engine:
 
     async def _run(self) -> None:
         while True:
-            self._kick.clear()
+            self._woken.clear()
             self.waits_for_user = True  # until it is known: the user may take records at any moment
             now_ms = self.now_ms
-            if (error := self.positions.settle_failures()) is not None:
+            if (error := self.positions.resolve_failures()) is not None:
                 self.fail(error)
             self._ask_offsets(now_ms)
             view = self.cluster.view
-            for node, wanted in self.fetching.wanted(view, now_ms).items():
+            for node, wanted in self.fetch_planner.wanted(view, now_ms).items():
                 if node not in self._fetches:
                     self._fetches.add(node)
                     self._spawn(self._fetch(node, wanted))
-            self.waits_for_user = self.fetching.is_holding or self.positions.wait_for_user()
-            if self.positions.states and self.fetching.without_leader(view, now_ms):
+            self.waits_for_user = self.fetch_planner.is_holding or self.positions.wait_for_user()
+            if self.positions.states and self.fetch_planner.without_leader(view, now_ms):
                 self.cluster.request_refresh()
-            retry_ms = self.fetching.next_retry_ms(now_ms)
+            retry_ms = self.fetch_planner.next_retry_ms(now_ms)
             wait = None if retry_ms is None else max(retry_ms - now_ms, 1) / 1000
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
-                    await self._kick.wait()
+                    await self._woken.wait()
 
     def _ask_offsets(self, now_ms: int) -> None:
         positions = self.positions
@@ -276,7 +276,7 @@ class Engine:
         finally:
             self._asked.discard(name)
             self._moved.set()
-            self.kick()
+            self.wake()
 
     async def _ask_committed(self, group: GroupMember, missing: list[TopicPartition]) -> None:
         states = self.positions.states
@@ -320,7 +320,7 @@ class Engine:
                 states[partition].retry_at_ms = retry_at_ms
 
     async def _fetch(self, node: int, wanted: dict[TopicPartition, Wanted]) -> None:
-        request, version_max = self.fetching.request(node, wanted)
+        request, version_max = self.fetch_planner.request(node, wanted)
         began_ms = self.now_ms
         timeout_ms = self.settings.request_timeout_ms + self.settings.fetch_max_wait_ms
         try:
@@ -330,16 +330,16 @@ class Engine:
             if rarely("a consumer loses an answer"):
                 raise Disconnected(f"Node {node} closed the connection.")
         except asyncio.CancelledError:
-            self.fetching.failed(node, self.now_ms)
+            self.fetch_planner.failed(node, self.now_ms)
             raise
         except (ClientError, KafkaError) as error:
-            self.fetching.failed(node, self.now_ms)
+            self.fetch_planner.failed(node, self.now_ms)
             self.counters["failed_fetches"] += 1
             self.cluster.request_refresh()
             if not isinstance(error, Disconnected):
                 self.fail(error)
         else:
-            outcome = self.fetching.answered(node, answer, self.now_ms)
+            outcome = self.fetch_planner.answered(node, answer, self.now_ms)
             self.counters["fetches"] += 1
             self.counters["fetched_bytes"] += outcome.bytes
             for hint in outcome.leaders:
@@ -348,19 +348,19 @@ class Engine:
                 self.cluster.request_refresh()
             for refused in outcome.errors:
                 self.fail(refused)
-            if outcome.pieces:
-                self._ring()
+            if outcome.fetches:
+                self._wake_user()
             if answer.throttle_time_ms > 0:
                 await asyncio.sleep(answer.throttle_time_ms / 1000)
             elif self._is_hasty(node, outcome, self.now_ms - began_ms):
                 await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
         finally:
             self._fetches.discard(node)
-            self.kick()
+            self.wake()
 
     def _is_hasty(self, node: int, outcome: Outcome, took_ms: int) -> bool:
         """Whether a broker answers with nothing again and again, without the wait that it was asked for."""
-        if outcome.heard or took_ms >= self.settings.fetch_max_wait_ms / 2:
+        if outcome.useful or took_ms >= self.settings.fetch_max_wait_ms / 2:
             self._hasty_answers.pop(node, None)
             return False
         self._hasty_answers[node] += 1
@@ -375,14 +375,14 @@ class Engine:
             if self._pattern is not None:
                 membership.subscribe(self._matched(view))
             membership.view_changed(view)
-            self.group.kick()
+            self.group.wake()
         for topic in sorted(self._topics):
             found = view.topics.get(topic)
             if found is not None and found.error in _UNREADABLE:
                 self.fail(for_code(found.error)(f"{topic!r} cannot be read: {found.error.name}."))
         if any(self._is_missing(view, topic) for topic in self._topics):
             asyncio.get_running_loop().call_later(_UNKNOWN_TOPIC_SECONDS, self._look_again)
-        self.kick()
+        self.wake()
 
     def _is_missing(self, view: ClusterView, topic: str) -> bool:
         found = view.topics.get(topic)
@@ -410,9 +410,9 @@ class Engine:
         self.cluster.follow(topics)
         missing = [topic for topic in topics if self._is_missing(self.cluster.view, topic)]
         if missing:
-            self._spawn(self._learn(missing))
+            self._spawn(self._refresh_metadata(missing))
 
-    async def _learn(self, topics: list[str]) -> None:
+    async def _refresh_metadata(self, topics: list[str]) -> None:
         try:
             await self.cluster.refresh(
                 topics=topics, allow_auto_topic_creation=self.settings.allow_auto_create_topics
@@ -442,7 +442,7 @@ class Engine:
         if self._pattern is not None:
             topics = self._matched(self.cluster.view)
         group.membership.subscribe(topics, server_pattern)
-        group.kick()
+        group.wake()
 
     def require_group(self, what: str) -> GroupMember:
         if self.group is None:
@@ -477,7 +477,7 @@ class Engine:
         self.positions.add(sorted(wanted))
         self._follow({partition.topic for partition in wanted})
         self.positions.follow_leaders(ViewLeaders(self.cluster.view))
-        self.kick()
+        self.wake()
 
     def clear(self) -> None:
         """Nothing is assigned and nothing subscribed any more."""
@@ -487,30 +487,30 @@ class Engine:
         self.cluster.follow_all(False)
         self._follow(())
 
-    def begin_call(self, call: Call) -> Change:
-        """What to tell the user: partitions to be given back may have been lost before there was a poll."""
+    def begin_notice(self, notice: Notify) -> Change:
+        """The change to notify the user of: partitions to be revoked may have been lost before this poll."""
         membership = None if self.group is None else self.group.membership
         if self.group is not None:
-            self.group.calling(call)
-        if call.change is Change.REVOKED and membership is not None and membership.is_outside:
+            self.group.notifying(notice)
+        if notice.change is Change.REVOKED and membership is not None and membership.is_outside:
             return Change.LOST
-        return call.change
+        return notice.change
 
-    def finished(self, call: Call) -> None:
-        """The user has heard of a change: it waits no more, and is carried out."""
-        if self.group is not None and self.group.calls and self.group.calls[0] is call:
-            self.group.calls.popleft()
-        if call.change is Change.ASSIGNED:
-            self.positions.announced(call.partitions)
+    def finish_notice(self, notice: Notify) -> None:
+        """The user was notified of a change: remove it from the queue, and carry it out."""
+        if self.group is not None and self.group.notices and self.group.notices[0] is notice:
+            self.group.notices.popleft()
+        if notice.change is Change.ASSIGNED:
+            self.positions.announced(notice.partitions)
             self.positions.follow_leaders(ViewLeaders(self.cluster.view))
-            self.counters["assigned_partitions"] += len(call.partitions)
+            self.counters["assigned_partitions"] += len(notice.partitions)
         else:
-            self.positions.remove(call.partitions)
+            self.positions.remove(notice.partitions)
             self.buffer.drop_stale()
-            self.counters[f"{call.change.value}_partitions"] += len(call.partitions)
+            self.counters[f"{notice.change.value}_partitions"] += len(notice.partitions)
         if self.group is not None:
-            self.group.called(call)
-        self.kick()
+            self.group.notified(notice)
+        self.wake()
 
     def seek(self, partition: TopicPartition, offset: int, epoch: int | None) -> None:
         self.positions.seek(partition, offset, epoch)
@@ -525,7 +525,7 @@ class Engine:
         self.buffer.drop_stale()
         self.errors.clear()
         self.positions.follow_leaders(ViewLeaders(self.cluster.view))
-        self.kick()
+        self.wake()
 
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
         for partition in partitions:
@@ -535,17 +535,18 @@ class Engine:
         else:
             self.buffer.unpark()
             if self.buffer.ready:
-                self._ring()
-        self.kick()
+                self._wake_user()
+        self.wake()
 
-    async def position(self, partition: TopicPartition, telling: frozenset[TopicPartition]) -> int:
+    async def position(self, partition: TopicPartition, notified: frozenset[TopicPartition]) -> int:
         """The next offset that the user gets, once that is known.
 
-        `telling`: what a listener hears of just now, and may ask for before it may be fetched.
+        `notified`: the partitions that a listener is notified of now. It may ask for their positions
+        before they may be fetched.
         """
         while True:
             state = self.positions.states.get(partition)
-            if state is None or (state.pending and partition not in telling):
+            if state is None or (state.pending and partition not in notified):
                 raise ValueError(f"{partition} is not assigned to this consumer.")
             if state.phase is Phase.FAILED and state.error is not None:
                 raise state.error.with_traceback(None)  # which would grow with each question
@@ -555,23 +556,23 @@ class Engine:
                 raise self.errors.pop(0)  # why it cannot be looked up, say
             if state.pending and not state.is_asked_for:
                 state.is_asked_for = True
-                self.kick()
+                self.wake()
             self._moved.clear()
             await self._moved.wait()
 
-    def came_back(self) -> None:
-        """The user polls: a member that had left for want of that comes back."""
-        withdrawn = None if self.group is None else self.group.came_back()
+    def note_poll(self) -> None:
+        """The user polls: a member that had left because no poll came rejoins."""
+        withdrawn = None if self.group is None else self.group.note_poll()
         if withdrawn is not None:
             self.positions.remove(withdrawn.partitions)
 
-    async def lag(self, seconds: float, telling: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
+    async def lag(self, seconds: float, notified: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
         """How many offsets each partition that the user knows of is ahead of this consumer's position."""
         committed = self.settings.isolation_level == "read_committed"
         ends: dict[TopicPartition, int] = {}
         missing: list[TopicPartition] = []
         for partition, state in self.positions.states.items():
-            if state.pending and partition not in telling:
+            if state.pending and partition not in notified:
                 continue
             if state.high_watermark >= 0:
                 ends[partition] = state.last_stable_offset if committed else state.high_watermark
@@ -581,6 +582,6 @@ class Engine:
             ends.update(await self.lookup.edges(missing, earliest=False, seconds=seconds))
         found: dict[TopicPartition, int] = {}
         for partition, end in ends.items():
-            at = await self.position(partition, telling)
+            at = await self.position(partition, notified)
             found[partition] = max(end - at, 0)
         return found

@@ -1,11 +1,11 @@
-"""A consumer's dealings with its group's coordinator: it drives a membership, and keeps the offsets.
+"""A consumer's requests to its group's coordinator: it drives a membership, and stores the offsets.
 
-The state machines of `core/membership` decide; this carries out what they say. What the user must hear is put
-on `calls` and waits there for the user's next poll. Rule: commits go to the coordinator one after the other,
-in the order in which they were asked for, so an older one never overwrites a newer one. One that still
-waits when its partitions have been given back is sent only in the generation in which it was asked for: in a
-later one their next owner may have committed more. So a request that may begin the next generation waits for
-the commits before it; joins have a connection of their own, and could arrive first.
+The state machines of `core/membership` decide; this carries out their effects. Changes that the user must be
+notified of wait in `notices` for the next poll. Rule: commits go to the coordinator one after the other, in
+the order in which they were asked for, so an older one never overwrites a newer one. One that still waits
+when its partitions have been revoked is sent only in the generation in which it was asked for: in a later one
+their next owner may have committed more. So a request that may begin the next generation waits for the
+commits before it; joins have a connection of their own, and could arrive first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ottla.client.core.membership import Call, Change, Effect, Fail, Learn, Membership, Send
+from ottla.client.core.membership import Change, Effect, Fail, Membership, Notify, RefreshMetadata, Send
 from ottla.client.errors import ClientError, CommitFailed, Disconnected, TimedOut
 from ottla.client.net.cluster import GROUP, Cluster
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -40,7 +40,7 @@ _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILAB
 _FENCED = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
 )
-_LATER = _MOVED | {
+_RETRIABLE = _MOVED | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -73,8 +73,10 @@ class GroupMember:
         self.group_id = group_id
         self.instance_id = instance_id
         self.membership: Membership | None = None
-        self.calls: deque[Call] = deque()
-        self._begun: Call | None = None  # the last one that the user was told, if not to the end
+        self.notices: deque[Notify] = deque()
+        self._notifying: Notify | None = (
+            None  # the last one, while its listener runs or after that was interrupted
+        )
         self.errors: deque[Exception] = deque()
         self.ended_by: Exception | None = None  # why the membership is over, if it failed
         self.expires_at: Callable[[], float] = lambda: float("inf")
@@ -82,17 +84,17 @@ class GroupMember:
         self._alert = alert
         self._counters = counters
         self._is_stable_required = is_stable_required
-        self._kick = asyncio.Event()
+        self._woken = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._runner: asyncio.Task[None] | None = None
         self._commits = asyncio.Lock()
         self._revocations = 0  # how often partitions were given back, or lost
-        self._given_back: dict[TopicPartition, int] = {}  # the count at the last time for each
+        self._revoked_at: dict[TopicPartition, int] = {}  # the count at the last time for each
         self._left_at = 0  # the count when the last membership ended, with all its partitions
         self._learned_at = -_LEARN_STREAK_SECONDS
         self._learn_streak = 0
         self._identity = (-1, "")  # of memberships that have ended
-        self._unannounced: Callable[[frozenset[TopicPartition]], None] = lambda partitions: None
+        self._announce: Callable[[frozenset[TopicPartition]], None] = lambda partitions: None
 
     @property
     def now_ms(self) -> int:
@@ -119,31 +121,31 @@ class GroupMember:
     # Driving the membership.
 
     def join(self, membership: Membership, announce: Callable[[frozenset[TopicPartition]], None]) -> None:
-        """Be a member. `announce` hears of new partitions before the user does."""
+        """Be a member. `announce` is called with new partitions before the user is notified of them."""
         if self._runner is not None:
             self._runner.cancel()  # of a membership that has come to an end
         self._keep_identity()
         self.ended_by = None
         self.membership = membership
-        self._unannounced = announce
+        self._announce = announce
         self._runner = self._spawn(self._run(membership))
 
-    def kick(self) -> None:
-        self._kick.set()
+    def wake(self) -> None:
+        self._woken.set()
 
     async def _run(self, membership: Membership) -> None:
         while True:
             try:
                 await self._drive(membership)
             except Exception as error:
-                # One that nobody foresaw: without heartbeats the group would go on without this member.
-                log.exception("The consumer's dealings with its group failed; they go on.")
+                # An unexpected one: without heartbeats the group would remove this member.
+                log.exception("The consumer's work as a member of its group failed; it is restarted.")
                 self.fail(error)
                 await asyncio.sleep(_FAILED_DRIVE_SECONDS)
 
     async def _drive(self, membership: Membership) -> None:
         while True:
-            self._kick.clear()
+            self._woken.clear()
             now_ms = self.now_ms
             expires_at = self.expires_at()
             if expires_at * 1000 <= now_ms and expires_at != self._expired_at:
@@ -165,26 +167,26 @@ class GroupMember:
             wait = None if wake_ms == float("inf") else max(wake_ms - self.now_ms, 1) / 1000
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
-                    await self._kick.wait()
+                    await self._woken.wait()
 
     def _carry_out(self, membership: Membership, effect: Effect) -> None:
         match effect:
             case Send():
                 self._spawn(self._send(membership, effect))
-            case Call():
+            case Notify():
                 if effect.change is Change.ASSIGNED:
-                    self._unannounced(effect.partitions)
-                self.calls.append(effect)
+                    self._announce(effect.partitions)
+                self.notices.append(effect)
                 self._counters["rebalance_calls"] += 1
                 self._alert()
-            case Learn():
-                self._spawn(self._learn(membership, effect))
+            case RefreshMetadata():
+                self._spawn(self._refresh_metadata(membership, effect))
             case Fail():
                 self.ended_by = effect.error if membership.is_over else None
                 self.fail(effect.error)
 
     def fail(self, error: Exception) -> None:
-        """Have the next poll raise it; the same one is not said twice."""
+        """Have the next poll raise it, unless the same error waits for that already."""
         if all(str(known) != str(error) for known in self.errors):
             self.errors.append(error)
         self._alert()
@@ -196,10 +198,10 @@ class GroupMember:
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """An error that nobody foresaw must not end in silence: the user sees it."""
+        """Have a poll raise an unexpected error."""
         self._tasks.pop(task, None)
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
-            log.error("The consumer's dealings with its group failed.", exc_info=error)
+            log.error("The consumer's work as a member of its group failed.", exc_info=error)
             self.fail(error)
 
     async def _send(self, membership: Membership, send: Send) -> None:
@@ -214,7 +216,7 @@ class GroupMember:
         else:
             self._counters[f"{send.kind}_requests"] += 1
             membership.answered(send, answer, self.now_ms)
-        self.kick()
+        self.wake()
 
     async def _ask(self, send: Send) -> Any:
         if _may_reassign(send):
@@ -232,7 +234,7 @@ class GroupMember:
             self._cluster.forget_coordinator(GROUP, self.group_id)
         return answer
 
-    async def _learn(self, membership: Membership, learn: Learn) -> None:
+    async def _refresh_metadata(self, membership: Membership, learn: RefreshMetadata) -> None:
         """Bring metadata. Who asks again right after an answer waits longer each time."""
         now = self._cluster.clock.monotonic()
         self._learn_streak = self._learn_streak + 1 if now - self._learned_at < _LEARN_STREAK_SECONDS else 0
@@ -245,49 +247,51 @@ class GroupMember:
         except (ClientError, KafkaError) as error:
             self.fail(error)
         self._learned_at = self._cluster.clock.monotonic()
-        membership.learned(self._cluster.view, self.now_ms)
-        self.kick()
+        membership.metadata_arrived(self._cluster.view, self.now_ms)
+        self.wake()
 
-    def came_back(self) -> Call | None:
-        """The user polls. What was to be given back and was lost meanwhile is told as lost, all at once; what
-        was to be assigned and was lost before the user heard of it is not told, and returned."""
+    def note_poll(self) -> Notify | None:
+        """The user polls. Partitions that were to be revoked and are lost meanwhile are notified as lost, all
+        at once; those that were to be assigned and are lost before that are withdrawn, and returned."""
         membership = self.membership
         if membership is None:
             return None
         membership.polled()
-        withdrawn: Call | None = None
-        if membership.is_outside and self.calls:
-            call = self.calls[0]
-            if call.change is Change.REVOKED or (call.change is Change.ASSIGNED and call is not self._begun):
-                membership.untold(self.calls.popleft())
-                withdrawn = call if call.change is Change.ASSIGNED else None
+        withdrawn: Notify | None = None
+        if membership.is_outside and self.notices:
+            notice = self.notices[0]
+            if notice.change is Change.REVOKED or (
+                notice.change is Change.ASSIGNED and notice is not self._notifying
+            ):
+                membership.withdraw(self.notices.popleft())
+                withdrawn = notice if notice.change is Change.ASSIGNED else None
         for effect in membership.effects(self.now_ms):
             self._carry_out(membership, effect)
-        self.kick()
+        self.wake()
         return withdrawn
 
-    def calling(self, call: Call) -> None:
-        """The user is told of a change now."""
-        self._begun = call
+    def notifying(self, notice: Notify) -> None:
+        """The user is notified of a change now."""
+        self._notifying = notice
         if self.membership is not None:
-            self.membership.calling(call)
+            self.membership.notifying(notice)
 
-    def called(self, call: Call) -> None:
-        """The user has been told of a change."""
-        if call.change is not Change.ASSIGNED:
+    def notified(self, notice: Notify) -> None:
+        """The user was notified of a change."""
+        if notice.change is not Change.ASSIGNED:
             self._revocations += 1
-            self._given_back.update(dict.fromkeys(call.partitions, self._revocations))
+            self._revoked_at.update(dict.fromkeys(notice.partitions, self._revocations))
         if self.membership is not None:
-            self.membership.called(call)
-        self.kick()
+            self.membership.notified(notice)
+        self.wake()
 
-    def farewell(self, *, remain: bool | None = None) -> tuple[Call | None, Send | None]:
-        """The membership ends: what the user must hear first, and what the coordinator is to be told."""
-        self.calls.clear()
+    def end_membership(self, *, remain: bool | None = None) -> tuple[Notify | None, Send | None]:
+        """End the membership: the last notice to the user, and the request to the coordinator after it."""
+        self.notices.clear()
         return (None, None) if self.membership is None else self.membership.leave(remain=remain)
 
     async def leave(self, send: Send | None) -> None:
-        """Drive the membership no more, and tell the coordinator: without an answer the session will end."""
+        """Stop driving the membership, and leave the group. If no answer comes the session expires."""
         self._runner = None
         self._keep_identity()
         self.ended_by = None
@@ -379,22 +383,22 @@ class GroupMember:
         )
         answer = await self._cluster.ask(node, request, lane=_LANE, version_max=_NAMES_VERSION_MAX)
         again: KafkaError | None = None
-        for told in answer.topics:
-            for one in told.partitions:
+        for result in answer.topics:
+            for one in result.partitions:
                 if one.error_code:
-                    again = self._refused(one.error_code, TopicPartition(told.name, one.partition_index))
+                    again = self._refused(one.error_code, TopicPartition(result.name, one.partition_index))
         return again
 
     def _check_ownership(self, partitions: Iterable[TopicPartition], asked_at: Ownership) -> None:
         """Raise if another member may have the partitions that a commit of that moment is for.
 
-        Within the same generation nobody has them yet: the coordinator accepts the commit, or fences it.
+        Within the same generation no other member has them: the coordinator accepts the commit, or fences it.
         """
         has_left = self._left_at > asked_at.revocations
         if not has_left and self.ownership.generation == asked_at.generation:
             return
         for partition in partitions:
-            if has_left or self._given_back.get(partition, 0) > asked_at.revocations:
+            if has_left or self._revoked_at.get(partition, 0) > asked_at.revocations:
                 raise CommitFailed(f"{partition} was given back before its offset could be committed.")
 
     def _refused(self, code: int, partition: TopicPartition) -> KafkaError:
@@ -408,7 +412,7 @@ class GroupMember:
             ) from error
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             raise RebalanceInProgress("The group rebalances: poll, then commit.")
-        if code not in _LATER:
+        if code not in _RETRIABLE:
             raise error
         return error
 
@@ -463,19 +467,19 @@ class GroupMember:
             )
             request.groups = [asked]
         answer = await self._cluster.ask(node, request, lane=_LANE, version_max=_NAMES_VERSION_MAX)
-        told = answer if is_old else answer.groups[0]
-        if told.error_code:
-            if told.error_code in _MOVED:
+        result = answer if is_old else answer.groups[0]
+        if result.error_code:
+            if result.error_code in _MOVED:
                 self._cluster.forget_coordinator(GROUP, self.group_id)
-            if told.error_code in _LATER:
+            if result.error_code in _RETRIABLE:
                 return None
-            raise for_code(told.error_code)(f"Offsets of group {self.group_id} cannot be read.")
+            raise for_code(result.error_code)(f"Offsets of group {self.group_id} cannot be read.")
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
-        for topic in told.topics:
+        for topic in result.topics:
             for one in topic.partitions:
                 if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     continue
-                if one.error_code in _LATER:
+                if one.error_code in _RETRIABLE:
                     return None
                 if one.error_code:
                     raise for_code(one.error_code)(f"Offsets of {topic.name} cannot be read.")

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 Committed: TypeAlias = Callable[[Offsets], None]
-Told: TypeAlias = Callable[[Offsets, Exception | None], Any]
+OnCommit: TypeAlias = Callable[[Offsets, Exception | None], Any]
 
 
 class OffsetCommits:
@@ -56,17 +56,17 @@ class OffsetCommits:
         await asyncio.sleep(0)  # commits that were asked for before, in the background, go first
         await group.commit(offsets, asked_at=asked_at, seconds=seconds)
 
-    def commit_soon(self, offsets: Offsets, committed: Committed, told: Told | None = None) -> None:
-        """Commit in the background, once; `told` is called on the loop with the outcome."""
+    def commit_soon(self, offsets: Offsets, committed: Committed, on_commit: OnCommit | None = None) -> None:
+        """Commit in the background, once; `on_commit` is called on the loop with the outcome."""
         asked_at = self._require_group().ownership
         self._asked_for += 1
-        self._spawn(self._commit_soon(asked_at, offsets, committed, told))
+        self._spawn(self._commit_soon(asked_at, offsets, committed, on_commit))
 
     async def _commit_soon(
-        self, asked_at: Ownership, offsets: Offsets, committed: Committed, told: Told | None
+        self, asked_at: Ownership, offsets: Offsets, committed: Committed, on_commit: OnCommit | None
     ) -> None:
         try:
-            await self._commit_once(asked_at, offsets, committed, told)
+            await self._commit_once(asked_at, offsets, committed, on_commit)
         finally:
             self._asked_for -= 1
             if not self._asked_for:
@@ -93,7 +93,7 @@ class OffsetCommits:
         except (ClientError, KafkaError) as error:
             log.warning("Offsets could not be committed: %s", error)
         else:
-            _tell(committed, offsets)
+            _call_back(committed, offsets)
         finally:
             done()
 
@@ -112,7 +112,7 @@ class OffsetCommits:
             self._is_automatic_under_way = False
 
     async def _commit_once(
-        self, asked_at: Ownership, offsets: Offsets, committed: Committed, told: Told | None
+        self, asked_at: Ownership, offsets: Offsets, committed: Committed, on_commit: OnCommit | None
     ) -> None:
         failure: Exception | None = None
         seconds = self._settings.default_api_timeout_ms / 1000
@@ -121,15 +121,15 @@ class OffsetCommits:
         except (ClientError, KafkaError) as error:
             failure = error
             self._counters["failed_commits"] += 1
-            if told is None:
+            if on_commit is None:
                 log.warning("Offsets could not be committed: %s", error)
         else:
-            _tell(committed, offsets)
-        if told is not None:
-            _tell(told, offsets, failure)
+            _call_back(committed, offsets)
+        if on_commit is not None:
+            _call_back(on_commit, offsets, failure)
 
 
-def _tell(callback: Callable[..., Any], *arguments: object) -> None:
+def _call_back(callback: Callable[..., Any], *arguments: object) -> None:
     try:
         callback(*arguments)
     except BaseException:  # SystemExit too: it would end the loop, and the heartbeats with it

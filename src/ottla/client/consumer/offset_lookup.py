@@ -36,7 +36,7 @@ class OffsetLookup:
         self._isolation_level = int(read_committed)
         self._timeout_ms = request_timeout_ms
 
-    async def until(
+    async def lookup(
         self, wanted: Mapping[TopicPartition, int], seconds: float
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The offset for each timestamp; None where no record is that young. TimedOut names what misses."""
@@ -104,9 +104,9 @@ class OffsetLookup:
             self._cluster.request_refresh()
             return {}
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        for told in answer.topics:
-            for one in told.partitions:
-                partition = TopicPartition(told.name, one.partition_index)
+        for result in answer.topics:
+            for one in result.partitions:
+                partition = TopicPartition(result.name, one.partition_index)
                 if one.error_code in _FINAL:
                     raise for_code(one.error_code)(f"Offsets of {partition} cannot be looked up.")
                 if one.error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT or (
@@ -125,7 +125,7 @@ class OffsetLookup:
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition, or the one after its last."""
         timestamp = EARLIEST_TIMESTAMP if earliest else LATEST_TIMESTAMP
-        found = await self.until(dict.fromkeys(partitions, timestamp), seconds)
+        found = await self.lookup(dict.fromkeys(partitions, timestamp), seconds)
         return {partition: one.offset if one is not None else 0 for partition, one in found.items()}
 
     async def epoch_ends(
@@ -161,9 +161,9 @@ class OffsetLookup:
             self._cluster.request_refresh()
             return []
         found = []
-        for told in answer.topics:
-            for one in told.partitions:
-                partition = TopicPartition(told.topic, one.partition)
+        for result in answer.topics:
+            for one in result.partitions:
+                partition = TopicPartition(result.topic, one.partition)
                 if one.error_code in _FINAL:
                     raise for_code(one.error_code)(f"The position in {partition} cannot be validated.")
                 if one.error_code:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ottla.client.calls import complete
 from ottla.client.core.positions import PartitionState, Phase
 from ottla.client.errors import ClientError, TimedOut
 from ottla.client.values import Range as Range
@@ -56,7 +57,8 @@ def read_ranges(
     """The records of all ranges, as they come; those of one partition in order.
 
     The consumer is one without a group and with `auto.offset.reset=none`; it is left without an assignment.
-    `on_lost` hears of records that were deleted, and reading goes on behind them; without it that is raised.
+    `on_lost` is called for records that were deleted, and reading goes on after them; without it `Lost` is
+    raised.
     `TimedOut`: nothing came for `idle_seconds`.
     """
     wanted = [one for one in ranges if one.start < one.end]
@@ -78,8 +80,8 @@ class _Reading:
         rows_max: int,
         on_lost: Callable[[Lost], None] | None,
     ) -> None:
-        self._consumer = consumer
-        self._engine = consumer._engine
+        self._core = consumer._core
+        self._engine = self._core.engine
         self._ranges = {one.key: one for one in ranges}
         if len(self._ranges) != len(ranges):
             raise ValueError("A partition may have one range at a time.")
@@ -101,21 +103,20 @@ class _Reading:
                 state.quiet_at = -1
                 engine.positions.seek(partition, one.start)
                 self._states[partition] = state
-            engine.seek_by((), "latest")  # drops what was buffered before, and kicks
+            engine.seek_by((), "latest")  # drops what was buffered before, and wakes the engine
 
-        self._consumer._call(place)
+        complete(self._core.on_loop(place))
 
     def end(self) -> None:
-        if not self._consumer._is_closed:
-            self._consumer._call(self._engine.clear)
+        if not self._core.is_closed:
+            complete(self._core.on_loop(self._engine.clear))
 
     def batches(self, idle_seconds: float) -> Iterator[pa.RecordBatch]:
         monotonic = self._engine.cluster.clock.monotonic
         moved_at, before = monotonic(), -1
         while self._states:
             try:
-                with self._consumer._use():
-                    took = self._consumer._await(self._take, _LOOK_SECONDS)
+                took = complete(self._core.wait_for(self._take, _LOOK_SECONDS))
             except OffsetOutOfRange:
                 self._pass_over_lost()
                 took = None
@@ -152,10 +153,10 @@ class _Reading:
             if state.stop_offset is not None and state.position > state.stop_offset:
                 cuts.append((before, collector.rows, state.stop_offset))
             if took[0].reader is not None and took[0].reader.exhausted:
-                self._consumer._wake_engine()
+                self._core.source.make_room()
         if not moved:
             return None
-        self._consumer._wake_engine()
+        self._core.source.make_room()
         self._engine.counters["records"] += collector.rows
         return (_cut(collector.finish(), cuts),)
 
@@ -189,7 +190,7 @@ class _Reading:
         wanted = self._ranges[partition].topic_id
         if wanted != ZERO and state.topic_id not in (ZERO, wanted):
             raise UnknownTopicOrPartition(
-                f"The topic {partition.topic} was deleted and made anew while it was read."
+                f"The topic {partition.topic} was deleted and created again while it was read."
             )
 
     def _check_topics(self, now: float) -> None:
@@ -209,13 +210,13 @@ class _Reading:
 
     def _pass_over_lost(self) -> None:
         failed = [state for state in self._states.values() if state.phase is Phase.FAILED]
-        starts = self._consumer.beginning_offsets([state.partition for state in failed])
+        starts = complete(self._core.beginning_offsets([state.partition for state in failed]))
         for state in failed:
             at, log_start = state.fetch_offset, starts[state.partition]
             end = self._ranges[state.partition].end
             if at >= log_start:
                 raise OffsetOutOfRange(
-                    f"{state.partition} has no offset {at}: the log was cut, or the topic was made anew."
+                    f"{state.partition} has no offset {at}: the log was truncated, or the topic recreated."
                 )
             lost = Lost(state.partition, at, min(end, log_start), log_start)
             if self._on_lost is None:
@@ -224,7 +225,7 @@ class _Reading:
             if log_start >= end:
                 del self._states[state.partition]
             else:
-                self._consumer._call(self._engine.seek, state.partition, log_start, None)
+                complete(self._core.on_loop(self._engine.seek, state.partition, log_start, None))
 
     def _give_up(self, idle_seconds: float) -> None:
         waiting = ", ".join(f"{p} from offset {s.position}" for p, s in sorted(self._states.items()))

@@ -82,7 +82,7 @@ cdef class TopicQueues:
     cdef public Py_ssize_t sticky_bytes
 
     @cython.locals(made=TopicQueues, queue=PartitionQueue)
-    cpdef TopicQueues made_anew(self, view, sticky)
+    cpdef TopicQueues recreated(self, view, sticky)
 
 @cython.final
 cdef class Accumulator:

@@ -12,7 +12,7 @@ The rules that keep it right:
   batch are made) or after it (the loop is woken). The step relies on nothing that was decided before it.
 - The plain form cannot keep such a step. It takes the lock for it, and `is_taking` turns away a finalizer or
   a signal handler that sends in the middle of it: that record goes to a batch of its own.
-- The lock is reentrant, since a finalizer can run while its thread has it. Nobody waits while they have it.
+- The lock is reentrant, since a finalizer can run while its thread has it. No thread waits while it has it.
 - A batch takes no records once `is_open` is false, and only the loop's thread sets that.
 - A batch is published (`queue.open`) after its first record is complete. A thread's records are in the order
   in which it sent them.
@@ -137,7 +137,7 @@ class Delivery:
         return self.batch.is_done
 
     def report(self, timeout: float | None = None) -> DeliveryReport:
-        """Wait for the report, at most `timeout` seconds; it may tell of an error."""
+        """Wait for the report, at most `timeout` seconds; it may have an error."""
         if not self.batch.is_done:
             self.batch.queue.topic.accumulator.block(self, timeout)
         return self._report()
@@ -223,13 +223,13 @@ class Batch:
         """Have `listener` called, once, when the batch is done or split."""
         self.listeners.append(listener)
         if self.is_done or self.pieces is not None:
-            self.tell()
+            self.notify()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         while self.listeners:
             try:
                 listener = self.listeners.pop()
-            except IndexError:  # another thread told it
+            except IndexError:  # another thread has called it
                 return
             listener()
 
@@ -252,7 +252,7 @@ class Batch:
         self.pieces = pieces
         for delivery in watched:
             delivery.batch.watched.append(delivery)
-        self.tell()
+        self.notify()
 
 
 class PartitionQueue:
@@ -293,8 +293,8 @@ class TopicQueues:
             self.queues = self.queues + more  # at once: keys are hashed by their number
         self.view = view  # last: threads choose a partition by it, and look for its queue
 
-    def made_anew(self, view: TopicView, sticky: Sticky) -> TopicQueues:
-        """The queues of a topic of the same name that was made anew with fewer partitions.
+    def recreated(self, view: TopicView, sticky: Sticky) -> TopicQueues:
+        """The queues of a topic of the same name that was created again with fewer partitions.
 
         It has the queues of the partitions that are left. This one keeps all of its queues, since threads may
         be in the middle of choosing one, but gets no new batches.
@@ -365,7 +365,7 @@ class Accumulator:
         timestamp: int | None = None,
         on_delivery: Callable[[DeliveryReport], object] | None = None,
     ) -> Any:
-        """Append a record as it is, if that needs nobody's help; else the fallback sends it."""
+        """Append a record as it is, if it needs no preparation; else the fallback sends it."""
         # A memoryview or a str, for instance, is for the fallback, which knows what to do with it.
         if (
             self.is_fast
@@ -553,7 +553,7 @@ class Accumulator:
     # The loop's thread
 
     def forget(self, queues: TopicQueues) -> bool:
-        """Drop a topic that nobody sends to; False where it has batches, here or on the wire."""
+        """Drop a topic that is not sent to; False where it has batches, here or on the wire."""
         with self.lock:
             if any(queue.batches or queue.in_flight for queue in queues.queues):
                 return False

@@ -58,7 +58,7 @@ def whole_batches(records: memoryview, stop: int | None = None) -> tuple[int, in
     return position, next_offset, epoch
 
 
-class Piece:
+class CompletedFetch:
     """What one fetch brought for one partition."""
 
     __slots__ = ("aborted", "epoch", "next_offset", "reader", "records", "size", "stamp", "state")
@@ -84,10 +84,10 @@ class Piece:
 class Buffer:
     """The pieces of all partitions, in the order in which they came."""
 
-    def __init__(self, open_reader: Callable[[Piece, int], Reader]) -> None:
+    def __init__(self, open_reader: Callable[[CompletedFetch, int], Reader]) -> None:
         self._open = open_reader
-        self.ready: deque[Piece] = deque()
-        self._parked: list[Piece] = []  # of paused partitions, which wait beside the others
+        self.ready: deque[CompletedFetch] = deque()
+        self._parked: list[CompletedFetch] = []  # of paused partitions, which wait beside the others
         self._bytes_parked = 0  # counted by the user's thread, or while that waits
         self.bytes_arrived = 0
         self.bytes_taken = 0
@@ -101,15 +101,15 @@ class Buffer:
         """What the user will take: without paused partitions, which must not hold up the others."""
         return self.bytes_buffered - self._bytes_parked
 
-    def put(self, piece: Piece) -> None:
+    def put(self, fetch: CompletedFetch) -> None:
         """Called on the loop."""
-        piece.state.arrived += 1
-        self.bytes_arrived += piece.size
-        self.ready.append(piece)
+        fetch.state.arrived += 1
+        self.bytes_arrived += fetch.size
+        self.ready.append(fetch)
 
     def take(
         self, count: int, *, hold: bool = False, collect: Callable[[Any, int], Any] | None = None
-    ) -> tuple[Piece, Any] | None:
+    ) -> tuple[CompletedFetch, Any] | None:
         """Up to `count` records of one partition, whose position moves behind them; None: nothing is here.
 
         With `hold` the records count as buffered until `release` or `give_back`. `collect` takes them from
@@ -117,18 +117,18 @@ class Buffer:
         """
         ready = self.ready
         while ready:
-            piece = ready[0]
-            state = piece.state
-            if piece.stamp != state.stamp:
+            fetch = ready[0]
+            state = fetch.state
+            if fetch.stamp != state.stamp:
                 ready.popleft()
-                self.bytes_taken += piece.size
+                self.bytes_taken += fetch.size
                 continue
             if state.paused:
                 self._park(ready.popleft())
                 continue
-            reader = piece.reader
+            reader = fetch.reader
             if reader is None:
-                reader = piece.reader = self._open(piece, state.position)
+                reader = fetch.reader = self._open(fetch, state.position)
             records = reader.take(count) if collect is None else collect(reader, count)
             if reader.last_leader_epoch is not None:
                 state.position_epoch = reader.last_leader_epoch
@@ -136,83 +136,83 @@ class Buffer:
                 state.position = reader.next_offset
             else:
                 ready.popleft()
-                state.position = max(reader.next_offset, piece.next_offset)
-                if piece.epoch is not None:  # of the last batch, which may have had nothing for the user
-                    state.position_epoch = piece.epoch
-                self.bytes_taken += piece.size
+                state.position = max(reader.next_offset, fetch.next_offset)
+                if fetch.epoch is not None:  # of the last batch, which may have had nothing for the user
+                    state.position_epoch = fetch.epoch
+                self.bytes_taken += fetch.size
                 if not hold or not records:
                     state.taken += 1  # after the position: the loop may set that once nothing is buffered
             if records:
-                return piece, records
+                return fetch, records
         return None
 
-    def release(self, piece: Piece) -> None:
+    def release(self, fetch: CompletedFetch) -> None:
         """The user has gone through all that was taken with `hold`."""
-        if piece.reader is not None and piece.reader.exhausted and piece.stamp == piece.state.stamp:
-            piece.state.taken += 1
+        if fetch.reader is not None and fetch.reader.exhausted and fetch.stamp == fetch.state.stamp:
+            fetch.state.taken += 1
 
-    def give_back(self, piece: Piece, last: Any, rest: Sequence[Any]) -> None:
+    def give_back(self, fetch: CompletedFetch, last: Any, rest: Sequence[Any]) -> None:
         """Undo the taking of `rest`, which followed the record `last`, if any, in one take with `hold`."""
-        state = piece.state
-        if piece.stamp != state.stamp:
+        state = fetch.state
+        if fetch.stamp != state.stamp:
             return  # given back to the group, or sought: the position is another already
         if not rest:
-            self.release(piece)
+            self.release(fetch)
             return
-        if piece.reader is not None and piece.reader.exhausted:
-            self.ready.appendleft(piece)
-            self.bytes_taken -= piece.size
-        piece.reader = None  # it is read again from the position on
+        if fetch.reader is not None and fetch.reader.exhausted:
+            self.ready.appendleft(fetch)
+            self.bytes_taken -= fetch.size
+        fetch.reader = None  # it is read again from the position on
         state.position = rest[0].offset
         state.position_epoch = None if last is None else last.leader_epoch
 
-    def take_piece(self) -> tuple[Piece, int] | None:
+    def take_fetch(self) -> tuple[CompletedFetch, int] | None:
         """A whole piece as bytes and the offset to read it from; its partition's position moves behind it."""
         ready = self.ready
         while ready:
-            piece = ready.popleft()
-            state = piece.state
-            if piece.stamp != state.stamp:
-                self.bytes_taken += piece.size
+            fetch = ready.popleft()
+            state = fetch.state
+            if fetch.stamp != state.stamp:
+                self.bytes_taken += fetch.size
             elif state.paused:
-                self._park(piece)
+                self._park(fetch)
             else:
-                position, state.position = state.position, piece.next_offset
-                state.position_epoch = piece.epoch
-                self.bytes_taken += piece.size
+                position, state.position = state.position, fetch.next_offset
+                state.position_epoch = fetch.epoch
+                self.bytes_taken += fetch.size
                 state.taken += 1
-                return piece, position
+                return fetch, position
         return None
 
-    def _park(self, piece: Piece) -> None:
-        if piece.reader is None and 2 * piece.size < memoryview(piece.records.obj).nbytes:
-            piece.records = memoryview(bytes(piece.records))  # a view keeps the whole answer alive
-        self._parked.append(piece)
-        self._bytes_parked += piece.size
+    def _park(self, fetch: CompletedFetch) -> None:
+        if fetch.reader is None and 2 * fetch.size < memoryview(fetch.records.obj).nbytes:
+            fetch.records = memoryview(bytes(fetch.records))  # a view keeps the whole answer alive
+        self._parked.append(fetch)
+        self._bytes_parked += fetch.size
 
     def park(self) -> None:
         """Put the pieces of partitions that were paused aside. The user's thread waits."""
-        for piece in [piece for piece in self.ready if piece.state.paused]:
-            self.ready.remove(piece)
-            self._park(piece)
+        for fetch in [fetch for fetch in self.ready if fetch.state.paused]:
+            self.ready.remove(fetch)
+            self._park(fetch)
 
     def unpark(self) -> None:
-        """Partitions may have been resumed: look at their pieces again. The user's thread waits."""
+        """Partitions may have been resumed: queue their fetches again. The user's thread waits."""
         parked, self._parked = self._parked, []
-        for piece in reversed(parked):
-            is_valid = piece.stamp == piece.state.stamp
-            if is_valid and piece.state.paused:
-                self._parked.insert(0, piece)
+        for fetch in reversed(parked):
+            is_valid = fetch.stamp == fetch.state.stamp
+            if is_valid and fetch.state.paused:
+                self._parked.insert(0, fetch)
                 continue
-            self._bytes_parked -= piece.size
+            self._bytes_parked -= fetch.size
             if is_valid:
-                self.ready.appendleft(piece)
+                self.ready.appendleft(fetch)
             else:
-                self.bytes_taken += piece.size
+                self.bytes_taken += fetch.size
 
     def drop_stale(self) -> None:
         """Let go of pieces whose partition was given back or sought. The user's thread waits."""
         self.unpark()
-        for piece in [piece for piece in self.ready if piece.stamp != piece.state.stamp]:
-            self.ready.remove(piece)
-            self.bytes_taken += piece.size
+        for fetch in [fetch for fetch in self.ready if fetch.stamp != fetch.state.stamp]:
+            self.ready.remove(fetch)
+            self.bytes_taken += fetch.size

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ottla.client.core.fetch_buffer import Buffer, Piece, whole_batches
+from ottla.client.core.fetch_buffer import Buffer, CompletedFetch, whole_batches
 from ottla.client.core.fetch_session import FetchLimits, FetchSession, Wanted
 from ottla.client.core.metadata import ClusterView, Node
 from ottla.client.core.positions import PartitionState, Phase, Positions
@@ -42,16 +42,16 @@ _WAIT = frozenset(
 class Outcome:
     """What a fetch's answer asks the shell to do."""
 
-    pieces: int = 0
+    fetches: int = 0
     bytes: int = 0
-    heard: int = 0  # partitions that came with records or an error
-    useless: int = 0  # partitions that came with nothing that can be used, or that nobody asked for
+    useful: int = 0  # partitions that came with records or an error
+    useless: int = 0  # partitions that came with nothing that can be used, or that were not asked for
     refresh: bool = False
     leaders: list[tuple[str, int, int, int, Node | None]] = field(default_factory=list)
     errors: list[KafkaError] = field(default_factory=list)
 
 
-class Fetching:
+class FetchPlanner:
     """All fetches of one consumer."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Fetching:
         return plans
 
     def without_leader(self, view: ClusterView, now_ms: int) -> bool:
-        """Whether a partition that could be fetched has nobody to ask."""
+        """Whether a partition that could be fetched has no leader to ask."""
         return any(
             self.node_of(state, view, now_ms) < 0
             for state in self._positions.states.values()
@@ -169,8 +169,8 @@ class Fetching:
             if name is None:
                 outcome.useless += 1
                 continue
-            for told in topic.partitions:
-                partition = TopicPartition(name, told.partition_index)
+            for data in topic.partitions:
+                partition = TopicPartition(name, data.partition_index)
                 asked = session.sent.get(partition)
                 state = self._positions.states.get(partition)
                 if asked is None:
@@ -180,14 +180,14 @@ class Fetching:
                     continue
                 if state.fetch_offset != asked.offset or state.phase is not Phase.FETCH:
                     continue  # sought, or to be validated first: it is asked for again then
-                if told.error_code:
-                    outcome.heard += 1
-                    self._refused(node, state, told, endpoints, outcome, now_ms)
+                if data.error_code:
+                    outcome.useful += 1
+                    self._refused(node, state, data, endpoints, outcome, now_ms)
                 else:
-                    self._took(state, told, outcome, now_ms)
-        if not outcome.heard and not answer.throttle_time_ms:
+                    self._accept(state, data, outcome, now_ms)
+        if not outcome.useful and not answer.throttle_time_ms:
             self._all_quiet(session)
-        if outcome.useless and not outcome.pieces:
+        if outcome.useless and not outcome.fetches:
             # A broker brings a whole batch of some partition, at least: this one would be asked without end.
             for partition in session.sent:
                 self._wait(partition, now_ms)
@@ -200,40 +200,40 @@ class Fetching:
             if state is not None and state.stamp == asked.stamp and state.fetch_offset == asked.offset:
                 state.quiet_at = asked.offset
 
-    def _took(
-        self, state: PartitionState, told: FetchResponse.PartitionData, outcome: Outcome, now_ms: int
+    def _accept(
+        self, state: PartitionState, data: FetchResponse.PartitionData, outcome: Outcome, now_ms: int
     ) -> None:
-        state.high_watermark = told.high_watermark
-        state.last_stable_offset = told.last_stable_offset
-        state.log_start_offset = told.log_start_offset
-        if told.preferred_read_replica >= 0:
-            state.preferred_replica = told.preferred_read_replica
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            state.preferred_replica = data.preferred_read_replica
             state.preferred_until_ms = now_ms + self._metadata_max_age_ms
-        records = told.records
+        records = data.records
         if not records:
             return
-        outcome.heard += 1
+        outcome.useful += 1
         size, next_offset, epoch = whole_batches(records, state.stop_offset)
         if next_offset <= state.fetch_offset:
             outcome.useless += 1  # only part of a batch: the broker sends a whole one when asked again
             return
-        aborted = tuple((one.producer_id, one.first_offset) for one in told.aborted_transactions or ())
-        self._buffer.put(Piece(state, records[:size], next_offset, epoch, aborted))
+        aborted = tuple((one.producer_id, one.first_offset) for one in data.aborted_transactions or ())
+        self._buffer.put(CompletedFetch(state, records[:size], next_offset, epoch, aborted))
         state.fetch_offset = next_offset
         state.fetch_epoch = epoch
-        outcome.pieces += 1
+        outcome.fetches += 1
         outcome.bytes += size
 
     def _refused(
         self,
         node: int,
         state: PartitionState,
-        told: FetchResponse.PartitionData,
+        data: FetchResponse.PartitionData,
         endpoints: dict[int, Node],
         outcome: Outcome,
         now_ms: int,
     ) -> None:
-        code = told.error_code
+        code = data.error_code
         from_follower = node == state.preferred_replica
         state.preferred_replica = -1
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -245,7 +245,7 @@ class Fetching:
             return
         state.retry_at_ms = now_ms + self._retry_backoff_ms
         if code in _MOVED:
-            leader = told.current_leader
+            leader = data.current_leader
             if leader.leader_id >= 0 and leader.leader_epoch > state.leader_epoch:
                 hint = (state.topic, state.partition.partition, leader.leader_id, leader.leader_epoch)
                 outcome.leaders.append((*hint, endpoints.get(leader.leader_id)))

@@ -6,7 +6,7 @@ it has. The rules, as Kafka's clients keep them (KIP-98, 360):
 - A batch keeps its sequence while it is tried again, and batches of a partition are tried again in order.
 - No more batches of a partition are in doubt than a broker remembers, also where some are on their way to the
   leader before: one that it has, and does not remember, is refused for ever.
-- A gap that cannot be filled (a batch was given up while nobody knows whether it was written) ends the
+- A gap that cannot be filled (a batch was given up and may have been written) ends the
   producer's epoch: a new one starts every partition that is affected at 0.
 - Batches under an old epoch are answered before a partition sends under the new one.
 - Until a partition has acknowledged a batch of this producer id, one batch is on its way to it: a broker that
@@ -190,7 +190,7 @@ class Idempotence:
         """Whether a partition has a gap that only a new epoch closes."""
         return any(sequences.unresolved_last_sequence is not None for sequences in self.partitions)
 
-    def settle_unresolved(self) -> None:
+    def resolve_unresolved(self) -> None:
         """Where all that was under way is answered, a gap is either filled or ends the epoch."""
         for sequences in self.partitions:
             if sequences.unresolved_last_sequence is None or sequences.in_flight:

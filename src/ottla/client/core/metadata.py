@@ -74,15 +74,15 @@ class ClusterView:
         return -1 if found is None or found.leader not in self.brokers else found.leader
 
     def after(self, answer: MetadataResponse, keep: Collection[str]) -> ClusterView:
-        """The view after an answer. Topics that it does not tell of stay if they are in `keep`."""
+        """The view after an answer. Topics that it does not contain stay if they are in `keep`."""
         brokers = {
             one.node_id: Node(one.node_id, one.host, one.port, one.rack or None) for one in answer.brokers
         }
         topics = {name: view for name, view in self.topics.items() if name in keep}
-        for told in answer.topics:
-            name = told.name if told.name is not None else self.topic_names.get(told.topic_id)
+        for response in answer.topics:
+            name = response.name if response.name is not None else self.topic_names.get(response.topic_id)
             if name is not None:
-                topics[name] = _topic(name, told, self.topics.get(name))
+                topics[name] = _topic(name, response, self.topics.get(name))
         return ClusterView(
             brokers, answer.controller_id, answer.cluster_id or self.cluster_id, topics, _names(topics)
         )
@@ -115,31 +115,31 @@ def _names(topics: Mapping[str, TopicView]) -> dict[bytes, str]:
     return {view.topic_id: name for name, view in topics.items() if view.topic_id != ZERO}
 
 
-def _topic(name: str, told: MetadataResponse.MetadataResponseTopic, known: TopicView | None) -> TopicView:
-    error = _code(told.error_code)
+def _topic(name: str, response: MetadataResponse.MetadataResponseTopic, known: TopicView | None) -> TopicView:
+    error = _code(response.error_code)
     before: dict[int, PartitionView] = {}
-    if known is not None and known.topic_id == told.topic_id:
+    if known is not None and known.topic_id == response.topic_id:
         before = {partition.index: partition for partition in known.partitions}
     partitions = sorted(
-        (_partition(one, before.get(one.partition_index)) for one in told.partitions),
+        (_partition(one, before.get(one.partition_index)) for one in response.partitions),
         key=lambda partition: partition.index,
     )
-    return TopicView(name, told.topic_id, error, told.is_internal, tuple(partitions))
+    return TopicView(name, response.topic_id, error, response.is_internal, tuple(partitions))
 
 
 def _partition(
-    told: MetadataResponse.MetadataResponsePartition, known: PartitionView | None
+    response: MetadataResponse.MetadataResponsePartition, known: PartitionView | None
 ) -> PartitionView:
-    if known is not None and told.leader_epoch >= 0 and told.leader_epoch < known.leader_epoch:
+    if known is not None and response.leader_epoch >= 0 and response.leader_epoch < known.leader_epoch:
         return known
     return PartitionView(
-        told.partition_index,
-        told.leader_id,
-        told.leader_epoch,
-        tuple(told.replica_nodes),
-        tuple(told.isr_nodes),
-        tuple(told.offline_replicas),
-        _code(told.error_code),
+        response.partition_index,
+        response.leader_id,
+        response.leader_epoch,
+        tuple(response.replica_nodes),
+        tuple(response.isr_nodes),
+        tuple(response.offline_replicas),
+        _code(response.error_code),
     )
 
 

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by its key, sticky without one, or as an own callable says.
+"""Which partition a record goes to: by its key, sticky without one, or as a callable of the user decides.
 
 - `partition_for_key` hashes as Java's clients do (murmur2), so one key is in one partition whoever wrote it.
 - `Sticky` is the built-in choice for records without a key, one object for each topic: it stays with a
@@ -153,7 +153,7 @@ _GONE = ("DefaultPartitioner", "UniformStickyPartitioner")
 
 
 def partitioner_of(setting: Any, random: Random) -> Partitioner | None:
-    """What `partitioner.class` stands for; None is the built-in way: by key, and sticky without one."""
+    """The partitioner of `partitioner.class`; None is the built-in one: by key, and sticky without a key."""
     if setting is None:
         return None
     if isinstance(setting, str):

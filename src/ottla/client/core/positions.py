@@ -1,4 +1,4 @@
-"""Where a consumer stands in each partition, and what must be asked before it may go on.
+"""The position of a consumer in each partition, and what must be asked before it may go on.
 
 Two offsets are kept apart. `position` is the next record that the user gets: only taking records and seeking
 move it. `fetch_offset` is the next record to ask a broker for: it runs ahead by what is buffered. Rule: a
@@ -35,14 +35,14 @@ _DURATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What `auto.offset.reset` says: none, earliest, latest, or so long ago."""
+    """The value of `auto.offset.reset`: none, earliest, latest, or so long ago."""
 
     kind: str
     duration_ms: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Reset:
-        """Read the setting; ValueError says what is wrong with it."""
+        """Parse the setting, or raise ValueError."""
         kind, _, duration = text.partition(":")
         kind = kind.lower()
         if kind in ("none", "earliest", "latest") and not duration:
@@ -127,8 +127,8 @@ class PartitionState:
         self.preferred_replica = -1
         self.preferred_until_ms = 0
         self.paused = False
-        self.pending = pending  # the user has not been told of it yet
-        self.is_asked_for = False  # a listener that is told of it asks for its position
+        self.pending = pending  # the user was not notified of it yet
+        self.is_asked_for = False  # a listener that is notified of it asks for its position
         self.reset: Reset | None = None
         self.reset_offset = -1  # where the last reset went
         self.error: Exception | None = None
@@ -298,11 +298,11 @@ class Positions:
             if leader < 0 and epoch < 0:
                 continue
             if topic_id != state.topic_id:
-                if state.topic_id != ZERO:  # the topic was made anew: epochs of the old one mean nothing
+                if state.topic_id != ZERO:  # the topic was created again: epochs of the old one mean nothing
                     state.leader_epoch, state.fetch_epoch = -1, None
                 state.topic_id = topic_id
             if epoch >= 0 and epoch < state.leader_epoch:
-                continue  # a node that lags behind told us
+                continue  # from a node that lags behind
             if epoch > state.leader_epoch and state.phase is Phase.FETCH and state.error is None:
                 state.validate()
             if leader != state.leader:
@@ -354,11 +354,11 @@ class Positions:
             f"Offset {offset} of {partition} is not in the log and auto.offset.reset is none: seek elsewhere."
         )
         if state.buffered:
-            state.error = error  # `settle_failures` decides once the user has had what is here
+            state.error = error  # `resolve_failures` decides once the user has had what is here
         else:
             self._reset_or_fail(state, error)
 
-    def settle_failures(self) -> Exception | None:
+    def resolve_failures(self) -> Exception | None:
         """Carry out what waited for buffers to be empty; the error that the user must see, if any."""
         found = None
         for state in self.states.values():

@@ -5,7 +5,7 @@
 
 Rules: after an abortable error nothing but an abort is taken; after a fatal one nothing at all. With
 protocol 2 (KIP-890) partitions join a transaction by being written to and each end gives a new epoch; before
-it, the coordinator is told of each partition first.
+it, each partition is added at the coordinator first.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Handle:
 
 
 class Transactions:
-    """Where a transactional producer stands."""
+    """The state of a transactional producer."""
 
     def __init__(self, transactional_id: str) -> None:
         self.transactional_id = transactional_id

@@ -1,7 +1,7 @@
 """An event loop in a thread of its own: what lets the blocking classes send and heartbeat while users work.
 
 Rules: a coroutine that the user waits for is cancelled when the wait is interrupted (Ctrl-C), so nothing
-keeps running that nobody wants; a process that was forked has no such thread, and is told so.
+keeps running without a caller; in a forked process, which has no such thread, calls raise Forked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SLICE_SECONDS = 0.5
 def wait_in_slices(wait: Callable[[float], bool], timeout: float | None) -> bool:
     """Wait for something, in short waits one after the other; whether it came within `timeout` seconds.
 
-    Ctrl-C that comes in the moment before a thread falls asleep is heard only when it wakes up.
+    Ctrl-C that comes in the moment before a thread falls asleep is raised only when it wakes up.
     """
     left = timeout
     while left is None or left > _SLICE_SECONDS:
@@ -134,7 +134,7 @@ class Background:
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread was started, and nobody has stopped it."""
+        """Whether the thread was started, and not stopped."""
         return self._loop is not None
 
     @property
@@ -209,8 +209,13 @@ class Background:
         """Have the loop call something, without waiting for it."""
         self.loop.call_soon_threadsafe(call, *arguments)
 
-    def run(self, work: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T:
-        """Run a coroutine on the loop and wait for it, at most `timeout` seconds."""
+    def run(
+        self, work: Coroutine[Any, Any, _T], timeout: float | None = None, failure: str | None = None
+    ) -> _T:
+        """Run a coroutine on the loop and wait for it, at most `timeout` seconds.
+
+        `failure` begins the message of TimedOut.
+        """
         if self.is_inside:
             work.close()
             raise RuntimeError(
@@ -243,7 +248,7 @@ class Background:
             del self._jobs[job]
         with contextlib.suppress(RuntimeError):
             job.loop.call_soon_threadsafe(job.cancel)
-        raise TimedOut(f"The {self._name} was not done within {timeout:g} s.")
+        raise TimedOut(f"{failure or f'The {self._name} was not done'} within {timeout:g} s.")
 
     def _begin(self, job: _Job[_T]) -> None:
         try:
@@ -284,12 +289,12 @@ def members(items: weakref.WeakSet[_T]) -> list[_T]:
             continue
 
 
-def _tell_forked() -> None:
+def _after_fork() -> None:
     for background in members(_all):
         try:
             background.forked()
         except Exception:
-            log.exception("A client could not be told that the process was forked.")
+            log.exception("A client failed when the process was forked.")
 
 
 def _stop_all() -> None:
@@ -298,5 +303,5 @@ def _stop_all() -> None:
         background.stop()
 
 
-os.register_at_fork(after_in_child=_tell_forked)
+os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_stop_all)

@@ -1,7 +1,7 @@
 """A cluster as a client sees it: its metadata, kept fresh, and connections to its nodes.
 
 Everything runs on one event loop. `ask` and `send` try once: whoever asks knows whether asking again is safe.
-Lanes are separate connections to one node, so that a long poll never stands before a heartbeat. The servers
+Lanes are separate connections to one node, so that a long poll never delays a heartbeat. The servers
 that the client starts from are nodes with ids below zero until metadata names them.
 """
 
@@ -26,9 +26,9 @@ from ottla.client.errors import (
     TimedOut,
     TlsFailed,
 )
-from ottla.client.net.connection import Link, Manner
-from ottla.client.net.node_connection import Lane, Ways, shared
-from ottla.client.security import manner_for
+from ottla.client.net.connection import ConnectionOptions, Link
+from ottla.client.net.node_connection import Lane, LaneSettings, shared
+from ottla.client.security import connection_options_for
 from ottla.ports import Clock, Network, Random
 from ottla.wire.errors import ErrorCode, KafkaError, UnsupportedVersion, for_code
 from ottla.wire.message import Message
@@ -51,8 +51,8 @@ _COORDINATOR_RETRY = {
 _HOPELESS = (AuthenticationFailed, TlsFailed)
 
 
-class _Need:
-    """Somebody who waits for metadata. `topics` None: of what is followed."""
+class _MetadataRequest:
+    """A request for metadata of these topics; None: of those that are followed."""
 
     __slots__ = ("auto_create", "future", "topics")
 
@@ -74,22 +74,23 @@ class Cluster:
         clock: Clock,
         network: Network,
         random: Random,
-        manner: Manner | None = None,
+        connection_options: ConnectionOptions | None = None,
     ) -> None:
         self.settings = settings
         self.view = ClusterView()
         self.features: dict[str, int] = {}
-        """The cluster's finalized features, from the newest epoch that any server told."""
+        """The cluster's finalized features, from the newest epoch that any server sent."""
         self.last_error: Exception | None = None
         """Why the last try to get metadata failed; None after one that succeeded."""
         self.clock = clock
         self.random = random
         self.backoff = Backoff(settings, random)
         self._features_epoch = -2
-        self._ways = Ways(
+        self._lane_settings = LaneSettings(
             clock=clock,
             network=network,
-            manner=manner or manner_for(settings, clock=clock, network=network, random=random),
+            connection_options=connection_options
+            or connection_options_for(settings, clock=clock, network=network, random=random),
             reconnect=Backoff.between(
                 settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, random
             ),
@@ -112,7 +113,7 @@ class Cluster:
         self._lanes: dict[tuple[int, str], Lane] = {}
         self._followed: set[str] = set()
         self._follows_all = False
-        self._needs: list[_Need] = []
+        self._needs: list[_MetadataRequest] = []
         self._wanted = False
         self._wake = asyncio.Event()
         self._listeners: list[Callable[[ClusterView], None]] = []
@@ -121,7 +122,7 @@ class Cluster:
         self._tasks: list[asyncio.Task[None]] = []
         self._refreshed_at = clock.monotonic()
         self._attempts = 0
-        self._equal_views = 0  # how often in a row somebody asked for news and there were none
+        self._equal_views = 0  # how often in a row a refresh was asked for and nothing had changed
         self._looked_at = -math.inf
         self._is_closed = False
 
@@ -194,7 +195,7 @@ class Cluster:
         self._begin()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         wanted = None if topics is None else frozenset(topics)
-        self._needs.append(_Need(wanted, allow_auto_topic_creation, future))
+        self._needs.append(_MetadataRequest(wanted, allow_auto_topic_creation, future))
         self._wake.set()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -239,7 +240,7 @@ class Cluster:
                 async with asyncio.timeout(max(left, 0.0)):
                     await self._wake.wait()
             if not self._needs and self._wanted:
-                # Nobody waits, somebody only saw that the view is old.
+                # No caller waits: one has only seen that the view is old.
                 await asyncio.sleep(self._news_delay_seconds())
                 looked_for_news = True
             self._wake.clear()
@@ -275,7 +276,7 @@ class Cluster:
         await asyncio.sleep(self.backoff.delay_ms(self._attempts - 1) / 1000)
         self._wake.set()
 
-    async def _refresh_once(self, needs: list[_Need]) -> None:
+    async def _refresh_once(self, needs: list[_MetadataRequest]) -> None:
         is_new = not self.view.brokers
         asked = frozenset().union(*(need.topics for need in needs if need.topics is not None))
         is_whole = is_new or not needs or any(need.topics is None for need in needs)
@@ -478,7 +479,7 @@ class Cluster:
     def _found(self, kind: int, key: str, done: asyncio.Task[int]) -> None:
         self._finding.pop((kind, key), None)
         if not done.cancelled():
-            done.exception()  # looked at, also when nobody waits any more
+            done.exception()  # asyncio would report it if no caller waits any more
 
     async def _find_coordinator(self, kind: int, key: str) -> int:
         attempt = 0
@@ -520,7 +521,7 @@ class Cluster:
     def _lane(self, node_id: int, name: str) -> Lane:
         lane = self._lanes.get((node_id, name))
         if lane is None:
-            lane = self._lanes[node_id, name] = Lane(self._ways, self._where(node_id))
+            lane = self._lanes[node_id, name] = Lane(self._lane_settings, self._where(node_id))
             if self._is_closed:
                 lane.close()
         return lane

@@ -57,7 +57,7 @@ class Conversation(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class ConnectionOptions:
     """How to connect: the same for every connection of a client."""
 
     client_id: str | None = None
@@ -71,7 +71,7 @@ class Manner:
     answer_bytes_max: int = ANSWER_BYTES_MAX
 
 
-class _Asked:
+class _PendingRequest:
     """A request that is under way, or that waits until this link may send."""
 
     __slots__ = ("answer", "correlation_id", "key", "timer", "version")
@@ -87,21 +87,21 @@ class _Asked:
 class Link(asyncio.BufferedProtocol):
     """Make it with `Link.open`."""
 
-    def __init__(self, manner: Manner, clock: Clock, name: str) -> None:
+    def __init__(self, connection_options: ConnectionOptions, clock: Clock, name: str) -> None:
         self.name = name
         self.is_closed = False
         self.features: dict[str, int] = {}
         """The cluster's finalized features, as this server knew them when the connection was made."""
         self.features_epoch = -1
         self.last_used = clock.monotonic()
-        self._manner = manner
+        self._connection_options = connection_options
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._versions: dict[int, tuple[int, int]] = {}
         self._chosen: dict[tuple[int, int | None], int] = {}
-        self._unanswered: deque[_Asked] = deque()
-        self._held: deque[tuple[_Asked, list[Any], float | None, bool]] | None = None
+        self._unanswered: deque[_PendingRequest] = deque()
+        self._held: deque[tuple[_PendingRequest, list[Any], float | None, bool]] | None = None
         self._correlation_id = 0
         self._small = _NO_ROOM
         self._small_filled = 0
@@ -114,16 +114,23 @@ class Link(asyncio.BufferedProtocol):
 
     @classmethod
     async def open(
-        cls, network: Network, clock: Clock, manner: Manner, host: str, port: int, *, timeout_ms: float
+        cls,
+        network: Network,
+        clock: Clock,
+        connection_options: ConnectionOptions,
+        host: str,
+        port: int,
+        *,
+        timeout_ms: float,
     ) -> Link:
         """Connect, learn versions and features, authenticate. What fails is said by the error's class."""
         name = f"{host}:{port}"
-        link = cls(manner, clock, name)
+        link = cls(connection_options, clock, name)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await link._connect(network, host, port)
                 await link._learn_versions()
-                if manner.conversation is not None:
+                if connection_options.conversation is not None:
                     await link._authenticate(host)
         except BaseException as error:
             link.close()
@@ -196,7 +203,7 @@ class Link(asyncio.BufferedProtocol):
         version_max: int | None = None,
         answered: bool = True,
     ) -> None:
-        """`send` for a future that somebody has already."""
+        """`send` for a future that a caller has already."""
         if self._transport is None or self.is_closed:
             future.set_exception(self._end_error or LinkLost(f"The connection to {self.name} is closed."))
             return
@@ -206,19 +213,21 @@ class Link(asyncio.BufferedProtocol):
             if version is None:
                 version = self.version_for(key, version_max)
             self._correlation_id += 1
-            parts = request_parts(request, version, self._correlation_id, self._manner.client_id)
+            parts = request_parts(request, version, self._correlation_id, self._connection_options.client_id)
         except (KafkaError, ValueError, TypeError) as error:
-            # Whoever asked is told, and the link stays as it was.
+            # The caller gets the error, and the link stays as it was.
             future.set_exception(error)
             return
-        asked = _Asked(key, version, future)
+        asked = _PendingRequest(key, version, future)
         asked.correlation_id = self._correlation_id
         if self._held is not None:
             self._held.append((asked, parts, timeout_ms, answered))
         else:
             self._write(asked, parts, timeout_ms, answered)
 
-    def _write(self, asked: _Asked, parts: list[Any], timeout_ms: float | None, answered: bool) -> None:
+    def _write(
+        self, asked: _PendingRequest, parts: list[Any], timeout_ms: float | None, answered: bool
+    ) -> None:
         assert self._transport is not None
         self.last_used = self._clock.monotonic()
         if len(parts) == 1:
@@ -233,7 +242,7 @@ class Link(asyncio.BufferedProtocol):
         if timeout_ms is not None:
             asked.timer = self._loop.call_later(timeout_ms / 1000, self._expired, asked, timeout_ms)
 
-    def _expired(self, asked: _Asked, timeout_ms: float) -> None:
+    def _expired(self, asked: _PendingRequest, timeout_ms: float) -> None:
         late = RequestTimedOut(
             f"{self.name} did not answer {API_BY_KEY[asked.key].name} within {timeout_ms / 1000:g} s."
         )
@@ -248,9 +257,9 @@ class Link(asyncio.BufferedProtocol):
     # Set-up
 
     async def _connect(self, network: Network, host: str, port: int) -> None:
-        manner = self._manner
+        connection_options = self._connection_options
         try:
-            context = manner.tls() if manner.tls is not None else None
+            context = connection_options.tls() if connection_options.tls is not None else None
         except (OSError, ValueError) as error:
             raise TlsFailed(f"The TLS settings cannot be used: {error}") from error
         try:
@@ -259,9 +268,9 @@ class Link(asyncio.BufferedProtocol):
                 host,
                 port,
                 ssl=context,
-                server_hostname=manner.server_hostname if context is not None else None,
-                send_buffer_bytes=manner.send_buffer_bytes,
-                receive_buffer_bytes=manner.receive_buffer_bytes,
+                server_hostname=connection_options.server_hostname if context is not None else None,
+                send_buffer_bytes=connection_options.send_buffer_bytes,
+                receive_buffer_bytes=connection_options.receive_buffer_bytes,
             )
         except NameNotFound as error:
             raise NameNotResolved(f"No address was found for the name {host}: {error.strerror}.") from error
@@ -291,7 +300,7 @@ class Link(asyncio.BufferedProtocol):
                 offered = [one.max_version for one in answer.api_keys if one.api_key == API_VERSIONS]
                 version = min(version - 1, offered[0]) if offered else 0
         except LinkLost as error:
-            hint = "" if self._manner.tls is not None else " or is the listener for TLS or SASL"
+            hint = "" if self._connection_options.tls is not None else " or is the listener for TLS or SASL"
             raise LinkLost(
                 f"{self.name} closed the connection before it answered: is it stopping{hint}? ({error})"
             ) from error
@@ -304,12 +313,12 @@ class Link(asyncio.BufferedProtocol):
         self.features_epoch = answer.finalized_features_epoch
 
     async def _authenticate(self, host: str) -> None:
-        assert self._manner.conversation is not None
-        conversation = await self._manner.conversation(host)
-        mechanism = self._manner.sasl_mechanism or "?"
+        assert self._connection_options.conversation is not None
+        conversation = await self._connection_options.conversation(host)
+        mechanism = self._connection_options.sasl_mechanism or "?"
         handshake = await self._send_first(SaslHandshakeRequest(mechanism=mechanism))
         if handshake.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-            plain = "PLAINTEXT" if self._manner.tls is None else "SSL"
+            plain = "PLAINTEXT" if self._connection_options.tls is None else "SSL"
             raise AuthenticationFailed(
                 f"{self.name} asks for no login on that listener: set security.protocol to {plain}."
             )
@@ -394,7 +403,7 @@ class Link(asyncio.BufferedProtocol):
         if not self._is_ready and bytes(small[:2]) == _TLS_ALERT:
             raise MalformedMessage("the listener is for TLS: set security.protocol to SSL or SASL_SSL.")
         while filled - position >= SIZE_BYTES:
-            size = read_size(small, position, self._manner.answer_bytes_max)
+            size = read_size(small, position, self._connection_options.answer_bytes_max)
             start = position + SIZE_BYTES
             if filled - start < size:
                 if size > RECEIVE_BYTES - SIZE_BYTES:
@@ -412,7 +421,7 @@ class Link(asyncio.BufferedProtocol):
 
     def _take(self, frame: memoryview) -> None:
         if not self._unanswered:
-            raise MalformedMessage("an answer came that nobody asked for.")
+            raise MalformedMessage("an answer came that was not asked for.")
         asked = self._unanswered[0]
         version = asked.version
         if asked.key == API_VERSIONS and len(frame) >= 6:

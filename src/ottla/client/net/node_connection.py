@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ottla.client.core.backoff import Backoff
 from ottla.client.core.metadata import Node
 from ottla.client.errors import ClientError, Closed, Disconnected, LinkLost, NodeUnknown
-from ottla.client.net.connection import Link, Manner
+from ottla.client.net.connection import ConnectionOptions, Link
 from ottla.ports import Clock, Network
 from ottla.wire.errors import KafkaError
 from ottla.wire.message import Message
@@ -27,17 +27,17 @@ log = logging.getLogger(__name__)
 _SHORT_LIFE_SECONDS = 1.0
 
 
-class Ways:
-    """What all lanes of a client share."""
+class LaneSettings:
+    """The settings and ports that all lanes of a client share."""
 
-    __slots__ = ("clock", "manner", "network", "on_lost", "on_open", "reconnect", "set_up")
+    __slots__ = ("clock", "connection_options", "network", "on_lost", "on_open", "reconnect", "set_up")
 
     def __init__(
         self,
         *,
         clock: Clock,
         network: Network,
-        manner: Manner,
+        connection_options: ConnectionOptions,
         reconnect: Backoff,
         set_up: Backoff,
         on_open: Callable[[Link], None],
@@ -45,7 +45,7 @@ class Ways:
     ) -> None:
         self.clock = clock
         self.network = network
-        self.manner = manner
+        self.connection_options = connection_options
         self.reconnect = reconnect
         self.set_up = set_up
         self.on_open = on_open
@@ -53,12 +53,12 @@ class Ways:
 
 
 class Lane:
-    """One connection to one node at a time. `where` tells its address now, None when it is not known."""
+    """One connection to one node at a time. `where` returns its address now, None when it is not known."""
 
-    def __init__(self, ways: Ways, where: Callable[[], Node | None]) -> None:
+    def __init__(self, settings: LaneSettings, where: Callable[[], Node | None]) -> None:
         self.where = where
         self.link: Link | None = None
-        self._ways = ways
+        self._settings = settings
         self._node: Node | None = None
         self._waiting: deque[tuple[asyncio.Future[Any], Message, dict[str, Any]]] = deque()
         self._opening: asyncio.Task[None] | None = None
@@ -82,7 +82,7 @@ class Lane:
     @property
     def is_blocked(self) -> bool:
         """Whether the last try failed so recently that the next one has to wait."""
-        return self._blocked_until > self._ways.clock.monotonic()
+        return self._blocked_until > self._settings.clock.monotonic()
 
     @property
     def in_flight(self) -> int:
@@ -106,7 +106,7 @@ class Lane:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._is_closed:
             future.set_exception(Closed("The client is closed."))
-            future.exception()  # it counts as seen: after the end nobody may be left to ask for it
+            future.exception()  # it counts as read: after the end no caller may be left
             return future
         self._waiting.append((future, request, options))
         if self._opening is None:
@@ -135,12 +135,12 @@ class Lane:
         return None if self._node is None else (self._node.host, self._node.port)
 
     async def _open(self) -> None:
-        clock = self._ways.clock
+        clock = self._settings.clock
         self._failure = None
         if self.link is not None and clock.monotonic() - self._opened_at < _SHORT_LIFE_SECONDS:
             self._fail_count()  # a server that accepts and closes at once is no better than one that refuses
         if self.link is not None:
-            self._ways.on_lost()
+            self._settings.on_lost()
             self.link = None
         try:
             wait_seconds = self._blocked_until - clock.monotonic()
@@ -149,14 +149,14 @@ class Lane:
             node = self._node = self.where()
             if node is None:
                 raise NodeUnknown("The cluster has no node of this id now.")
-            ways = self._ways
+            settings = self._settings
             link = await Link.open(
-                ways.network,
+                settings.network,
                 clock,
-                ways.manner,
+                settings.connection_options,
                 node.host,
                 node.port,
-                timeout_ms=ways.set_up.delay_ms(self._failures),
+                timeout_ms=settings.set_up.delay_ms(self._failures),
             )
         except Exception as error:  # noqa: BLE001 - a lane that is never done with opening is worse
             failure = self._foreseen(error)
@@ -173,7 +173,7 @@ class Lane:
         self._opened_at = clock.monotonic()
         self._opening = None
         self.link = link
-        ways.on_open(link)
+        settings.on_open(link)
         while self._waiting:
             future, request, options = self._waiting.popleft()
             if not future.done():
@@ -189,8 +189,8 @@ class Lane:
         return failure
 
     def _fail_count(self) -> None:
-        delay_ms = self._ways.reconnect.delay_ms(self._failures)
-        self._blocked_until = self._ways.clock.monotonic() + delay_ms / 1000
+        delay_ms = self._settings.reconnect.delay_ms(self._failures)
+        self._blocked_until = self._settings.clock.monotonic() + delay_ms / 1000
         self._failures += 1
 
     def _fail_waiting(self, error: Exception) -> None:

@@ -25,14 +25,14 @@ from ottla.client.errors import (
     ClientError,
     Closed,
     Disconnected,
-    FatalError,
     TimedOut,
     TransactionStateError,
 )
 from ottla.client.net.cluster import Cluster
-from ottla.client.producer.batch_outcomes import Settling
+from ottla.client.ports import Ports
+from ottla.client.producer.batch_outcomes import BatchOutcomes
+from ottla.client.producer.state import MemoryWaiters, ProducerState
 from ottla.client.producer.transactions import TransactionRunner
-from ottla.ports import Clock, Network, Random
 from ottla.rare_paths import rarely
 from ottla.records.batch import Codec
 from ottla.wire.errors import (
@@ -74,7 +74,7 @@ def _raise(failure: BaseException) -> None:
     raise failure
 
 
-class Engine(Settling):
+class Engine:
     """One producer's work on the network."""
 
     is_watched = False
@@ -86,17 +86,19 @@ class Engine(Settling):
     def __init__(
         self,
         settings: ProducerSettings,
+        ports: Ports,
         *,
-        clock: Clock,
-        network: Network,
-        random: Random,
         schedule: Callable[[Callable[[], object]], object],
         fallback: Callable[..., Any],
         block: Callable[[Delivery, float | None], object],
         lock: AbstractContextManager[Any],
+        may_be_fast: bool,
     ) -> None:
-        super().__init__(settings, clock)
-        self.cluster = Cluster(settings, clock=clock, network=network, random=random)
+        clock, random = ports.clock, ports.random
+        self.clock = clock
+        self.settings = settings
+        self.counts = {"records_sent": 0, "records_failed": 0, "requests": 0, "retries": 0, "splits": 0}
+        self.cluster = Cluster(settings, clock=clock, network=ports.network, random=random)
         codec = Codec.from_name(settings.compression_type)
         level_name = _LEVELS.get(settings.compression_type)
         self.accumulator = Accumulator(
@@ -120,9 +122,25 @@ class Engine(Settling):
             if settings.enable_idempotence
             else None
         )
+        self.state = ProducerState(self.accumulator, may_be_fast=may_be_fast)
+        self.memory = MemoryWaiters(self.accumulator, self.wake)
+        self.transactions: TransactionRunner | None = None
         if settings.transactional_id is not None:
             assert self.idempotence is not None
             self.transactions = TransactionRunner(self, settings, self.idempotence)
+            self.state.transactions = self.transactions
+        self.outcomes = BatchOutcomes(
+            settings,
+            clock,
+            self.cluster,
+            self.accumulator,
+            self.idempotence,
+            self.transactions,
+            self.state,
+            self.memory,
+            self.counts,
+            pass_on=self._pass_on,
+        )
         self._random = random
         self._schedule = schedule
         self._is_scheduled = False
@@ -138,10 +156,10 @@ class Engine(Settling):
         self.cluster.on_view(self._view_changed)
 
     def warn_of_loss(self) -> None:
-        """The engine's loop has ended, or the program does, and nobody has closed the producer."""
+        """The engine's loop has ended, or the program ends, before the producer was closed."""
         count = sum(batch.count for batch in self.accumulator.incomplete)
-        if count and not self.is_closed:
-            self.is_closed = True
+        if count and not self.state.is_closed:
+            self.state.is_closed = True
             log.warning(
                 "A producer was not closed before its event loop ended, and %d records were not delivered: "
                 "use `async with`, or await its close().",
@@ -161,14 +179,14 @@ class Engine(Settling):
         try:
             self._is_scheduled = True
             self._schedule(self._turn)
-        except BaseException:  # Ctrl-C too: nobody would schedule another turn
+        except BaseException:  # Ctrl-C too: no other call would schedule a turn
             self._is_scheduled = False
             raise
 
-    def pass_on(self, failure: BaseException) -> None:
+    def _pass_on(self, failure: BaseException) -> None:
         """A callback raised Ctrl-C or `sys.exit()`: a loop of the user's own ends by it, after this turn.
 
-        The blocking producer's thread goes on, since nobody would send or be told anything without it.
+        The blocking producer's thread goes on, since nothing would be sent or reported without it.
         """
         if self.is_watched:
             asyncio.get_running_loop().call_soon(_raise, failure)
@@ -200,7 +218,7 @@ class Engine(Settling):
         self.cluster.follow([name])
         attempt = 0
         while True:
-            self.check_open()
+            self.state.check_open()
             view = self.cluster.view.topics.get(name)
             if view is not None and view.error in _HOPELESS_TOPIC:
                 raise for_code(int(view.error or 0))(f"The topic {name} cannot be written to.")
@@ -257,13 +275,13 @@ class Engine(Settling):
             return queues
         if not is_another:
             return queues  # an old answer: partitions are never fewer than before
-        made = queues.made_anew(view, Sticky(self.accumulator.batch_size, self._random))
+        made = queues.recreated(view, Sticky(self.accumulator.batch_size, self._random))
         gone = UnknownTopicOrPartition(
-            f"{queues.name} was deleted and made anew with {len(view.partitions)} partitions."
+            f"{queues.name} was deleted and created again with {len(view.partitions)} partitions."
         )
         for queue in queues.queues[len(view.partitions) :]:
             while queue.batches:
-                self.give_up_first(queue, gone)
+                self.outcomes.fail_first(queue, gone)
         return made
 
     def _view_changed(self, view: ClusterView) -> None:
@@ -281,7 +299,7 @@ class Engine(Settling):
 
     def _turn(self) -> None:
         self._is_scheduled = False
-        if self.is_closed:
+        if self.state.is_closed:
             return
         now = self.clock.monotonic()
         try:
@@ -297,11 +315,11 @@ class Engine(Settling):
         if self.idempotence is not None:
             self._tend_identity()
         if self.transactions is not None and self.transactions.drops_unsent:
-            self.fail_unsent(self.transactions.reason)
-        next_at = self.expire(now)
+            self.outcomes.fail_unsent(self.transactions.reason)
+        next_at = self.outcomes.fail_expired(now)
         by_node: dict[int, list[PartitionQueue]] = {}
         accumulator = self.accumulator
-        everything = bool(self._flushes or self.room_wanted)
+        everything = bool(self._flushes or self.memory)
         for queue in list(accumulator.active):
             ready_at = self._ready_at(queue, now, everything)
             if ready_at is None:
@@ -380,7 +398,7 @@ class Engine(Settling):
             self.cluster.request_refresh()
             self.cluster_unreachable(node.id)
         except (ClientError, KafkaError, OSError) as error:
-            self.fail_everything(error)
+            self.outcomes.fail_all(error)
         finally:
             node.connecting = None
             self.wake()
@@ -422,7 +440,7 @@ class Engine(Settling):
             batch.is_in_flight = False
             batch.is_doubtful = True
             batch.queue.in_flight -= 1
-            self._again(batch, wait=True)
+            self.outcomes.retry(batch, wait=True)
 
     def _may_send(self, queue: PartitionQueue, batch: Batch) -> bool:
         if self.transactions is not None and not self.transactions.may_send(queue.topic.name, queue.index):
@@ -495,19 +513,19 @@ class Engine(Settling):
         for batch in batches:
             batch.is_in_flight = False
             batch.queue.in_flight -= 1
-        # Looked at also when the producer is closed: asyncio reports what nobody has seen.
+        # Read also when the producer is closed: asyncio reports exceptions that nothing has read.
         error = Closed("The request was cancelled.") if future.cancelled() else future.exception()
-        if self.is_closed:
+        if self.state.is_closed:
             return
         if error is not None:
-            self.lost(batches, error)
+            self.outcomes.request_failed(batches, error)
         elif self.settings.acks == 0:
             for batch in batches:
                 if not batch.is_done:
                     batch.is_doubtful = True
-                    self.finish(batch, -1, -1)
+                    self.outcomes.complete(batch, -1, -1)
         else:
-            self.sort_answers(batches, future.result())
+            self.outcomes.answered(batches, future.result())
         self.wake()
 
     # Identity
@@ -515,12 +533,12 @@ class Engine(Settling):
     def _tend_identity(self) -> None:
         idempotence = self.idempotence
         assert idempotence is not None
-        idempotence.settle_unresolved()
+        idempotence.resolve_unresolved()
         if self.transactions is not None:
             return
         if idempotence.may_bump:
             idempotence.bump()
-        if not idempotence.has_id and self._id_task is None and self.fatal is None:
+        if not idempotence.has_id and self._id_task is None and self.state.fatal is None:
             self._id_task = self.spawn(self._take_id())
 
     async def _take_id(self) -> None:
@@ -540,13 +558,13 @@ class Engine(Settling):
                     return
                 except (Disconnected, KafkaError) as error:
                     if isinstance(error, KafkaError) and not error.retriable:
-                        self.fail_everything(error)
+                        self.outcomes.fail_all(error)
                         return
                     self.cluster.last_error = error
                 await asyncio.sleep(self.cluster.backoff.delay_ms(attempt) / 1000)
                 attempt += 1
         except (ClientError, UnsupportedVersion) as error:
-            self.fail_everything(error)
+            self.outcomes.fail_all(error)
         finally:
             self._id_task = None
             self.wake()
@@ -571,12 +589,6 @@ class Engine(Settling):
 
     # What users ask for
 
-    def check_open(self) -> None:
-        if self.is_closed or self.is_leaving:
-            raise Closed("The producer is closed.")
-        if self.fatal is not None:
-            raise FatalError(f"The producer cannot go on: {self.fatal} Make another.") from self.fatal
-
     async def flush(self) -> None:
         """Send everything that is there now, and wait until all of it is done."""
         batches: list[Batch] = list(self.accumulator.incomplete)
@@ -594,18 +606,18 @@ class Engine(Settling):
             self._flushes -= 1
 
     def abandon(self) -> None:
-        """The loop has ended, and nobody has closed the producer: whoever waits is told."""
-        if not self.is_closed:
-            self.fail_everything(Closed("The producer's thread ended before the record was acknowledged."))
-            self.is_closed = True
-            self.update_fast()
+        """The loop has ended before the producer was closed: fail everything, which wakes whoever waits."""
+        if not self.state.is_closed:
+            self.outcomes.fail_all(Closed("The producer's thread ended before the record was acknowledged."))
+            self.state.is_closed = True
+            self.state.update_fast()
 
     async def close(self, timeout: float | None) -> None:
         """Flush for up to `timeout` seconds, give up what is left, and leave."""
-        if self.is_closed:
+        if self.state.is_closed:
             return
-        self.is_leaving = True
-        self.update_fast()
+        self.state.is_leaving = True
+        self.state.update_fast()
         try:
             if timeout is None or timeout > 0:
                 async with asyncio.timeout(timeout):
@@ -620,8 +632,8 @@ class Engine(Settling):
                     "The producer was closed before %d records were acknowledged; they count as failed.",
                     count,
                 )
-            self.fail_everything(Closed("The producer was closed before the record was acknowledged."))
-            self.is_closed = True
+            self.outcomes.fail_all(Closed("The producer was closed before the record was acknowledged."))
+            self.state.is_closed = True
             if self._timer is not None:
                 self._timer.cancel()
             for task in list(self._tasks):

@@ -37,7 +37,7 @@ ABORT_SECONDS_MAX = 5.0
 
 
 class Exiting(Protocol):
-    """A producer that is told when the program ends."""
+    """A producer that is called when the program ends."""
 
     def flush_at_exit(self) -> None: ...
 
@@ -50,7 +50,7 @@ _is_interrupted = False
 
 
 def register(producer: Exiting) -> None:
-    """Have a producer told when the program ends, unless it is closed before."""
+    """Have a producer called when the program ends, unless it is closed before."""
     _open.add(producer)
 
 
@@ -70,11 +70,11 @@ def watch(engine: Engine) -> None:
     _watched.add(engine)
 
 
-def _each(tell: Callable[[Exiting], None]) -> None:
+def _each(end: Callable[[Exiting], None]) -> None:
     global _is_interrupted
     for producer in background.members(_open):
         try:
-            tell(producer)
+            end(producer)
         except KeyboardInterrupt:
             _is_interrupted = True
         except Exception:

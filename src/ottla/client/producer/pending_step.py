@@ -1,8 +1,8 @@
-"""The step of a transaction whose end its caller has not heard of yet.
+"""The step of a transaction whose result its caller does not have yet.
 
 A step goes on when its caller stops waiting, since `max.block.ms` is over or the call is cancelled: a commit
 is never cut in half. As in Kafka's client the same call may then be repeated, and joins the step or gets its
-result. Any other call is refused until somebody has heard the result, except an abort after a failure.
+result. Any other call is refused until a caller has the result, except an abort after a failure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PendingStep:
         self._task: asyncio.Task[None] | None = None
 
     def is_pending(self, name: str) -> bool:
-        """Whether nobody has heard yet how this step ended."""
+        """Whether no caller has the result of this step yet."""
         return self._task is not None and self._name == name
 
     def refuse(self, name: str) -> None:
@@ -66,7 +66,7 @@ class PendingStep:
             raise Closed(f"The producer was closed before {name} was done.")
         task.result()
 
-    async def settle(self, timeout_ms: float) -> None:
+    async def wait_until_done(self, timeout_ms: float) -> None:
         """Wait until the step that is under way has ended, for a producer that is closed."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=timeout_ms / 1000)

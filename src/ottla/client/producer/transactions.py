@@ -101,7 +101,7 @@ class TransactionRunner:
 
     @property
     def reason(self) -> Exception:
-        """What records that are dropped are told."""
+        """The error of records that are dropped."""
         error = self.transactions.error
         if self.transactions.state is State.FATAL_ERROR:
             return FatalError(f"The producer cannot go on: {error}")
@@ -119,7 +119,7 @@ class TransactionRunner:
 
     def batch_failed(self, error: Exception) -> None:
         if isinstance(error, AbortableError) and self.drops_unsent:
-            return  # that is how it was told of the failure that is known already
+            return  # the batch failed because of the failure that is known already
         if isinstance(error, InvalidProducerEpoch) and self.is_joined:
             error = ProducerFenced("The transaction was ended by its owner.")
         self.transactions.batch_failed(error)
@@ -143,7 +143,7 @@ class TransactionRunner:
         self._offsets = None
         self._offset_tasks.clear()
         transactions.protocol = 2 if self._engine.cluster.features.get(FEATURE, 0) >= 2 else 1
-        self._engine.update_fast()
+        self._engine.state.update_fast()
 
     async def commit(self, timeout_ms: float) -> None:
         """Commit all that was sent, or raise: `AbortableError` where it must be aborted instead."""
@@ -154,7 +154,7 @@ class TransactionRunner:
         if self.transactions.state is State.ABORTABLE_ERROR:
             raise self.reason from self.transactions.error
         self.transactions.move(State.COMMITTING)
-        self._engine.update_fast()
+        self._engine.state.update_fast()
         return self._commit()
 
     async def abort(self, timeout_ms: float) -> None:
@@ -164,7 +164,7 @@ class TransactionRunner:
 
     def _start_abort(self) -> Coroutine[Any, Any, None]:
         self.transactions.move(State.ABORTING)
-        self._engine.update_fast()
+        self._engine.state.update_fast()
         return self._abort()
 
     async def send_offsets(
@@ -189,14 +189,14 @@ class TransactionRunner:
                 "waits on, and a commit waits for them too."
             )
         if task.cancelled():
-            self._engine.check_open()
+            self._engine.state.check_open()
             raise self.reason from self.transactions.error
         task.result()
 
     def handle(self) -> Handle:
         """The transaction that is under way, for producers in other processes."""
         self.transactions.check_may_send()
-        self.transactions.is_started = True  # others may write what this one never hears of
+        self.transactions.is_started = True  # others may write without this one knowing of it
         servers = ",".join(f"{host}:{port}" for host, port in self._settings.bootstrap_servers)
         identity = self._idempotence
         return Handle(self.transactional_id, identity.producer_id, identity.epoch, self.protocol, servers)
@@ -207,11 +207,11 @@ class TransactionRunner:
         self.transactions.state = State.IN_TRANSACTION
         self.transactions.protocol = handle.protocol
         self.transactions.is_joined = True
-        self._engine.update_fast()
+        self._engine.state.update_fast()
 
     async def leave(self) -> None:
         """The producer is closed: a transaction that is under way is aborted, as far as time allows."""
-        await self._pending.settle(self._settings.max_block_ms)
+        await self._pending.wait_until_done(self._settings.max_block_ms)
         if self.is_joined or self.transactions.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
             return
         try:
@@ -232,8 +232,8 @@ class TransactionRunner:
 
     def _step_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            task.exception()  # looked at, also when nobody waits any more
-        self._engine.update_fast()
+            task.exception()  # asyncio would report it if no caller waits any more
+        self._engine.state.update_fast()
         self._engine.wake()
 
     # Steps
@@ -302,7 +302,7 @@ class TransactionRunner:
             self._idempotence.set_id(answer.producer_id, answer.producer_epoch)
 
     async def _add_partitions(self) -> None:
-        """Tell the coordinator of the partitions that are about to be written to (protocol 1)."""
+        """Add partitions to the transaction before records are sent to them (protocol 1)."""
         transactions = self.transactions
         topic_class = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         try:
@@ -481,7 +481,7 @@ class TransactionRunner:
             unknown = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
             self.transactions.needs_epoch = self.transactions.needs_epoch or error.code in unknown
         self.transactions.fail(error, fatal=meaning is not Meaning.ABORTABLE)
-        self._engine.update_fast()
+        self._engine.state.update_fast()
         self._engine.wake()
 
 
@@ -499,5 +499,5 @@ def _worst(codes: list[int]) -> tuple[Meaning | None, int]:
     order = (Meaning.FATAL, Meaning.ABORTABLE, Meaning.FIND_COORDINATOR, Meaning.RETRY)
     found = [(meaning_of(code), code) for code in codes if code]
     # Not attempted is said of those that are fine themselves.
-    told = [one for one in found if one[1] != ErrorCode.OPERATION_NOT_ATTEMPTED] or found
-    return min(told, key=lambda one: order.index(one[0])) if told else (None, 0)
+    failed = [one for one in found if one[1] != ErrorCode.OPERATION_NOT_ATTEMPTED] or found
+    return min(failed, key=lambda one: order.index(one[0])) if failed else (None, 0)

@@ -1,6 +1,6 @@
 """TLS and SASL of a client: how it makes sure who the broker is, and shows who it is itself.
 
-`manner_for` makes of the settings what a connection needs; settings that cannot work are refused here.
+`connection_options_for` turns settings into what a connection needs, and refuses those that cannot work.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ottla.client.config import CommonSettings
-from ottla.client.net.connection import Conversation, Manner
+from ottla.client.net.connection import ConnectionOptions, Conversation
 from ottla.client.security.conversations import OAuthBearer, Plain, Scram
 from ottla.client.security.login import login_of
 from ottla.ports import Clock, Network, Random
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _NONCE_BYTES = 24
 
 
-def manner_for(settings: CommonSettings, *, clock: Clock, network: Network, random: Random) -> Manner:
+def connection_options_for(
+    settings: CommonSettings, *, clock: Clock, network: Network, random: Random
+) -> ConnectionOptions:
     """How connections of a client with these settings are made."""
     tls = None
     if settings.security_protocol.endswith("SSL"):
@@ -29,7 +31,7 @@ def manner_for(settings: CommonSettings, *, clock: Clock, network: Network, rand
         context = context_of(settings)
         tls = lambda: context  # noqa: E731
     is_sasl = settings.security_protocol.startswith("SASL_")
-    return Manner(
+    return ConnectionOptions(
         client_id=settings.client_id or None,
         tls=tls,
         sasl_mechanism=settings.sasl_mechanism if is_sasl else None,
@@ -72,4 +74,4 @@ def __getattr__(name: str) -> type[Token]:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["OAuthBearer", "Plain", "Scram", "Token", "manner_for"]
+__all__ = ["OAuthBearer", "Plain", "Scram", "Token", "connection_options_for"]

@@ -54,7 +54,7 @@ def test_defaults_are_kafkas() -> None:
 
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_each_setting_has_a_document_line_and_a_default_that_it_takes_itself(kind: str) -> None:
-    for parameter in parameters(kind).values():  # type: ignore[arg-type]
+    for parameter in parameters(kind).values():
         assert parameter.doc.endswith("."), parameter.name
         if parameter.default is not None and parameter.type is not ConfigType.CLASS:
             assert parameter.parse(parameter.default) == parameter.default_value

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from ottla import Consumer, OffsetAndMetadata, Producer, TopicPartition
+from ottla.client.consumer.polling import Polling
 from ottla.client.core.assignors.ranges import Range
 from ottla.client.errors import Closed
 from ottla.testing import Broker
@@ -69,7 +70,7 @@ def reading(broker: Broker) -> Iterator[Consumer[Any, Any]]:
     with Producer(broker.bootstrap_servers) as producer:
         for _ in range(RECORDS):
             producer.send("t", b"x", partition=0)
-    settings = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    settings: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
     # A commit in the background ends with this, and an unsubscribe waits for it.
     with Consumer(broker.bootstrap_servers, default_api_timeout_ms=5000, **settings) as consumer:
         consumer.assign([T0])
@@ -208,7 +209,7 @@ def test_each_call_of_a_second_thread_is_refused_while_the_first_one_polls(broke
 
         polling = threading.Thread(target=poll)
         polling.start()
-        while not consumer._engine.is_polling:
+        while not consumer._core.engine.is_polling:
             pass
         found_here = outcomes(consumer)
         assert found_here.pop("group metadata") == "'g'"  # for the thread that has the producer
@@ -258,7 +259,7 @@ class InterruptionOfTelling:
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> Any:
         caller = frame.f_back
-        if caller is None or caller.f_code is not Consumer._tell.__code__:
+        if caller is None or caller.f_code is not Polling._notify.__code__:
             return None
         if event in ("call", "return"):
             self.left -= 1
@@ -285,7 +286,11 @@ def test_a_change_of_the_assignment_survives_ctrl_c_at_each_point_at_which_the_l
 ) -> None:
     with Producer(broker.bootstrap_servers) as producer:
         producer.send("v", b"x", partition=0)
-    settings = {"group_id": "interrupted", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    settings: dict[str, Any] = {
+        "group_id": "interrupted",
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+    }
     points = 0
     with Consumer(broker.bootstrap_servers, **settings) as consumer:
         while True:
@@ -322,7 +327,7 @@ def test_a_listener_that_polls_is_told_of_a_change_once(broker: Broker) -> None:
 
 def hold_commits(consumer: Consumer[Any, Any]) -> tuple[asyncio.Event, asyncio.Event]:
     """Two events of the consumer's loop: a commit was to be sent; commits may be sent."""
-    cluster = consumer._engine.cluster
+    cluster = consumer._core.engine.cluster
     ask = cluster.ask
     is_asked, is_free = asyncio.Event(), asyncio.Event()
 
@@ -332,7 +337,7 @@ def hold_commits(consumer: Consumer[Any, Any]) -> tuple[asyncio.Event, asyncio.E
             await is_free.wait()
         return await ask(node, request, **options)
 
-    cluster.ask = hold  # type: ignore[method-assign]
+    cluster.ask = hold  # type: ignore[method-assign, assignment]
     return is_asked, is_free
 
 
@@ -341,7 +346,11 @@ def test_polls_end_in_time_and_give_nothing_while_the_commit_before_a_revocation
 ) -> None:
     first, second = TopicPartition("given-back", 0), TopicPartition("taken", 0)
     told: list[Any] = []
-    settings = {"group_id": "slow", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 600_000}
+    settings: dict[str, Any] = {
+        "group_id": "slow",
+        "auto_offset_reset": "earliest",
+        "auto_commit_interval_ms": 600_000,
+    }
     with (
         Producer(broker.bootstrap_servers) as producer,
         Consumer(broker.bootstrap_servers, **settings) as consumer,
@@ -376,7 +385,11 @@ def test_a_commit_that_is_not_waited_for_in_on_revoked_is_sent(broker: Broker, p
         consumer.commit(wait=False, on_commit=lambda offsets, error: outcomes.append((offsets, error)))
 
     first, second = TopicPartition(f"first-{protocol}", 0), TopicPartition(f"second-{protocol}", 0)
-    settings = {"group_protocol": protocol, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    settings: dict[str, Any] = {
+        "group_protocol": protocol,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+    }
     with (
         Producer(broker.bootstrap_servers) as producer,
         Consumer(broker.bootstrap_servers, group_id=f"commits-{protocol}", **settings) as consumer,
@@ -398,7 +411,7 @@ def test_a_consumer_that_subscribes_long_after_it_was_made_is_not_late_with_its_
         producer.send("z", b"x", partition=0)
     with Consumer(broker.bootstrap_servers, group_id="late", auto_offset_reset="earliest") as consumer:
         for _ in range(5):
-            consumer._engine.polled_at -= 3600
+            consumer._core.engine.polled_at -= 3600
             consumer.subscribe(["z"])
             consumer.unsubscribe()
         assert consumer.metrics()["poll_interval_exceeded"] == 0
@@ -419,7 +432,7 @@ class Exiting(Range):
 def test_polls_raise_after_an_assignor_has_ended_the_consumers_thread(broker: Broker) -> None:
     with Producer(broker.bootstrap_servers) as producer:
         producer.send("x", b"x", partition=0)
-    settings = {"group_id": "exiting", "partition_assignment_strategy": [Exiting()]}
+    settings: dict[str, Any] = {"group_id": "exiting", "partition_assignment_strategy": [Exiting()]}
     consumer = Consumer(broker.bootstrap_servers, topics=["x"], **settings)
     for _ in range(3):
         with pytest.raises(Closed, match="thread has ended"):
@@ -439,7 +452,7 @@ def test_an_interceptor_that_exits_on_a_commit_does_not_end_the_consumers_thread
     with Producer(broker.bootstrap_servers) as producer:
         for number in range(RECORDS):
             producer.send(topic, b"%d" % number, partition=0)
-    settings = {"group_id": topic, "auto_offset_reset": "earliest", "max_poll_records": 1}
+    settings: dict[str, Any] = {"group_id": topic, "auto_offset_reset": "earliest", "max_poll_records": 1}
     with Consumer(
         broker.bootstrap_servers,
         topics=[topic],
@@ -454,7 +467,7 @@ def test_an_interceptor_that_exits_on_a_commit_does_not_end_the_consumers_thread
             if not is_automatic:
                 consumer.commit(wait=False)
         assert len(found) == RECORDS
-        consumer._commits_itself = False  # a commit of close() is the user's own thread's
+        consumer._core._polling.commits_automatically = False  # close() would commit in this thread
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])

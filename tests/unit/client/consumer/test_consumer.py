@@ -254,7 +254,7 @@ def test_a_replica_nearby_is_read_from_and_the_leader_again_when_it_lags() -> No
 
 def test_a_committed_offset_is_asked_for_again_when_the_partition_went_and_came_back_meanwhile() -> None:
     async def act(world: World, consumer: Consumer[Any, Any]) -> None:
-        engine = consumer._engine
+        engine = consumer._core.engine
         engine._asked.add("committed")  # the engine itself asks nothing
         engine.positions.add([T0])
         group = engine.require_group("test")
@@ -272,8 +272,8 @@ def test_a_committed_offset_is_asked_for_again_when_the_partition_went_and_came_
 
 def test_a_partition_that_went_before_its_offset_was_asked_for_is_no_error() -> None:
     async def act(world: World, consumer: Consumer[Any, Any]) -> None:
-        await consumer._engine._ask_resets({T0: -2})
-        assert T0 not in consumer._engine.positions.states
+        await consumer._core.engine._ask_resets({T0: -2})
+        assert T0 not in consumer._core.engine.positions.states
 
     scene(act)
 
@@ -367,7 +367,7 @@ def test_an_iteration_that_was_left_goes_on_where_it_was() -> None:
 
 def test_a_broker_that_answers_with_nothing_at_once_again_and_again_is_asked_less_often() -> None:
     async def act(world: World, consumer: Consumer[Any, Any]) -> None:
-        engine, nothing = consumer._engine, Outcome()
+        engine, nothing = consumer._core.engine, Outcome()
         assert [engine._is_hasty(1, nothing, 0) for _ in range(12)] == [False] * 10 + [True] * 2
         assert not engine._is_hasty(2, nothing, 0)  # of another node
         assert not engine._is_hasty(1, nothing, 400)  # one that waited as it was asked to
@@ -378,8 +378,8 @@ def test_a_broker_that_answers_with_nothing_at_once_again_and_again_is_asked_les
 
 def test_a_consumer_that_closes_before_an_offset_was_asked_for_leaves_no_coroutine_behind() -> None:
     async def act(world: World, consumer: Consumer[Any, Any]) -> None:
-        consumer._engine.positions.add([T0])
-        consumer._engine._ask_offsets(0)
+        consumer._core.engine.positions.add([T0])
+        consumer._core.engine._ask_offsets(0)
         await consumer.close()
 
     with warnings.catch_warnings():
@@ -405,7 +405,7 @@ def test_a_topic_that_may_not_be_read_is_an_error() -> None:
 def test_an_error_that_is_raised_again_and_again_has_the_traceback_of_the_last_time(call: str) -> None:
     async def act(world: World, consumer: Consumer[Any, Any]) -> None:
         await consumer.assign([T0])
-        group, state = consumer._engine.group, consumer._engine.positions.states[T0]
+        group, state = consumer._core.engine.group, consumer._core.engine.positions.states[T0]
         assert group is not None
         group.ended_by = state.error = GroupAuthorizationFailed("no")
         state.phase = Phase.FAILED

@@ -1,4 +1,4 @@
-"""A consumer's dealings with its group, with a coordinator that answers when the test says so."""
+"""A consumer's requests to its group's coordinator, which answers when the test wants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.client.consumer.group_member import GroupMember
-from ottla.client.core.membership import Call, Change
+from ottla.client.core.membership import Change, Notify
 from ottla.client.errors import CommitFailed, RequestTimedOut
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.host import HostClock
@@ -56,19 +56,19 @@ class Member:
     rejoins_at_once = True  # the next generation begins when partitions are given back
 
     def __init__(self) -> None:
-        self.taken_back: list[Call] = []
+        self.taken_back: list[Notify] = []
 
-    def called(self, call: Call) -> None:
+    def notified(self, notice: Notify) -> None:
         self.generation += self.rejoins_at_once
 
-    def calling(self, call: Call) -> None:
+    def notifying(self, notice: Notify) -> None:
         pass
 
     def polled(self) -> None:
         pass
 
-    def untold(self, call: Call) -> None:
-        self.taken_back.append(call)
+    def withdraw(self, notice: Notify) -> None:
+        self.taken_back.append(notice)
 
     def effects(self, now_ms: int) -> list[Any]:
         return []
@@ -95,7 +95,7 @@ def test_a_commit_that_waits_is_not_sent_after_its_partition_was_given_back(chan
         group, coordinator = group_member()
         first, second, third = committing(group, T0, 10), committing(group, T0, 20), committing(group, T1, 5)
         await coordinator.is_asked.wait()
-        group.called(Call(change, frozenset({T0})))
+        group.notified(Notify(change, frozenset({T0})))
         fourth = committing(group, T0, 40)  # as one who has read what another member left
         coordinator.first_answer.set_exception(RequestTimedOut("the answer was lost"))
         with pytest.raises(RequestTimedOut):
@@ -118,7 +118,7 @@ def test_a_commit_that_waits_is_sent_after_its_partition_was_given_back_in_the_s
         member.rejoins_at_once = False
         first, second = committing(group, T0, 10), committing(group, partition, 20)
         await coordinator.is_asked.wait()
-        group.called(Call(Change.REVOKED, frozenset({partition})))
+        group.notified(Notify(Change.REVOKED, frozenset({partition})))
         coordinator.first_answer.set_result(None)
         await asyncio.gather(first, second)
         assert coordinator.sent == [(0, 5), (partition.partition, 5)]
@@ -131,7 +131,7 @@ def test_a_commit_that_waits_is_sent_in_a_later_generation_if_its_partition_was_
         group, coordinator = group_member()
         first, second = committing(group, T0, 10), committing(group, T0, 20)
         await coordinator.is_asked.wait()
-        group.called(Call(Change.REVOKED, frozenset({T1})))
+        group.notified(Notify(Change.REVOKED, frozenset({T1})))
         coordinator.first_answer.set_result(None)
         await asyncio.gather(first, second)
         assert coordinator.sent == [(0, 5), (0, 6)]
@@ -187,15 +187,15 @@ def test_an_assignment_that_was_lost_before_the_user_heard_of_it_is_not_told(is_
     async def play() -> None:
         group, _ = group_member()
         member: Any = group.membership
-        call = Call(Change.ASSIGNED, frozenset({T0}))
-        group.calls.append(call)
+        notice = Notify(Change.ASSIGNED, frozenset({T0}))
+        group.notices.append(notice)
         if is_begun:
-            group.calling(call)  # a poll was interrupted while the listener ran: it is to hear the end of it
-        assert group.came_back() is None
+            group.notifying(notice)  # a poll was interrupted while the listener ran
+        assert group.note_poll() is None
         member.is_outside = True
-        expected = None if is_begun else call
-        assert group.came_back() is expected
-        assert list(group.calls) == ([call] if is_begun else [])
-        assert member.taken_back == ([] if is_begun else [call])
+        expected = None if is_begun else notice
+        assert group.note_poll() is expected
+        assert list(group.notices) == ([notice] if is_begun else [])
+        assert member.taken_back == ([] if is_begun else [notice])
 
     asyncio.run(play())

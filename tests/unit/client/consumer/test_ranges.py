@@ -78,7 +78,7 @@ def test_each_range_gives_exactly_its_records(
 
 def test_nothing_behind_the_end_is_fetched(broker: Broker) -> None:
     write(broker, "bounded", 400, batch=100)
-    settings = {"auto.offset.reset": "none", "max.partition.fetch.bytes": 500}
+    settings: dict[str, Any] = {"auto.offset.reset": "none", "max.partition.fetch.bytes": 500}
     consumer: ottla.Consumer[Any, Any] = ottla.Consumer(
         broker.bootstrap_servers, **{name.replace(".", "_"): value for name, value in settings.items()}
     )
@@ -154,13 +154,13 @@ def test_records_that_were_compacted_away_before_the_end_are_not_waited_for(
         broker.bootstrap_servers, auto_offset_reset="none", fetch_max_wait_ms=10
     )
     with consumer:
-        took = consumer._engine.fetching._took
+        took = consumer._core.engine.fetch_planner._accept
 
         def without_the_last(state: Any, told: Any, outcome: Any, now_ms: int) -> None:
             told.high_watermark = 15
             took(state, told, outcome, now_ms)
 
-        monkeypatch.setattr(consumer._engine.fetching, "_took", without_the_last)
+        monkeypatch.setattr(consumer._core.engine.fetch_planner, "_accept", without_the_last)
         assert read(consumer, Range("gap", 0, 4, 15), idle_seconds=WAIT) == {0: list(range(4, 10))}
 
 
@@ -186,7 +186,7 @@ def test_an_offset_behind_the_log_is_no_loss_but_a_log_that_was_cut(
     broker: Broker, consumer: ottla.Consumer[Any, Any]
 ) -> None:
     write(broker, "cut", 10)
-    with pytest.raises(OffsetOutOfRange, match="cut-0 has no offset 50: the log was cut"):
+    with pytest.raises(OffsetOutOfRange, match="cut-0 has no offset 50: the log was truncated"):
         read(consumer, Range("cut", 0, 50, 60), on_lost=lambda lost: None)
 
 
@@ -212,7 +212,7 @@ def test_a_topic_that_was_made_anew_is_not_mistaken_for_the_old_one(
     with ottla.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics([NewTopic("anew", 3, 1)]).all()
     write(broker, "anew", 10)
-    with pytest.raises(UnknownTopicOrPartition, match="made anew"):
+    with pytest.raises(UnknownTopicOrPartition, match="created again"):
         read(consumer, Range("anew", 0, 0, 10, b"x" * 16))
 
 

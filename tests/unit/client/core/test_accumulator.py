@@ -161,9 +161,9 @@ def test_errors_of_single_records_are_theirs_and_the_batch_has_one_for_the_other
 
 def test_a_delivery_finds_its_record_in_the_piece_that_has_it_now() -> None:
     made = Made(batch_size=5000)
-    heard: list[Any] = []
+    useful: list[Any] = []
     deliveries = [
-        made.accumulator.send("t", b"%d" % number, partition=0, on_delivery=heard.append)
+        made.accumulator.send("t", b"%d" % number, partition=0, on_delivery=useful.append)
         for number in range(5)
     ]
     (batch,) = made.batches(0)
@@ -181,7 +181,7 @@ def test_a_delivery_finds_its_record_in_the_piece_that_has_it_now() -> None:
     assert told == [1]
     assert [delivery.report().offset for delivery in deliveries] == [100, 101, 200, 201, 202]
     assert pieces[1].call_back() == []
-    assert [report.offset for report in heard] == [200, 201, 202]
+    assert [report.offset for report in useful] == [200, 201, 202]
 
 
 def test_who_asks_late_is_told_at_once() -> None:
@@ -237,14 +237,19 @@ def test_a_record_that_is_sent_while_the_sender_is_woken_is_reported_at_its_own_
         deliveries[value] = made.accumulator.append("t", None, value, None, 0, 1, None)
 
     waking = iter([b"second"])
-    made.on_wake = lambda: [send(value) for value in waking]
+
+    def send_all() -> None:
+        for value in waking:
+            send(value)
+
+    made.on_wake = send_all
     send(b"first")
     assert reported(made, deliveries) == {b"first": b"first", b"second": b"second"}
 
 
 def test_a_callback_is_called_although_the_batch_is_done_as_soon_as_the_sender_is_woken() -> None:
     made = Made()
-    heard: list[Any] = []
+    useful: list[Any] = []
 
     def answer() -> None:
         (batch,) = made.batches(0)
@@ -253,8 +258,8 @@ def test_a_callback_is_called_although_the_batch_is_done_as_soon_as_the_sender_i
         assert batch.call_back() == []
 
     made.on_wake = answer
-    made.accumulator.append("t", None, b"x", None, 0, 1, heard.append)
-    assert len(heard) == 1
+    made.accumulator.append("t", None, b"x", None, 0, 1, useful.append)
+    assert len(useful) == 1
 
 
 @pytest.mark.parametrize("does", ["seals", "sends", "fills"])

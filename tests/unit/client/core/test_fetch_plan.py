@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.core.fetch_buffer import Buffer, Piece
-from ottla.client.core.fetch_plan import PIECES_MAX, Fetching
+from ottla.client.core.fetch_buffer import Buffer, CompletedFetch
+from ottla.client.core.fetch_plan import PIECES_MAX, FetchPlanner
 from ottla.client.core.fetch_session import FetchLimits, FetchSession, Wanted
 from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
 from ottla.client.core.positions import Phase, Positions, Reset, ViewLeaders
@@ -145,7 +145,7 @@ class Consumer:
         self.view = view or view_of()
         self.positions = Positions(Reset(reset))
         self.buffer = Buffer(self.open)
-        self.fetching = Fetching(
+        self.fetch_planner = FetchPlanner(
             self.positions, self.buffer, FetchLimits(), retry_backoff_ms=100, metadata_max_age_ms=60_000
         )
         self.positions.add([A0, A1, B0])
@@ -153,17 +153,17 @@ class Consumer:
         self.positions.set_committed({p: OffsetAndMetadata(0) for p in (A0, A1, B0)})
 
     @staticmethod
-    def open(piece: Piece, position: int) -> Any:
-        return records_of("t", 0, piece.records, from_offset=position)
+    def open(fetch: CompletedFetch, position: int) -> Any:
+        return records_of("t", 0, fetch.records, from_offset=position)
 
     def ask(self, now_ms: int = 0) -> dict[int, FetchRequest]:
-        plans = self.fetching.wanted(self.view, now_ms)
-        return {node: self.fetching.request(node, plan)[0] for node, plan in plans.items()}
+        plans = self.fetch_planner.wanted(self.view, now_ms)
+        return {node: self.fetch_planner.request(node, plan)[0] for node, plan in plans.items()}
 
     def answer(self, node: int = 1, partition: TopicPartition = A0, now_ms: int = 0, **fields: Any) -> Any:
         data = FetchResponse.PartitionData(partition_index=partition.partition, **fields)
         topic = FetchResponse.FetchableTopicResponse(topic_id=IDS[partition.topic], partitions=[data])
-        return self.fetching.answered(node, FetchResponse(session_id=3, responses=[topic]), now_ms)
+        return self.fetch_planner.answered(node, FetchResponse(session_id=3, responses=[topic]), now_ms)
 
 
 def batch(first: int, count: int) -> memoryview:
@@ -225,9 +225,9 @@ def test_a_partition_that_moved_waits_and_metadata_are_asked_for() -> None:
     consumer.ask()
     outcome = consumer.answer(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert outcome.refresh
-    assert A0 not in consumer.fetching.wanted(consumer.view, 0)[1]
-    assert consumer.fetching.next_retry_ms(0) == 100
-    assert A0 in consumer.fetching.wanted(consumer.view, 100)[1]
+    assert A0 not in consumer.fetch_planner.wanted(consumer.view, 0)[1]
+    assert consumer.fetch_planner.next_retry_ms(0) == 100
+    assert A0 in consumer.fetch_planner.wanted(consumer.view, 100)[1]
 
 
 def test_a_hint_about_the_new_leader_is_passed_on() -> None:
@@ -311,9 +311,9 @@ def test_a_node_whose_answer_brings_nothing_that_can_be_used_is_left_alone_for_a
         consumer = Consumer()
         consumer.ask()
         consumer.answer(records=memoryview(useless))
-        assert consumer.fetching.wanted(consumer.view, 0) == {}
-        assert consumer.fetching.next_retry_ms(0) == 100
-        assert 1 in consumer.fetching.wanted(consumer.view, 100)
+        assert consumer.fetch_planner.wanted(consumer.view, 0) == {}
+        assert consumer.fetch_planner.next_retry_ms(0) == 100
+        assert 1 in consumer.fetch_planner.wanted(consumer.view, 100)
 
 
 def test_part_of_a_batch_beside_a_whole_one_is_asked_for_again_at_once() -> None:
@@ -322,8 +322,8 @@ def test_part_of_a_batch_beside_a_whole_one_is_asked_for_again_at_once() -> None
     whole = FetchResponse.PartitionData(partition_index=1, records=batch(0, 10), high_watermark=10)
     part = FetchResponse.PartitionData(partition_index=0, records=batch(0, 10)[:40], high_watermark=10)
     topic = FetchResponse.FetchableTopicResponse(topic_id=IDS["a"], partitions=[whole, part])
-    consumer.fetching.answered(1, FetchResponse(session_id=7, responses=[topic]), 0)
-    assert {A0, A1} <= set(consumer.fetching.wanted(consumer.view, 0)[1])
+    consumer.fetch_planner.answered(1, FetchResponse(session_id=7, responses=[topic]), 0)
+    assert {A0, A1} <= set(consumer.fetch_planner.wanted(consumer.view, 0)[1])
 
 
 def test_partitions_that_nobody_asked_for_do_not_make_the_next_fetch_sooner() -> None:
@@ -331,8 +331,8 @@ def test_partitions_that_nobody_asked_for_do_not_make_the_next_fetch_sooner() ->
     consumer.ask()
     told = FetchResponse.PartitionData(partition_index=9, records=batch(0, 10), high_watermark=10)
     topic = FetchResponse.FetchableTopicResponse(topic_id=IDS["a"], partitions=[told])
-    consumer.fetching.answered(1, FetchResponse(session_id=7, responses=[topic]), 0)
-    assert consumer.fetching.wanted(consumer.view, 0) == {}
+    consumer.fetch_planner.answered(1, FetchResponse(session_id=7, responses=[topic]), 0)
+    assert consumer.fetch_planner.wanted(consumer.view, 0) == {}
 
 
 def test_an_offset_that_a_reset_gave_and_the_leader_does_not_have_is_looked_up_later() -> None:
@@ -372,9 +372,9 @@ def test_what_waits_for_a_paused_partition_does_not_keep_the_answer_alive_that_b
     answer = bytearray(1000)
     state = Consumer().positions.states[A0]
     state.paused = True
-    small = Piece(state, memoryview(answer)[:100], 5, None)
-    large = Piece(state, memoryview(answer)[100:], 10, None)
-    buffer = Buffer(lambda piece, position: records_of("a", 0, piece.records))
+    small = CompletedFetch(state, memoryview(answer)[:100], 5, None)
+    large = CompletedFetch(state, memoryview(answer)[100:], 10, None)
+    buffer = Buffer(lambda fetch, position: records_of("a", 0, fetch.records, from_offset=position))
     buffer.put(small)
     buffer.put(large)
     buffer.park()

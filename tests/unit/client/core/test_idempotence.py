@@ -193,10 +193,10 @@ def test_a_batch_that_was_given_up_in_doubt_holds_its_partition_until_that_is_re
     first, second = sent(sequences, 2, 2)
     idempotence.failed(sequences, first, -1, was_refused=False)
     assert not idempotence.may_send(sequences, batch())
-    idempotence.settle_unresolved()
+    idempotence.resolve_unresolved()
     assert not idempotence.epoch_bump_wanted, "the second batch is not answered yet"
     sequences.acknowledge(second)
-    idempotence.settle_unresolved()
+    idempotence.resolve_unresolved()
     assert idempotence.epoch_bump_wanted
 
 

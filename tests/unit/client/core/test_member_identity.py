@@ -15,7 +15,7 @@ from tests.unit.client.core.test_membership import (
     sync_answer,
 )
 
-from ottla.client.core.membership import Call, Change, Send
+from ottla.client.core.membership import Change, Notify, Send
 from ottla.client.core.membership.classic import ClassicMembership
 from ottla.client.core.membership.consumer import ConsumerMembership
 from ottla.wire.errors import ErrorCode
@@ -26,10 +26,10 @@ from ottla.wire.messages.heartbeat import HeartbeatResponse
 def told(member: ClassicMembership | ConsumerMembership, now_ms: int) -> list[Change]:
     """Tell the user of everything that waits, as a poll does."""
     changes = []
-    while calls := [effect for effect in member.effects(now_ms) if isinstance(effect, Call)]:
-        member.calling(calls[0])
-        changes.append(calls[0].change)
-        member.called(calls[0])
+    while notices := [effect for effect in member.effects(now_ms) if isinstance(effect, Notify)]:
+        member.notifying(notices[0])
+        changes.append(notices[0].change)
+        member.notified(notices[0])
     return changes
 
 
@@ -80,8 +80,8 @@ def test_an_eager_member_has_its_next_identity_when_the_user_hears_of_the_next_a
     member.answered(only(member.effects(3_000)), sync_answer(partitions("a", 0)), 3_000)
     member.effects(3_000)
     assert member.identity == (1, "m")
-    assert member._calling is not None
-    member.calling(member._calling)
+    assert member._notifying is not None
+    member.notifying(member._notifying)
     assert member.identity == (2, "m")
 
 

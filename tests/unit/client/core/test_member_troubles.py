@@ -17,7 +17,7 @@ from tests.unit.client.core.test_membership import (
 )
 
 from ottla.client.core.assignors.ranges import Range
-from ottla.client.core.membership import Call, Change, Fail, MemberSettings, Send
+from ottla.client.core.membership import Change, Fail, MemberSettings, Notify, Send
 from ottla.client.core.membership.classic import ClassicMembership
 from ottla.client.core.membership.subscription import MemberSubscription, encode_subscription
 from ottla.wire.errors import ErrorCode, MalformedMessage, TopicAuthorizationFailed
@@ -65,9 +65,9 @@ def next_join(member: ClassicMembership) -> Send:
     """The join that follows, at the time that the member names."""
     at_ms = member.wake_at_ms()
     assert at_ms is not None
-    return only(
-        [effect for effect in member.effects(at_ms) if isinstance(effect, Send) and effect.kind == "join"]
-    )
+    sent = [effect for effect in member.effects(at_ms) if isinstance(effect, Send)]
+    [join] = [send for send in sent if send.kind == "join"]
+    return join
 
 
 def finish(member: ClassicMembership, join: Send) -> None:
@@ -76,8 +76,8 @@ def finish(member: ClassicMembership, join: Send) -> None:
     member.answered(join, join_answer(generation=2), now_ms)
     sync = only([effect for effect in member.effects(now_ms) if isinstance(effect, Send)])
     member.answered(sync, sync_answer(partitions("a", 0)), now_ms)
-    [call] = [effect for effect in member.effects(now_ms) if isinstance(effect, Call)]
-    assert call == Call(Change.ASSIGNED, partitions("a", 0))
+    [notice] = [effect for effect in member.effects(now_ms) if isinstance(effect, Notify)]
+    assert notice == Notify(Change.ASSIGNED, partitions("a", 0))
 
 
 def leader_answer(*more: bytes) -> JoinGroupResponse:
@@ -102,7 +102,7 @@ def test_a_leader_whose_assignor_fails_says_so_and_joins_again() -> None:
     member = member_with("assign")
     member.answered(only(member.effects(0)), leader_answer(), 0)
     member.effects(0)
-    member.learned(view_of(a=1), 0)
+    member.metadata_arrived(view_of(a=1), 0)
     assert troubles(member, 0) == [LookupError]
     finish(member, next_join(member))
 
@@ -117,10 +117,10 @@ def test_an_assignment_that_the_assignor_fails_to_hear_of_counts_all_the_same() 
     member = member_with("on_assignment")
     member.answered(only(member.effects(0)), join_answer(), 0)
     member.answered(only(member.effects(0)), sync_answer(partitions("a", 0)), 0)
-    failed, call = member.effects(0)
+    failed, notice = member.effects(0)
     assert isinstance(failed, Fail)
     assert isinstance(failed.error, LookupError)
-    assert call == Call(Change.ASSIGNED, partitions("a", 0))
+    assert notice == Notify(Change.ASSIGNED, partitions("a", 0))
 
 
 def test_a_member_that_cannot_read_its_assignment_says_so_and_joins_again() -> None:
@@ -143,15 +143,15 @@ def test_a_consumer_member_that_may_not_read_a_topic_says_so_and_asks_again_late
     assert member.effects(2_999) == []  # not at once: heartbeat.interval.ms later
     again = only(member.effects(3_000))
     member.answered(again, beat_answer(1, a=[0]), 3_000)
-    assert only(member.effects(3_000)) == Call(Change.ASSIGNED, partitions("a", 0))
+    assert only(member.effects(3_000)) == Notify(Change.ASSIGNED, partitions("a", 0))
 
 
 def test_a_consumer_member_may_commit_until_its_user_has_heard_that_it_leaves() -> None:
     member = consumer()
     member.answered(only(member.effects(0)), beat_answer(3, a=[0]), 0)
-    member.called(only(member.effects(0)))
-    call, send = member.leave()
-    assert call == Call(Change.REVOKED, partitions("a", 0))
+    member.notified(only(member.effects(0)))
+    notice, send = member.leave()
+    assert notice == Notify(Change.REVOKED, partitions("a", 0))
     assert send is not None
     assert (member.generation, member.is_outside) == (3, False)
 
@@ -159,9 +159,9 @@ def test_a_consumer_member_may_commit_until_its_user_has_heard_that_it_leaves() 
 def test_a_consumer_member_that_was_not_heard_says_what_its_user_has_while_a_listener_runs() -> None:
     member = consumer()
     member.answered(only(member.effects(0)), beat_answer(1, a=[0]), 0)
-    member.called(only(member.effects(0)))
+    member.notified(only(member.effects(0)))
     member.answered(only(member.effects(0)), beat_answer(1, a=[0, 1]), 0)
-    assert only(member.effects(0)) == Call(Change.ASSIGNED, partitions("a", 1))
+    assert only(member.effects(0)) == Notify(Change.ASSIGNED, partitions("a", 1))
     member.unanswered(only(member.effects(5_000)), 5_000)
     again = only(member.effects(5_100))
     assert said(again) == {(b"a" * 16, 0)}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.core.assignors import assignors_of
-from ottla.client.core.membership import Call, Change, Fail, Learn, MemberSettings, Send
+from ottla.client.core.membership import Change, Fail, MemberSettings, Notify, RefreshMetadata, Send
 from ottla.client.core.membership.classic import ClassicMembership
 from ottla.client.core.membership.consumer import ConsumerMembership
 from ottla.client.core.membership.subscription import (
@@ -73,8 +73,8 @@ def settle(member: ClassicMembership, found: frozenset[TopicPartition], now_ms: 
     member.answered(send, join_answer(**join), now_ms)
     sync = only([e for e in member.effects(now_ms) if isinstance(e, Send) and e.kind == "sync"])
     member.answered(sync, sync_answer(found), now_ms)
-    while calls := [effect for effect in member.effects(now_ms) if isinstance(effect, Call)]:
-        member.called(calls[0])
+    while notices := [effect for effect in member.effects(now_ms) if isinstance(effect, Notify)]:
+        member.notified(notices[0])
 
 
 def test_subscriptions_and_assignments_come_back_as_they_were() -> None:
@@ -104,10 +104,10 @@ def test_a_member_joins_syncs_and_hears_what_it_has() -> None:
     sync = only(member.effects(0))
     assert (sync.request.generation_id, sync.request.assignments) == (1, [])
     member.answered(sync, sync_answer(partitions("a", 0, 1)), 0)
-    call = only(member.effects(0))
-    assert call == Call(Change.ASSIGNED, partitions("a", 0, 1))
+    notice = only(member.effects(0))
+    assert notice == Notify(Change.ASSIGNED, partitions("a", 0, 1))
     assert not member.is_stable
-    member.called(call)
+    member.notified(notice)
     assert member.effects(0) == []
     assert member.is_stable
     assert member.owned == partitions("a", 0, 1)
@@ -121,13 +121,13 @@ def test_the_leader_learns_of_all_topics_and_assigns_for_all() -> None:
         told(member_id="n", metadata=encode_subscription(MemberSubscription(("a", "b")))),
     ]
     member.answered(only(member.effects(0)), join_answer(leader="m", members=members), 0)
-    assert only(member.effects(0)) == Learn(frozenset({"a", "b"}))
-    member.learned(view_of(a=2, b=1), 0)
+    assert only(member.effects(0)) == RefreshMetadata(frozenset({"a", "b"}))
+    member.metadata_arrived(view_of(a=2, b=1), 0)
     sync = only(member.effects(0))
     given_out = {one.member_id: set(decode_assignment(one.assignment)[0]) for one in sync.request.assignments}
     assert given_out == {"m": {TopicPartition("a", 0)}, "n": {TopicPartition("a", 1), TopicPartition("b", 0)}}
     member.answered(sync, sync_answer(partitions("a", 0)), 0)
-    member.called(only(member.effects(0)))
+    member.notified(only(member.effects(0)))
     member.effects(0)
     member.view_changed(view_of(a=2, b=1))
     assert member.is_stable
@@ -142,11 +142,11 @@ def test_heartbeats_go_on_and_tell_of_a_rebalance() -> None:
     beat = only(member.effects(3000))
     assert (beat.kind, beat.request.generation_id) == ("heartbeat", 1)
     member.answered(beat, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 3000)
-    call = only(member.effects(3000))
-    assert call == Call(Change.REVOKED, partitions("a", 0))
+    notice = only(member.effects(3000))
+    assert notice == Notify(Change.REVOKED, partitions("a", 0))
     beat = only(member.effects(6000))  # while the user gives it back
     member.answered(beat, HeartbeatResponse(), 6000)
-    member.called(call)
+    member.notified(notice)
     join = only(member.effects(6000))
     assert join.kind == "join"
     assert decode_subscription(join.request.protocols[0].metadata).owned == ()
@@ -163,11 +163,11 @@ def test_a_cooperative_member_keeps_what_stays_and_joins_again_after_giving_back
     member.answered(join, join_answer(generation=2, protocol_name="cooperative-sticky"), 0)
     member.answered(only(member.effects(0)), sync_answer(partitions("a", 1)), 0)
     revoked = only(member.effects(0))
-    assert revoked == Call(Change.REVOKED, partitions("a", 0))
-    member.called(revoked)
+    assert revoked == Notify(Change.REVOKED, partitions("a", 0))
+    member.notified(revoked)
     assigned = only(member.effects(0))
-    assert assigned == Call(Change.ASSIGNED, frozenset())
-    member.called(assigned)
+    assert assigned == Notify(Change.ASSIGNED, frozenset())
+    member.notified(assigned)
     join = only(member.effects(0))
     assert join.kind == "join"
     assert decode_subscription(join.request.protocols[0].metadata).owned == tuple(partitions("a", 1))
@@ -182,9 +182,9 @@ def test_a_member_that_the_group_went_on_without_has_lost_its_partitions(
     member = classic()
     settle(member, partitions("a", 0))
     member.answered(only(member.effects(3000)), HeartbeatResponse(error_code=code), 3000)
-    call = only(member.effects(3000))
-    assert call == Call(Change.LOST, partitions("a", 0))
-    member.called(call)
+    notice = only(member.effects(3000))
+    assert notice == Notify(Change.LOST, partitions("a", 0))
+    member.notified(notice)
     join = only(member.effects(3000))
     assert join.request.member_id == ("m" if keeps_id else "")
 
@@ -194,9 +194,9 @@ def test_a_fenced_instance_loses_its_partitions_and_says_so() -> None:
     settle(member, partitions("a", 0))
     code = ErrorCode.FENCED_INSTANCE_ID
     member.answered(only(member.effects(3000)), HeartbeatResponse(error_code=code), 3000)
-    call = only(member.effects(3000))
-    assert call.change is Change.LOST
-    member.called(call)
+    notice = only(member.effects(3000))
+    assert notice.change is Change.LOST
+    member.notified(notice)
     fail = only(member.effects(3000))
     assert isinstance(fail, Fail)
     assert isinstance(fail.error, FencedInstanceId)
@@ -211,9 +211,9 @@ def test_a_member_whose_user_does_not_poll_leaves_and_comes_back() -> None:
     assert (leave.kind, leave.request.members[0].member_id) == ("leave", "m")
     assert member.effects(60_000) == []
     member.polled()
-    call = only(member.effects(60_000))
-    assert call == Call(Change.LOST, partitions("a", 0))
-    member.called(call)
+    notice = only(member.effects(60_000))
+    assert notice == Notify(Change.LOST, partitions("a", 0))
+    member.notified(notice)
     assert only(member.effects(60_000)).request.member_id == ""
 
 
@@ -246,21 +246,21 @@ def test_what_was_to_be_given_back_and_is_lost_is_told_once(protocol: str) -> No
     if protocol == "classic":
         settle(member, partitions("a", 0, 1), protocol_name="cooperative-sticky")
         member.subscribe(["b"])
-        call = only(member.effects(0))
+        notice = only(member.effects(0))
     else:
         member.answered(only(member.effects(0)), beat_answer(1, a=[0, 1]), 0)
-        member.called(only(member.effects(0)))
+        member.notified(only(member.effects(0)))
         member.answered(only(member.effects(0)), beat_answer(1, a=[1]), 0)
-        call = only(member.effects(0))
-    assert call.change is Change.REVOKED
+        notice = only(member.effects(0))
+    assert notice.change is Change.REVOKED
     member.expire(0)
     member.effects(0)
     assert member.is_outside
     member.polled()
-    member.untold(call)
+    member.withdraw(notice)
     lost = only(member.effects(0))
-    assert lost == Call(Change.LOST, partitions("a", 0, 1))
-    member.called(lost)
+    assert lost == Notify(Change.LOST, partitions("a", 0, 1))
+    member.notified(lost)
     assert member.owned == frozenset()
 
 
@@ -272,13 +272,13 @@ def test_what_was_to_be_assigned_and_is_lost_can_be_taken_back(protocol: str) ->
         member.answered(only(member.effects(0)), sync_answer(partitions("a", 0, 1)), 0)
     else:
         member.answered(only(member.effects(0)), beat_answer(1, a=[0, 1]), 0)
-    call = only(member.effects(0))
-    assert call == Call(Change.ASSIGNED, partitions("a", 0, 1))
+    notice = only(member.effects(0))
+    assert notice == Notify(Change.ASSIGNED, partitions("a", 0, 1))
     member.expire(0)
     member.effects(0)
     assert member.is_outside
     member.polled()
-    member.untold(call)
+    member.withdraw(notice)
     assert member.owned == frozenset()
     assert only(member.effects(0)).kind in ("join", "heartbeat")
 
@@ -288,16 +288,16 @@ def test_a_new_subscription_gives_back_what_it_has_no_more() -> None:
     member.subscribe(["a", "b"])
     settle(member, partitions("a", 0) | partitions("b", 0), protocol_name="cooperative-sticky")
     member.subscribe(["b"])
-    assert only(member.effects(0)) == Call(Change.REVOKED, partitions("a", 0))
+    assert only(member.effects(0)) == Notify(Change.REVOKED, partitions("a", 0))
 
 
 def test_a_static_member_stays_when_it_closes_and_others_leave() -> None:
     static, dynamic = classic(instance_id="i"), classic()
     for member in (static, dynamic):
         settle(member, partitions("a", 0))
-    assert static.leave() == (Call(Change.REVOKED, partitions("a", 0)), None)
-    call, send = dynamic.leave()
-    assert call is not None
+    assert static.leave() == (Notify(Change.REVOKED, partitions("a", 0)), None)
+    notice, send = dynamic.leave()
+    assert notice is not None
     assert send is not None
     assert send.kind == "leave"
 
@@ -335,9 +335,9 @@ def test_a_consumer_member_says_all_at_first_and_then_changes_only() -> None:
     assert (first.request.member_epoch, first.request.subscribed_topic_names) == (0, ["a"])
     assert (first.request.rebalance_timeout_ms, said(first)) == (300_000, set())
     member.answered(first, beat_answer(1, a=[0, 1]), 0)
-    call = only(member.effects(0))
-    assert call == Call(Change.ASSIGNED, partitions("a", 0, 1))
-    member.called(call)
+    notice = only(member.effects(0))
+    assert notice == Notify(Change.ASSIGNED, partitions("a", 0, 1))
+    member.notified(notice)
     second = only(member.effects(0))
     assert said(second) == {(IDS["a"], 0), (IDS["a"], 1)}
     assert second.request.subscribed_topic_names is None
@@ -351,12 +351,12 @@ def test_a_consumer_member_says_all_at_first_and_then_changes_only() -> None:
 def test_a_consumer_member_gives_back_before_it_says_so() -> None:
     member = consumer()
     member.answered(only(member.effects(0)), beat_answer(1, a=[0, 1]), 0)
-    member.called(only(member.effects(0)))
+    member.notified(only(member.effects(0)))
     member.answered(only(member.effects(0)), beat_answer(1, a=[1]), 0)
     revoked = only(member.effects(0))
-    assert revoked == Call(Change.REVOKED, partitions("a", 0))
+    assert revoked == Notify(Change.REVOKED, partitions("a", 0))
     assert said(only(member.effects(5000))) is None  # heartbeats go on meanwhile, and say nothing of it
-    member.called(revoked)
+    member.notified(revoked)
 
 
 def test_an_assignment_of_a_topic_that_is_not_known_waits_for_metadata() -> None:
@@ -365,20 +365,20 @@ def test_an_assignment_of_a_topic_that_is_not_known_waits_for_metadata() -> None
     first = only(member.effects(0))
     assert first.request.subscribed_topic_regex == "a.*"
     member.answered(first, beat_answer(1, a=[0]), 0)
-    assert only(member.effects(0)) == Learn(None)
-    member.learned(view_of(a=1), 0)
-    assert only(member.effects(0)) == Call(Change.ASSIGNED, partitions("a", 0))
+    assert only(member.effects(0)) == RefreshMetadata(None)
+    member.metadata_arrived(view_of(a=1), 0)
+    assert only(member.effects(0)) == Notify(Change.ASSIGNED, partitions("a", 0))
 
 
 def test_a_fenced_consumer_member_loses_its_partitions_and_joins_anew() -> None:
     member = consumer()
     member.answered(only(member.effects(0)), beat_answer(1, a=[0]), 0)
-    member.called(only(member.effects(0)))
+    member.notified(only(member.effects(0)))
     refused = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
     member.answered(only(member.effects(0)), refused, 0)
     lost = only(member.effects(0))
-    assert lost == Call(Change.LOST, partitions("a", 0))
-    member.called(lost)
+    assert lost == Notify(Change.LOST, partitions("a", 0))
+    member.notified(lost)
     again = only(member.effects(0))
     assert (again.request.member_epoch, said(again)) == (0, set())
 
@@ -386,7 +386,7 @@ def test_a_fenced_consumer_member_loses_its_partitions_and_joins_anew() -> None:
 def test_a_consumer_member_repeats_everything_when_it_was_not_heard() -> None:
     member = consumer()
     member.answered(only(member.effects(0)), beat_answer(1, a=[0]), 0)
-    member.called(only(member.effects(0)))
+    member.notified(only(member.effects(0)))
     member.answered(only(member.effects(0)), beat_answer(1), 0)
     member.unanswered(only(member.effects(5000)), 5000)
     again = only(member.effects(5100))
@@ -398,9 +398,9 @@ def test_a_consumer_member_repeats_everything_when_it_was_not_heard() -> None:
 def test_a_consumer_member_leaves_with_the_epoch_that_says_so(instance: str | None, epoch: int) -> None:
     member = consumer(instance_id=instance)
     member.answered(only(member.effects(0)), beat_answer(1, a=[0]), 0)
-    member.called(only(member.effects(0)))
-    call, send = member.leave()
-    assert call == Call(Change.REVOKED, partitions("a", 0))
+    member.notified(only(member.effects(0)))
+    notice, send = member.leave()
+    assert notice == Notify(Change.REVOKED, partitions("a", 0))
     assert send is not None
     assert send.request.member_epoch == epoch  # type: ignore[attr-defined]
 
@@ -439,7 +439,7 @@ class Life:
         self.now_ms = 0
         self.generation = 0
         self.sends: list[Send] = []
-        self.calls: list[Call] = []
+        self.notices: list[Notify] = []
         self.held: frozenset[TopicPartition] = frozenset()  # what the user believes to own
 
     def look(self) -> None:
@@ -448,45 +448,46 @@ class Life:
                 case Send():
                     self.check_send(effect)
                     self.sends.append(effect)
-                case Call():
-                    assert not self.calls, "one thing is told at a time"
+                case Notify():
+                    assert not self.notices, "one thing is told at a time"
                     self.check_call(effect)
-                    self.calls.append(effect)
-                case Learn():
-                    self.member.learned(view_of(a=4, b=4), self.now_ms)
+                    self.notices.append(effect)
+                case RefreshMetadata():
+                    self.member.metadata_arrived(view_of(a=4, b=4), self.now_ms)
                 case Fail():
                     assert not self.held, "what is owned is lost before it ends"
         assert self.member.owned == self.held
 
-    def check_call(self, call: Call) -> None:
-        if call.change is Change.ASSIGNED:
-            assert not call.partitions & self.held
-            self.held |= call.partitions
+    def check_call(self, notice: Notify) -> None:
+        if notice.change is Change.ASSIGNED:
+            assert not notice.partitions & self.held
+            self.held |= notice.partitions
         else:
-            assert call.partitions
-            assert call.partitions <= self.held
+            assert notice.partitions
+            assert notice.partitions <= self.held
 
     def check_send(self, send: Send) -> None:
         if send.kind == "join":
-            assert not self.calls
+            assert not self.notices
             told = decode_subscription(send.request.protocols[0].metadata)  # type: ignore[attr-defined]
             assert frozenset(told.owned) == self.held
             assert self.cooperative or not self.held
         elif send.kind == "heartbeat" and self.cooperative is None:
             owned = said(send)
             if owned is not None:
-                untold = {p for call in self.calls if call.change is Change.ASSIGNED for p in call.partitions}
-                assert owned == {(IDS[p.topic], p.partition) for p in self.held - untold}
+                assigned = [notice for notice in self.notices if notice.change is Change.ASSIGNED]
+                withdrawn = {p for notice in assigned for p in notice.partitions}
+                assert owned == {(IDS[p.topic], p.partition) for p in self.held - withdrawn}
 
     def step(self, event: str, code: int, indexes: set[int], topics: list[str]) -> None:
         match event:
             case "answer" if self.sends:
                 self.answer(self.sends.pop(0), code, indexes, topics)
-            case "call" if self.calls:
-                call = self.calls.pop()
-                if call.change is not Change.ASSIGNED:
-                    self.held -= call.partitions
-                self.member.called(call)
+            case "call" if self.notices:
+                notice = self.notices.pop()
+                if notice.change is not Change.ASSIGNED:
+                    self.held -= notice.partitions
+                self.member.notified(notice)
             case "lose" if self.sends:
                 self.member.unanswered(self.sends.pop(), self.now_ms)
             case "time":
@@ -524,8 +525,8 @@ def live(member: Any, cooperative: bool | None, chosen: list[tuple[str, int, set
     life.look()
     for event in chosen:
         life.step(*event)
-    call, _ = member.leave()
-    assert (call.partitions if call is not None else frozenset()) == life.held
+    notice, _ = member.leave()
+    assert (notice.partitions if notice is not None else frozenset()) == life.held
 
 
 @given(events)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.client.core.fetch_buffer import Buffer, Piece, whole_batches
-from ottla.client.core.fetch_plan import PIECES_MAX, Fetching
+from ottla.client.core.fetch_buffer import Buffer, CompletedFetch, whole_batches
+from ottla.client.core.fetch_plan import PIECES_MAX, FetchPlanner
 from ottla.client.core.fetch_session import FetchLimits
 from ottla.client.core.metadata import ClusterView, Node, PartitionView, TopicView
 from ottla.client.core.positions import Phase, Positions, Reset, ViewLeaders
@@ -86,9 +86,9 @@ def test_without_a_committed_offset_the_policy_decides() -> None:
 def test_without_a_policy_the_user_is_told() -> None:
     positions = positions_at("none")
     positions.set_committed({T0: None})
-    assert isinstance(positions.settle_failures(), NoOffset)
+    assert isinstance(positions.resolve_failures(), NoOffset)
     positions.seek(T0, 7)
-    assert positions.settle_failures() is None
+    assert positions.resolve_failures() is None
     assert positions.states[T0].position == 7
 
 
@@ -115,7 +115,7 @@ def test_a_cut_log_is_an_error_without_a_policy_and_names_the_offset() -> None:
     positions = positions_at("none")
     positions.set_committed({T0: OffsetAndMetadata(42, 4)})
     positions.validated(T0, positions.states[T0].stamp, 5, 40, 4)
-    error = positions.settle_failures()
+    error = positions.resolve_failures()
     assert isinstance(error, LogTruncated)
     assert error.offset == 40
 
@@ -161,10 +161,10 @@ def test_an_offset_out_of_range_waits_until_what_is_buffered_is_read() -> None:
     state = positions.states[T0]
     state.arrived = 1
     positions.out_of_range(T0, state.stamp, 42)
-    assert positions.settle_failures() is None
+    assert positions.resolve_failures() is None
     assert (state.phase, positions.is_fetchable(state, 0)) == (Phase.FETCH, False)
     state.taken = 1
-    assert positions.settle_failures() is None
+    assert positions.resolve_failures() is None
     assert state.phase is Phase.RESET
 
 
@@ -172,7 +172,7 @@ def test_an_offset_out_of_range_is_an_error_without_a_policy() -> None:
     positions = positions_at("none")
     positions.set_committed({T0: OffsetAndMetadata(42)})
     positions.out_of_range(T0, positions.states[T0].stamp, 42)
-    assert isinstance(positions.settle_failures(), OffsetOutOfRange)
+    assert isinstance(positions.resolve_failures(), OffsetOutOfRange)
 
 
 # A log, a broker's answers about it, and a user who does anything at any time.
@@ -200,7 +200,7 @@ class World:
         self.positions = Positions(Reset("earliest"))
         self.buffer = Buffer(self.open)
         limits = FetchLimits()
-        self.fetching = Fetching(
+        self.fetch_planner = FetchPlanner(
             self.positions, self.buffer, limits, retry_backoff_ms=10, metadata_max_age_ms=1000
         )
         self.view = view_of(partitions=1)
@@ -211,8 +211,8 @@ class World:
         self.under_way: tuple[int, int] | None = None  # node, offset asked for
 
     @staticmethod
-    def open(piece: Piece, position: int) -> Any:
-        return records_of("t", 0, piece.records, from_offset=position, check_crcs=False)
+    def open(fetch: CompletedFetch, position: int) -> Any:
+        return records_of("t", 0, fetch.records, from_offset=position, check_crcs=False)
 
     @property
     def state(self) -> Any:
@@ -222,8 +222,8 @@ class World:
         self.now_ms += 20
         if self.under_way is not None:
             return
-        for node, wanted in self.fetching.wanted(self.view, self.now_ms).items():
-            self.fetching.request(node, wanted)
+        for node, wanted in self.fetch_planner.wanted(self.view, self.now_ms).items():
+            self.fetch_planner.request(node, wanted)
             self.under_way = node, wanted[T0].offset
 
     def answer(self, batch_count: int) -> None:
@@ -237,17 +237,17 @@ class World:
             records=memoryview(b"".join(found) + (found[-1][:30] if found else b"")),
         )
         topic = FetchResponse.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])
-        self.fetching.answered(node, FetchResponse(session_id=9, responses=[topic]), self.now_ms)
+        self.fetch_planner.answered(node, FetchResponse(session_id=9, responses=[topic]), self.now_ms)
 
     def lose(self) -> None:
         if self.under_way is not None:
-            self.fetching.failed(self.under_way[0], self.now_ms)
+            self.fetch_planner.failed(self.under_way[0], self.now_ms)
             self.under_way = None
 
     def forget_session(self) -> None:
         if self.under_way is not None:
             answer = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-            self.fetching.answered(self.under_way[0], answer, self.now_ms)
+            self.fetch_planner.answered(self.under_way[0], answer, self.now_ms)
             self.under_way = None
 
     def seek(self, offset: int) -> None:
@@ -272,11 +272,11 @@ class World:
         took = self.buffer.take(count, hold=True)
         if took is None:
             return
-        piece, records = took
+        fetch, records = took
         used = min(used, len(records))
         self.saw(records[:used])
         assert self.state.buffered >= 1
-        self.buffer.give_back(piece, records[used - 1] if used else None, records[used:])
+        self.buffer.give_back(fetch, records[used - 1] if used else None, records[used:])
 
     def pause(self, paused: bool) -> None:
         self.state.paused = paused

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.unit.client.support import Script, cluster_of, every_version, run
@@ -64,7 +65,7 @@ def test_a_started_cluster_knows_its_broker_and_the_topics_that_are_followed(bro
             await cluster.start()
             assert [node.port for node in cluster.view.brokers.values()] == [broker.port]
             assert cluster.view.cluster_id
-            seen = []
+            seen: list[Any] = []
             cluster.on_view(seen.append)
             cluster.follow(["made-here"])
             view = await cluster.refresh(topics=["made-here"], allow_auto_topic_creation=True)
@@ -550,7 +551,7 @@ def test_who_asks_for_other_topics_while_some_are_asked_for_gets_them_in_the_nex
 
 
 def test_a_login_that_the_listener_does_not_ask_for_ends_with_the_cure(broker: Broker) -> None:
-    settings = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    settings: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
     logging_in = settings | {"sasl_username": "alice", "sasl_password": "secret"}
     with (
         pytest.raises(AuthenticationFailed, match=r"asks for no login .* security\.protocol to PLAINTEXT\."),

@@ -128,11 +128,11 @@ class Round:
             found.append(f"{len(self.sent)} records were sent and {len(log)} are in the log")
         for label, delivery in self.sent.items():
             report = delivery.result(WAIT_SECONDS)
-            record = log.get((report.partition, report.offset))
-            if record is None or record.value.partition(b"|")[0] != label:
-                found.append(f"{label!r} is reported at {report}, where the log has {record}")
-            elif record.headers and dict(record.headers)["name"] != label:
-                found.append(f"{label!r} has the headers of another record: {record}")
+            written = log.get((report.partition, report.offset))
+            if written is None or written.value.partition(b"|")[0] != label:
+                found.append(f"{label!r} is reported at {report}, where the log has {written}")
+            elif written.headers and dict(written.headers)["name"] != label:
+                found.append(f"{label!r} has the headers of another record: {written}")
             if label in self.called_back and self.called_back[label] != [report]:
                 found.append(f"{label!r} was called back with {self.called_back[label]}, and has {report}")
         return found

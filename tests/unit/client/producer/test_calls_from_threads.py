@@ -64,7 +64,7 @@ def producers() -> Iterator[tuple[Broker, dict[str, Any]]]:
     with Broker({"num.partitions": "1"}, in_process=False) as broker:
         made: dict[str, Any] = {}
         for name in (*PLAIN, *FIRST, *WITHIN):
-            more = {} if name in PLAIN else {"transactional_id": name}
+            more: dict[str, Any] = {} if name in PLAIN else {"transactional_id": name}
             made[name] = producer = ottla.Producer(broker.bootstrap_servers, **more)
             if name in WITHIN:
                 producer.begin_transaction()
@@ -154,5 +154,5 @@ def test_each_call_ends_with_an_error_when_another_thread_closes_the_producer(
 
 def _waits(producer: Any) -> bool:
     """Whether a thread waits for something of the producer."""
-    batches = list(producer._engine.accumulator.incomplete)
+    batches = list(producer._core.engine.accumulator.incomplete)
     return bool(producer._background._jobs) or any(batch.listeners for batch in batches)

@@ -61,7 +61,9 @@ class Brokers(Script):
         return None
 
     def _produce(self, request: ProduceRequest) -> Any:
-        header = read_header(request.topic_data[0].partition_data[0].records)
+        records = request.topic_data[0].partition_data[0].records
+        assert records is not None
+        header = read_header(records)
         self.produced.append(header)
         told = self._answer_batch(len(self.produced) - 1, header)
         if told is Script.CUT or told is None or isinstance(told, ProduceResponse):
@@ -126,7 +128,7 @@ def test_a_request_that_ends_with_the_producer_is_not_reported_as_an_error_that_
             await producer.close()
             request: asyncio.Future[Any] = loop.create_future()
             request.set_exception(Closed("The client is closed."))
-            producer._engine._answered(_NodeState(0), [], request)
+            producer._core.engine._answered(_NodeState(0), [], request)
             del request
             gc.collect()
         assert reported == []
@@ -150,7 +152,7 @@ def test_records_keep_their_order_although_the_first_batch_to_a_partition_is_ref
 
     async def story() -> None:
         async with Brokers(answer) as broker:
-            settings = {"batch_size": 1, "retry_backoff_ms": 5, "delivery_timeout_ms": 5000}
+            settings: dict[str, Any] = {"batch_size": 1, "retry_backoff_ms": 5, "delivery_timeout_ms": 5000}
             settings |= {"request_timeout_ms": 1000, "linger_ms": 0}
             async with ottla.aio.Producer(broker.address, **settings) as producer:
                 deliveries = [await producer.send(TOPIC, b"%d" % number) for number in range(20)]
@@ -179,10 +181,14 @@ def test_a_broker_that_gives_a_negative_producer_id_is_asked_again_after_a_pause
             Odd(codes()) as broker,
             ottla.aio.Producer(broker.address, retry_backoff_ms=5) as producer,
         ):
-            backoff = producer._engine.cluster.backoff
-            producer._engine.cluster.backoff = SimpleNamespace(
-                delay_ms=lambda attempt: pauses.append(attempt) or backoff.delay_ms(attempt)
-            )
+            backoff = producer._core.engine.cluster.backoff
+
+            def delay_ms(attempt: int) -> float:
+                pauses.append(attempt)
+                return backoff.delay_ms(attempt)
+
+            recorder: Any = SimpleNamespace(delay_ms=delay_ms)
+            producer._core.engine.cluster.backoff = recorder
             assert (await (await producer.send(TOPIC, b"x"))).offset == 0
         assert asked == 4
         assert pauses == [0, 1, 2]
@@ -340,7 +346,7 @@ def test_a_record_that_was_never_sent_is_not_persisted_when_its_time_is_over() -
             async with producer_of(
                 broker, request_timeout_ms=100_000, delivery_timeout_ms=100_500
             ) as producer:
-                producer._engine._delivery_seconds = 0.2
+                producer._core.engine.outcomes._delivery_seconds = 0.2
                 report = None
                 delivery = await producer.send(TOPIC, b"x", on_delivery=lambda one: None)
                 with pytest.raises(TimedOut, match=r"delivery\.timeout\.ms"):
@@ -359,7 +365,7 @@ def test_after_a_turn_that_failed_there_is_another(where: str, caplog: pytest.Lo
             producer_of(broker, max_in_flight_requests_per_connection=1) as producer,
         ):
             await (await producer.send(TOPIC, b"x"))
-            engine = producer._engine
+            engine = producer._core.engine
             owner = engine.cluster if where == "cluster.send" else engine
             name = where.rpartition(".")[2]
             working = getattr(owner, name)
@@ -390,7 +396,7 @@ def test_a_topic_that_is_made_anew_with_fewer_partitions_is_written_to() -> None
 
     async def main() -> None:
         async with broker, producer_of(broker, linger_ms=60_000) as producer:
-            engine = producer._engine
+            engine = producer._core.engine
             first = await producer.send(TOPIC, b"x", partition=0)
             await engine.flush()
             assert first.report().error is None
@@ -398,7 +404,7 @@ def test_a_topic_that_is_made_anew_with_fewer_partitions_is_written_to() -> None
             gone = await producer.send(TOPIC, b"gone", partition=2)
             broker.topic_id, broker.partition_count = b"u" * 16, 1
             await engine.cluster.refresh(topics=[TOPIC], timeout_ms=60_000)
-            with pytest.raises(UnknownTopicOrPartition, match="made anew with 1 partitions"):
+            with pytest.raises(UnknownTopicOrPartition, match="created again with 1 partitions"):
                 await gone
             second = await producer.send(TOPIC, b"y", partition=0)
             await engine.flush()

@@ -185,6 +185,7 @@ producer.send(sys.argv[2], b"x").result()
     admin = ottla.Admin(broker.bootstrap_servers)
     with admin:
         (found,) = admin.describe_transactions(["at-exit"]).values()
+    assert not isinstance(found, Exception)
     assert "Abort" in str(found.state)
 
 

@@ -122,7 +122,7 @@ def test_a_partition_that_does_not_come_is_waited_for_and_then_said_so(broker: B
     with ottla.Producer(broker.bootstrap_servers) as producer:
         assert producer.partitions_for("three") == 3
         with pytest.raises(TimedOut, match="3 partitions"):
-            producer._background.run(producer._engine.topic("three", 9, 200))
+            producer._background.run(producer._core.engine.topic("three", 9, 200))
 
 
 def test_an_invalid_topic_is_refused_at_once(broker: Broker) -> None:
@@ -289,7 +289,7 @@ def test_transactions_of_both_protocols_commit_abort_and_carry_offsets(
             producer.begin_transaction()
             assert producer.send(topic, b"dropped", partition=0).result(WAIT).offset == 4 * turn + 2
             producer.abort_transaction()
-        assert producer._runner.protocol == protocol
+        assert producer._core.transactions.protocol == protocol
 
 
 def test_an_empty_transaction_asks_nobody_to_end_it(broker: Broker) -> None:

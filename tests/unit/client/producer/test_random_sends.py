@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.unit.client.proxy import CUT, PASS, Proxy
@@ -32,7 +33,7 @@ def proxied() -> Iterator[Proxy]:
             yield proxy
 
 
-def chosen(dice: random.Random) -> dict[str, int]:
+def chosen(dice: random.Random) -> dict[str, Any]:
     return {
         "batch_size": dice.choice([100, 300, 2000]),
         "linger_ms": dice.choice([0, 1, 5]),

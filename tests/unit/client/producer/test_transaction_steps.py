@@ -73,7 +73,9 @@ class Held:
 
 def committed(broker: Broker, group: str) -> int | None:
     with ottla.Admin(broker.bootstrap_servers) as admin:
-        found = admin.list_consumer_group_offsets([group], require_stable=True)[group].get(PLACE)
+        offsets = admin.list_consumer_group_offsets([group], require_stable=True)[group]
+    assert not isinstance(offsets, Exception)
+    found = offsets.get(PLACE)
     return None if found is None else found.offset
 
 
@@ -89,11 +91,13 @@ def test_a_commit_that_timed_out_is_called_again_for_its_result_and_nothing_else
             await (await producer.send("t", b"x"))
             with Held(proxy, END_TXN):
                 with pytest.raises(TimedOut, match="calling it again"):
-                    await producer._runner.commit(SHORT_MS)
+                    await producer._core.transactions.commit(SHORT_MS)
                 for call in others:
                     with pytest.raises(TransactionStateError, match="commit_transaction"):
                         await call()
-            await producer._runner._pending.settle(WAIT_MS)  # the commit goes on without a caller
+            await producer._core.transactions._pending.wait_until_done(
+                WAIT_MS
+            )  # the commit goes on without a caller
             for call in others:
                 with pytest.raises(TransactionStateError, match="Call commit_transaction again"):
                     await call()
@@ -112,8 +116,8 @@ def test_a_first_begin_that_timed_out_is_called_again(node: tuple[Broker, Proxy]
     async def main() -> None:
         async with ottla.aio.Producer(proxy.address, transactional_id="begin") as producer:
             with Held(proxy, INIT_PRODUCER_ID), pytest.raises(TimedOut):
-                await producer._runner.begin(SHORT_MS)
-            await producer._runner._pending.settle(WAIT_MS)
+                await producer._core.transactions.begin(SHORT_MS)
+            await producer._core.transactions._pending.wait_until_done(WAIT_MS)
             await producer.begin_transaction()
             await producer.send("t", b"x")
             await producer.commit_transaction()
@@ -141,9 +145,11 @@ def test_a_transaction_is_not_committed_without_offsets_whose_sending_timed_out(
             with Held(proxy, TXN_OFFSET_COMMIT, "request"):
                 for _ in range(2):
                     with pytest.raises(TimedOut, match="a commit waits for them"):
-                        await producer._runner.send_offsets(OFFSETS, ottla.GroupMetadata(name), SHORT_MS)
+                        await producer._core.transactions.send_offsets(
+                            OFFSETS, ottla.GroupMetadata(name), SHORT_MS
+                        )
                 with pytest.raises(TimedOut):
-                    await producer._runner.commit(SHORT_MS)
+                    await producer._core.transactions.commit(SHORT_MS)
             await producer.commit_transaction()
 
     asyncio.run(main())
@@ -161,12 +167,16 @@ def test_offsets_that_are_on_the_wire_when_the_transaction_is_aborted_stay_out_o
             await producer.begin_transaction()
             with Held(proxy, TXN_OFFSET_COMMIT, "request") as held:
                 with pytest.raises(TimedOut):
-                    await producer._runner.send_offsets(OFFSETS, ottla.GroupMetadata(name), SHORT_MS)
+                    await producer._core.transactions.send_offsets(
+                        OFFSETS, ottla.GroupMetadata(name), SHORT_MS
+                    )
                 await asyncio.to_thread(held.came.wait)
                 with pytest.raises(TimedOut):  # these wait for the ones before
-                    await producer._runner.send_offsets(OFFSETS, ottla.GroupMetadata("behind"), SHORT_MS)
+                    await producer._core.transactions.send_offsets(
+                        OFFSETS, ottla.GroupMetadata("behind"), SHORT_MS
+                    )
                 with pytest.raises(TimedOut, match="abort_transaction"):
-                    await producer._runner.abort(SHORT_MS)
+                    await producer._core.transactions.abort(SHORT_MS)
             await producer.abort_transaction()
             async with producer.transaction() as transaction:
                 await transaction.send("t", b"x")
@@ -185,7 +195,7 @@ def test_offsets_that_are_to_be_sent_again_when_the_transaction_is_aborted_stay_
 
     async def main() -> None:
         async with ottla.aio.Producer(proxy.address, transactional_id=name) as producer:
-            cluster = producer._engine.cluster
+            cluster = producer._core.engine.cluster
             ask, asked, is_refused = cluster.ask, [], asyncio.Event()
 
             async def refuse_offsets(node_id: int, request: Any, **options: Any) -> Any:
@@ -215,7 +225,7 @@ def test_offsets_that_are_to_be_sent_again_when_the_transaction_is_aborted_stay_
 
 def fail_on(producer: ottla.aio.Producer, kind: type[Message], error: Exception) -> None:
     """Have requests of one kind fail as if no connection could be made for them."""
-    cluster = producer._engine.cluster
+    cluster = producer._core.engine.cluster
     ask = cluster.ask
 
     async def failing(node_id: int, request: Any, **options: Any) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from ottla.client.admin.credentials import ScramMechanism, ScramUpsertion
 from ottla.client.config import AdminSettings
 from ottla.client.errors import AuthenticationFailed, ConfigError
-from ottla.client.security import manner_for
+from ottla.client.security import connection_options_for
 from ottla.client.security.endpoint import Endpoint
 from ottla.client.security.login import Login, login_of
 from ottla.client.security.tokens import Token, TokenSource, as_token, token_source
@@ -97,7 +97,9 @@ def test_a_login_that_cannot_be_read_is_refused_without_showing_it(jaas: str, to
 def test_a_client_without_credentials_is_refused_when_it_is_made() -> None:
     for mechanism in ("PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"):
         with pytest.raises(ConfigError):
-            manner_for(sasl(mechanism), clock=FixedClock(), network=HostNetwork(), random=HostRandom())
+            connection_options_for(
+                sasl(mechanism), clock=FixedClock(), network=HostNetwork(), random=HostRandom()
+            )
 
 
 def test_a_jwt_tells_when_it_ends() -> None:

@@ -3,19 +3,19 @@
 `classic.py` is the protocol of JoinGroup and SyncGroup, `consumer.py` the one where the coordinator assigns
 (KIP-848). Both have the same face, `Membership`, so that the engine does not ask which one it drives.
 
-Rule: a partition is owned from the moment that the user is told of it until the user has been told to give
-it back (or that it is lost), and the coordinator hears that it is given back only after that.
+Rule: a member owns a partition from the moment that the user is notified of its assignment until the user was
+notified that it is revoked (or lost). Only after that does the coordinator learn that it was given back.
 """
 
 from ottla.client.core.membership.interface import (
-    Call,
     Change,
     Effect,
     Fail,
-    Learn,
     MemberSettings,
     Membership,
+    Notify,
+    RefreshMetadata,
     Send,
 )
 
-__all__ = ["Call", "Change", "Effect", "Fail", "Learn", "MemberSettings", "Membership", "Send"]
+__all__ = ["Change", "Effect", "Fail", "MemberSettings", "Membership", "Notify", "RefreshMetadata", "Send"]

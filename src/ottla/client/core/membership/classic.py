@@ -1,9 +1,9 @@
 """The classic protocol: members join, one of them assigns for all, each syncs.
 
 ```
-OUT ──(told of what it gives back)── JOINING ── ASSIGNING (the leader) ── SYNCING ── TELLING ── STABLE
+OUT ──(notified of revocations)── JOINING ── ASSIGNING (the leader) ── SYNCING ── NOTIFYING ── STABLE
  ▲                                                                                               │
- └─────────── a heartbeat says that the group rebalances, a subscription changes ────────────────┘
+ └─────────── the group rebalances (by a heartbeat), a subscription changes ──────────────────┘
 ```
 
 Rule: an eager member gives everything back before it joins; a cooperative one keeps what it has, is told
@@ -16,7 +16,15 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.core.membership.interface import Call, Change, Effect, Fail, Learn, MemberSettings, Send
+from ottla.client.core.membership.interface import (
+    Change,
+    Effect,
+    Fail,
+    MemberSettings,
+    Notify,
+    RefreshMetadata,
+    Send,
+)
 from ottla.client.core.membership.subscription import (
     MemberSubscription,
     decode_assignment,
@@ -55,7 +63,7 @@ class _State(Enum):
     JOINING = "JoinGroup is under way"
     ASSIGNING = "this member leads and learns of the topics"
     SYNCING = "SyncGroup is under way"
-    TELLING = "the user is told of the new assignment"
+    NOTIFYING = "the user is notified of the new assignment"
     STABLE = "nothing to do but heartbeats"
 
 
@@ -69,7 +77,9 @@ class ClassicMembership:
         self.member_id = ""
         self.generation = -1
         self._identity = (-1, "")
-        self._is_identity_live = False  # nothing was taken from the user since it was told of an assignment
+        self._is_identity_live = (
+            False  # nothing was taken from the user since it was notified of an assignment
+        )
         self.owned: frozenset[TopicPartition] = frozenset()
         self._topics: frozenset[str] | None = None
         self._state = _State.OUT
@@ -77,8 +87,8 @@ class ClassicMembership:
         self._rejoin = False
         self._gave_back = False  # what the sync of this generation took from it
         self._reason = ""
-        self._calls: list[Call] = []
-        self._calling: Call | None = None
+        self._notices: list[Notify] = []
+        self._notifying: Notify | None = None
         self._asking: Send | None = None
         self._beating: Send | None = None
         self._beat_at_ms = 0
@@ -137,9 +147,9 @@ class ClassicMembership:
             return effects
         if self._state is _State.STABLE and self._rejoin:
             self._begin()
-        if self._calling is None and self._calls:
-            self._tell(effects)
-        if self._calling is None:
+        if self._notifying is None and self._notices:
+            self._notify_user(effects)
+        if self._notifying is None:
             self._advance(effects, now_ms)
         if self._heartbeat_due(now_ms):
             effects.append(self._heartbeat(now_ms))
@@ -150,14 +160,14 @@ class ClassicMembership:
         self._state, self._prepared, self._rejoin = _State.OUT, False, False
         self._asking = None
         self._sync = None
-        self._calls = []
+        self._notices = []
 
     def _advance(self, effects: list[Effect], now_ms: int) -> None:
         match self._state:
             case _State.OUT:
                 if not self._prepared:
                     self._prepare(effects)
-                if self._calling is not None:
+                if self._notifying is not None:
                     return
                 if self._failed is not None:
                     effects.append(Fail(self._failed))
@@ -170,12 +180,12 @@ class ClassicMembership:
                         self._retry_at_ms = now_ms + _TROUBLE_WAIT_MS
             case _State.ASSIGNING if not self._learning:
                 self._learning = True
-                effects.append(Learn(self._group_topics))
+                effects.append(RefreshMetadata(self._group_topics))
             case _State.SYNCING if self._sync is not None:
                 sync, self._sync = self._sync, None
                 self._asking = Send("sync", sync, self._join_timeout_ms, self.generation)
                 effects.append(self._asking)
-            case _State.TELLING:
+            case _State.NOTIFYING:
                 self._state = _State.STABLE
                 self._beat_at_ms = min(self._beat_at_ms, now_ms + self._settings.heartbeat_interval_ms)
                 if self._rejoin:
@@ -194,51 +204,51 @@ class ClassicMembership:
         else:
             given, change = self.owned, Change.REVOKED
         if given:
-            self._calls = [Call(change, given)]
-            self._tell(effects)
+            self._notices = [Notify(change, given)]
+            self._notify_user(effects)
 
-    def _tell(self, effects: list[Effect]) -> None:
-        call = self._calls.pop(0)
-        if call.change is Change.ASSIGNED:
-            self.owned |= call.partitions
-        self._calling = call
-        effects.append(call)
+    def _notify_user(self, effects: list[Effect]) -> None:
+        notice = self._notices.pop(0)
+        if notice.change is Change.ASSIGNED:
+            self.owned |= notice.partitions
+        self._notifying = notice
+        effects.append(notice)
 
-    def calling(self, call: Call) -> None:
-        if call is self._calling and call.change is Change.ASSIGNED:
+    def notifying(self, notice: Notify) -> None:
+        if notice is self._notifying and notice.change is Change.ASSIGNED:
             self._is_identity_live = True
             self._renew_identity()
             # After a cooperative member gave something back, the generation that it joins next gives that to
             # others: a transaction over it must not pass for one of that generation.
             self._is_identity_live = not self._gave_back
 
-    def called(self, call: Call) -> None:
-        if call is not self._calling:
+    def notified(self, notice: Notify) -> None:
+        if notice is not self._notifying:
             return
-        self._calling = None
-        if call.change is not Change.ASSIGNED:
-            self.owned -= call.partitions
+        self._notifying = None
+        if notice.change is not Change.ASSIGNED:
+            self.owned -= notice.partitions
             # What the user still processes is of the generation that ends here: the next one is not its own
-            # before it hears of its new partitions.
+            # before it is notified of its new partitions.
             self._is_identity_live = False
 
     def _renew_identity(self) -> None:
         if self._is_identity_live and self.generation >= 0:
             self._identity = (self.generation, self.member_id)
 
-    def untold(self, call: Call) -> None:
-        if call is self._calling:
-            self._calling = None
-            self._calls = []
+    def withdraw(self, notice: Notify) -> None:
+        if notice is self._notifying:
+            self._notifying = None
+            self._notices = []
             self._prepared = False
-            if call.change is Change.ASSIGNED:
-                self.owned -= call.partitions
+            if notice.change is Change.ASSIGNED:
+                self.owned -= notice.partitions
 
     def wake_at_ms(self) -> int | None:
         if self._over or self._topics is None or self._stale:
             return None
         times = []
-        if self._state is _State.OUT and self._calling is None:
+        if self._state is _State.OUT and self._notifying is None:
             times.append(self._retry_at_ms)
         if self._beating is None and self._beats:
             times.append(self._beat_at_ms)
@@ -333,7 +343,7 @@ class ClassicMembership:
         else:
             self._make_sync({})
 
-    def learned(self, view: ClusterView, now_ms: int) -> None:
+    def metadata_arrived(self, view: ClusterView, now_ms: int) -> None:
         """Metadata of the group's topics are here: assign for all."""
         if self._state is not _State.ASSIGNING:
             return
@@ -384,14 +394,14 @@ class ClassicMembership:
             assignor.on_assignment(assigned, user_data, self.generation)
         except Exception as error:  # noqa: BLE001 - an assignor of the user's may raise anything
             self._troubles.append(error)  # as in Java the assignment counts
-        self._calls = []
+        self._notices = []
         revoked = self.owned - wanted
         self._gave_back = bool(revoked)
         if revoked:
-            self._calls.append(Call(Change.REVOKED, revoked))
+            self._notices.append(Notify(Change.REVOKED, revoked))
             self.rejoin("partitions were given back")
-        self._calls.append(Call(Change.ASSIGNED, wanted - self.owned))
-        self._state = _State.TELLING
+        self._notices.append(Notify(Change.ASSIGNED, wanted - self.owned))
+        self._state = _State.NOTIFYING
 
     def _refused(self, code: int, now_ms: int) -> None:
         """A join or a sync was refused: what that means for the next try."""
@@ -413,7 +423,7 @@ class ClassicMembership:
         self._prepared = False
 
     def _stumble(self, error: Exception, now_ms: int) -> None:
-        """Something that another member or an assignor is to blame for: say so, and join again."""
+        """An error of another member or of an assignor: have a poll raise it, and join again."""
         self._begin()
         self._troubles.append(error)
         self._retry_at_ms = now_ms + _TROUBLE_WAIT_MS
@@ -430,14 +440,14 @@ class ClassicMembership:
         elif sent is self._asking:
             self._asking = None
             self._begin()
-            self._prepared = sent.kind == "join"  # a join changes nothing that the user has to hear of
+            self._prepared = sent.kind == "join"  # a join changes nothing that the user has to be notified of
             self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
 
     # Heartbeats.
 
     @property
     def _beats(self) -> bool:
-        """Whether the coordinator waits to hear of this member; a join under way is a sign of life itself."""
+        """Whether the coordinator waits for a heartbeat; a join under way counts as one."""
         return self.generation >= 0 and self._state is not _State.JOINING and not self._over
 
     def _heartbeat_due(self, now_ms: int) -> bool:
@@ -462,7 +472,7 @@ class ClassicMembership:
         if code == ErrorCode.NOT_COORDINATOR:
             self._beat_at_ms = now_ms + self._settings.retry_backoff_ms
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
-            if self._state in (_State.STABLE, _State.TELLING):
+            if self._state in (_State.STABLE, _State.NOTIFYING):
                 self.rejoin(self._reason or "the group rebalances")
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             self._begin()
@@ -506,10 +516,10 @@ class ClassicMembership:
         request = LeaveGroupRequest(group_id=settings.group_id, members=[identity])
         return Send("leave", request, settings.request_timeout_ms, -1)
 
-    def leave(self, *, remain: bool | None = None) -> tuple[Call | None, Send | None]:
+    def leave(self, *, remain: bool | None = None) -> tuple[Notify | None, Send | None]:
         change = Change.LOST if self.generation < 0 else Change.REVOKED
-        call = Call(change, self.owned) if self.owned else None
+        notice = Notify(change, self.owned) if self.owned else None
         send = None if remain else self._leave_request(force=remain is False)
         self._over = True
         self.owned = frozenset()
-        return call, send
+        return notice, send

@@ -1,6 +1,6 @@
 """The consumer protocol (KIP-848): the coordinator assigns, and one kind of heartbeat says everything.
 
-Rule: a heartbeat names what the member owns only when that has changed and the user has heard of it; a field
+Rule: a heartbeat names what the member owns only when that has changed and the user was notified; a field
 that the coordinator knows already is left out. After anything doubtful everything is sent again.
 """
 
@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.core.membership.interface import Call, Change, Effect, Fail, Learn, MemberSettings, Send
+from ottla.client.core.membership.interface import (
+    Change,
+    Effect,
+    Fail,
+    MemberSettings,
+    Notify,
+    RefreshMetadata,
+    Send,
+)
 from ottla.client.values import TopicPartition
 from ottla.wire.errors import ErrorCode, for_code
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request
@@ -39,7 +47,7 @@ class ConsumerMembership:
         self.member_id = member_id
         self.generation = JOIN_EPOCH
         self._identity = (-1, "")
-        self._is_identity_live = False  # nothing was lost since the user was told of an assignment
+        self._is_identity_live = False  # nothing was lost since the user was notified of an assignment
         self.owned: frozenset[TopicPartition] = frozenset()
         self._topics: frozenset[str] | None = None
         self._pattern: str | None = None
@@ -47,7 +55,7 @@ class ConsumerMembership:
         self._names: dict[bytes, str] = {}
         self._ids: dict[str, bytes] = {}
         self._learning = False
-        self._calling: Call | None = None
+        self._notifying: Notify | None = None
         self._asking: Send | None = None
         self._sent_topics: tuple[frozenset[str] | None, str | None] | None = None
         self._acknowledged: frozenset[TopicPartition] | None = None
@@ -64,7 +72,7 @@ class ConsumerMembership:
     def is_stable(self) -> bool:
         return (
             self.generation > 0
-            and self._calling is None
+            and self._notifying is None
             and self._target is not None
             and self._resolved() == self.owned == self._acknowledged
         )
@@ -93,8 +101,8 @@ class ConsumerMembership:
         if self._over:
             return effects
         if self._failed is not None:
-            self._reconcile(effects)  # what is owned is lost, and the user hears of it first
-            if self._calling is None:
+            self._reconcile(effects)  # what is owned is lost, and the user is notified of that first
+            if self._notifying is None:
                 effects.append(Fail(self._failed))
                 self._failed, self._over = None, True
             return effects
@@ -120,11 +128,11 @@ class ConsumerMembership:
         return self._next_at_ms
 
     def _reconcile(self, effects: list[Effect]) -> None:
-        if self._calling is not None:
+        if self._notifying is not None:
             return
         if self._fenced:
             if self.owned:
-                self._call(effects, Change.LOST, self.owned)
+                self._notify(effects, Change.LOST, self.owned)
             else:
                 self._fenced = False
             return
@@ -134,21 +142,21 @@ class ConsumerMembership:
         if target is None:
             if not self._learning:
                 self._learning = True
-                effects.append(Learn(None))
+                effects.append(RefreshMetadata(None))
             return
         if self.owned - target:
-            self._call(effects, Change.REVOKED, self.owned - target)
+            self._notify(effects, Change.REVOKED, self.owned - target)
         elif target - self.owned:
             added = target - self.owned
             self.owned = target
-            self._call(effects, Change.ASSIGNED, added)
+            self._notify(effects, Change.ASSIGNED, added)
 
-    def _call(self, effects: list[Effect], change: Change, partitions: frozenset[TopicPartition]) -> None:
-        self._calling = Call(change, partitions)
-        effects.append(self._calling)
+    def _notify(self, effects: list[Effect], change: Change, partitions: frozenset[TopicPartition]) -> None:
+        self._notifying = Notify(change, partitions)
+        effects.append(self._notifying)
 
-    def calling(self, call: Call) -> None:
-        if call is self._calling and call.change is Change.ASSIGNED:
+    def notifying(self, notice: Notify) -> None:
+        if notice is self._notifying and notice.change is Change.ASSIGNED:
             self._is_identity_live = True
             self._renew_identity()
 
@@ -156,22 +164,22 @@ class ConsumerMembership:
         if self._is_identity_live and self.generation > 0:
             self._identity = (self.generation, self.member_id)
 
-    def called(self, call: Call) -> None:
-        if call is not self._calling:
+    def notified(self, notice: Notify) -> None:
+        if notice is not self._notifying:
             return
-        self._calling = None
-        if call.change is not Change.ASSIGNED:
-            self.owned -= call.partitions
-        if call.change is Change.LOST:
+        self._notifying = None
+        if notice.change is not Change.ASSIGNED:
+            self.owned -= notice.partitions
+        if notice.change is Change.LOST:
             self._fenced = False
             self._is_identity_live = False
-        self._next_at_ms = 0  # the coordinator waits to hear of it
+        self._next_at_ms = 0  # the coordinator waits for that
 
-    def untold(self, call: Call) -> None:
-        if call is self._calling:
-            self._calling = None
-            if call.change is Change.ASSIGNED:
-                self.owned -= call.partitions
+    def withdraw(self, notice: Notify) -> None:
+        if notice is self._notifying:
+            self._notifying = None
+            if notice.change is Change.ASSIGNED:
+                self.owned -= notice.partitions
 
     def _resolved(self) -> frozenset[TopicPartition] | None:
         """The target by names of topics; None while a name is not known."""
@@ -186,7 +194,7 @@ class ConsumerMembership:
     # Heartbeats.
 
     def _may_ask(self, now_ms: int) -> bool:
-        if self.generation == JOIN_EPOCH and (self._fenced or self._calling is not None):
+        if self.generation == JOIN_EPOCH and (self._fenced or self._notifying is not None):
             return False  # what was lost must be given up before joining anew
         return now_ms >= self._next_at_ms
 
@@ -208,7 +216,7 @@ class ConsumerMembership:
                 request.subscribed_topic_regex = ""
         if joining:
             request.topic_partitions = []
-        elif self._acknowledged is None or (self._calling is None and self.owned != self._acknowledged):
+        elif self._acknowledged is None or (self._notifying is None and self.owned != self._acknowledged):
             request.topic_partitions = self._known_by_id()
         self._sent_topics = subscription
         self._next_at_ms = now_ms + self._interval_ms
@@ -217,10 +225,10 @@ class ConsumerMembership:
         return self._asking
 
     def _known_by_id(self) -> list[Request.TopicPartitions]:
-        """What the user has, as far as it knows: without what it is told of just now."""
+        """What the user has, as far as it knows: without what it is notified of now."""
         known = self.owned
-        if self._calling is not None and self._calling.change is Change.ASSIGNED:
-            known -= self._calling.partitions
+        if self._notifying is not None and self._notifying.change is Change.ASSIGNED:
+            known -= self._notifying.partitions
         topics: dict[str, list[int]] = {}
         for partition in sorted(known):
             topics.setdefault(partition.topic, []).append(partition.partition)
@@ -251,7 +259,7 @@ class ConsumerMembership:
             self._target = {
                 topic.topic_id: frozenset(topic.partitions) for topic in answer.assignment.topic_partitions
             }
-        if self._calling is None and self.owned != self._acknowledged:
+        if self._notifying is None and self.owned != self._acknowledged:
             self._next_at_ms = 0
 
     def _named(self, topics: Collection[Any]) -> frozenset[TopicPartition]:
@@ -267,7 +275,7 @@ class ConsumerMembership:
             self._next_at_ms = 0
         elif code in _COORDINATOR_MOVED or code in _RETRIED:
             self._repeat(now_ms)
-        elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:  # it goes on once somebody allows it
+        elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:  # it goes on once that is allowed
             self._troubles.append(for_code(code)(message))
             self._repeat(now_ms)
             self._next_at_ms = now_ms + self._interval_ms
@@ -283,7 +291,7 @@ class ConsumerMembership:
         self._sent_topics = None
 
     def _repeat(self, now_ms: int) -> None:
-        """Whether the coordinator has heard us is not known: say everything again."""
+        """Whether the coordinator got the heartbeat is not known: send every field again."""
         self._sent_topics = None
         self._acknowledged = None
         self._next_at_ms = now_ms + self._settings.retry_backoff_ms
@@ -295,7 +303,7 @@ class ConsumerMembership:
 
     # What else happens.
 
-    def learned(self, view: ClusterView, now_ms: int) -> None:
+    def metadata_arrived(self, view: ClusterView, now_ms: int) -> None:
         self._learning = False
         self.view_changed(view)
 
@@ -310,7 +318,7 @@ class ConsumerMembership:
     def expire(self, now_ms: int) -> None:
         if self._stale or self._over:
             return
-        # Outside the group too: the coordinator may have heard a join that nobody answered.
+        # Outside the group too: the coordinator may have got a join that was not answered.
         self._stale = self._leave_first = True
 
     def polled(self) -> None:
@@ -328,13 +336,13 @@ class ConsumerMembership:
         )
         return Send("leave", request, self._settings.request_timeout_ms, -1)
 
-    def leave(self, *, remain: bool | None = None) -> tuple[Call | None, Send | None]:
+    def leave(self, *, remain: bool | None = None) -> tuple[Notify | None, Send | None]:
         lost = self._fenced or self._stale or self.generation <= 0
-        call = Call(Change.LOST if lost else Change.REVOKED, self.owned) if self.owned else None
+        notice = Notify(Change.LOST if lost else Change.REVOKED, self.owned) if self.owned else None
         is_member = self.generation > 0 or (self._asking is not None and not self._fenced)
         send = self._leave_request() if is_member and not remain else None
         if send is not None and remain is False:
             send.request.member_epoch = LEAVE_EPOCH  # type: ignore[attr-defined]
         self._over = True
         self.owned = frozenset()
-        return call, send
+        return notice, send

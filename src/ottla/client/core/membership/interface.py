@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """What a member tells its coordinator of itself."""
+    """What a member sends to its coordinator about itself."""
 
     group_id: str
     instance_id: str | None = None
@@ -30,7 +30,7 @@ class MemberSettings:
 
 
 class Change(Enum):
-    """What a rebalance tells the user."""
+    """What happened to partitions in a rebalance."""
 
     ASSIGNED = "assigned"
     REVOKED = "revoked"
@@ -39,7 +39,7 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A request to the coordinator; its answer goes to `answered`, or `unanswered` says that none came."""
+    """A request to the coordinator; its answer goes to `answered`; `unanswered` is called if none came."""
 
     kind: str
     request: Message
@@ -48,16 +48,16 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """Something that the user must hear before the member goes on: `called` says that it has."""
+class Notify:
+    """The user must be notified of a change before the member goes on: `notified` is called after that."""
 
     change: Change
     partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
-class Learn:
-    """Metadata that the member needs: `learned` brings it. None: names of topics that it has ids of."""
+class RefreshMetadata:
+    """Metadata that the member needs: `metadata_arrived` brings it. None: names of topics known by id."""
 
     topics: frozenset[str] | None
 
@@ -69,7 +69,7 @@ class Fail:
     error: Exception
 
 
-Effect: TypeAlias = Send | Call | Learn | Fail
+Effect: TypeAlias = Send | Notify | RefreshMetadata | Fail
 
 
 class Membership(Protocol):
@@ -113,16 +113,16 @@ class Membership(Protocol):
     def unanswered(self, sent: Send, now_ms: int) -> None:
         """The connection was lost, the time was over, or another node is the coordinator."""
 
-    def calling(self, call: Call) -> None:
-        """The user is told now."""
+    def notifying(self, notice: Notify) -> None:
+        """The user is notified now."""
 
-    def called(self, call: Call) -> None:
-        """The user has been told."""
+    def notified(self, notice: Notify) -> None:
+        """The user was notified."""
 
-    def untold(self, call: Call) -> None:
-        """The call is taken back before the user heard of it, since all that is owned is lost by now."""
+    def withdraw(self, notice: Notify) -> None:
+        """The notice is withdrawn before the user was notified, since all that is owned is lost by now."""
 
-    def learned(self, view: ClusterView, now_ms: int) -> None: ...
+    def metadata_arrived(self, view: ClusterView, now_ms: int) -> None: ...
 
     def view_changed(self, view: ClusterView) -> None: ...
 
@@ -134,5 +134,5 @@ class Membership(Protocol):
     def rejoin(self, reason: str) -> None:
         """Ask the group for another rebalance, where the protocol has that."""
 
-    def leave(self, *, remain: bool | None = None) -> tuple[Call | None, Send | None]:
-        """What to tell the user and then the coordinator at the end. The machine does nothing more."""
+    def leave(self, *, remain: bool | None = None) -> tuple[Notify | None, Send | None]:
+        """The last notice to the user, and the request to send after it. The machine does nothing more."""

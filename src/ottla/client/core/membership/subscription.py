@@ -1,4 +1,4 @@
-"""What members of a classic group tell each other through the coordinator: subscriptions and assignments.
+"""What members of a classic group send each other through the coordinator: subscriptions and assignments.
 
 Each starts with its version in two bytes. A newer version than ours only has fields behind those we know.
 """
@@ -19,7 +19,7 @@ _PREFIX = 2
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """What one member has told when it joined."""
+    """The subscription that one member sent when it joined."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None

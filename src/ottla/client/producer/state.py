@@ -1,0 +1,70 @@
+"""Whether a producer may send, and who waits for its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.client.core.accumulator import Accumulator
+from ottla.client.errors import Closed, FatalError
+from ottla.client.producer.transactions import TransactionRunner
+
+
+class ProducerState:
+    """Whether a producer is open and usable. After any change of it `update_fast` is called."""
+
+    def __init__(self, accumulator: Accumulator, *, may_be_fast: bool) -> None:
+        self.fatal: Exception | None = None
+        self.is_leaving = False
+        """Whether `close` is under way."""
+        self.is_closed = False
+        self.transactions: TransactionRunner | None = None
+        self._accumulator = accumulator
+        self._may_be_fast = may_be_fast
+
+    def check_open(self) -> None:
+        if self.is_closed or self.is_leaving:
+            raise Closed("The producer is closed.")
+        if self.fatal is not None:
+            raise FatalError(f"The producer cannot go on: {self.fatal} Make another.") from self.fatal
+
+    def fail(self, error: Exception) -> None:
+        """Nothing can be sent any more. The first error counts."""
+        self.fatal = self.fatal or error
+
+    def update_fast(self) -> None:
+        """Decide whether the accumulator's `send` may append a record without calling Python code."""
+        is_taking = self.transactions is None or self.transactions.is_taking
+        is_usable = self.fatal is None and not self.is_closed and not self.is_leaving
+        self._accumulator.is_fast = self._may_be_fast and is_taking and is_usable
+
+
+class MemoryWaiters:
+    """Those who wait until the accumulator has memory again: when half of it is free."""
+
+    def __init__(self, accumulator: Accumulator, wake: Callable[[], object]) -> None:
+        self._accumulator = accumulator
+        self._wake = wake
+        self._waiting: list[Callable[[], object]] = []
+
+    def __bool__(self) -> bool:
+        """Whether anyone waits: everything is sent until then."""
+        return bool(self._waiting)
+
+    def want(self, notify: Callable[[], object]) -> None:
+        """Have `notify` called once there is memory."""
+        if notify not in self._waiting:
+            self._waiting.append(notify)
+        if not self.notify_if_free():
+            self._wake()
+
+    def notify_if_free(self) -> bool:
+        """Notify those who wait if there is memory; whether there is."""
+        is_free = bool(self._accumulator.used <= self._accumulator.buffer_memory // 2)
+        if is_free:
+            self.notify()
+        return is_free
+
+    def notify(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for notify in waiting:
+            notify()

@@ -18,8 +18,7 @@ from ottla.controller.image import KRAFT_VERSION, ClusterImage
 from ottla.controller.image_comparison import difference
 from ottla.controller.image_delta import ImageDelta
 from ottla.controller.records import decode_record, encode_record
-from ottla.controller.result import Result
-from ottla.controller.state import ControllerState
+from ottla.controller.result import Decision
 from ottla.failures import Failures
 from ottla.ports import Clock, Disk, Random
 from ottla.raft.driver import CommittedBatch, Driver, DriverConfig
@@ -135,9 +134,7 @@ class CommittedMetadata(ABC):
     async def stop(self) -> None: ...
 
     @abstractmethod
-    async def submit(
-        self, decision: Callable[[ControllerState], Result[_T]], *, timeout_ms: int | None = None
-    ) -> _T:
+    async def submit(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
         """Have this node's controller decide; a KafkaError says why it does not."""
 
     @abstractmethod

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,29 +31,24 @@ from ottla.controller.brokers import (
     register_broker,
     register_controller,
 )
-from ottla.controller.config_rules import BrokerConfigRules
 from ottla.controller.directory_assignments import assign_replicas_to_dirs
 from ottla.controller.elections import balance_leaders, elect_unclean_leaders
 from ottla.controller.feature_levels import CONTROLLER_REGISTRATION_LEVEL, SUPPORTED_FEATURES
-from ottla.controller.image import METADATA_VERSION, ClusterImage
 from ottla.controller.producer_ids import allocate_producer_ids
-from ottla.controller.records import encode_record
-from ottla.controller.registrations import InvalidMetadata
-from ottla.controller.result import Result
-from ottla.controller.state import ControllerSettings, ControllerState
+from ottla.controller.result import Decided, Decision, Result
+from ottla.controller.state import ControllerState
 from ottla.detached import outliving
 from ottla.ports import Clock, Disk, Network, Random
 from ottla.raft.driver import CommittedBatch
 from ottla.raft.effects import Ask
 from ottla.raft.election_state import NOBODY
-from ottla.raft.replica import NotLeader
+from ottla.server.metadata.active_controller import ActiveController
 from ottla.server.metadata.committed_metadata import CommittedMetadata
 from ottla.server.metadata.log_follower import LogFollower
 from ottla.server.metadata.voter_changes import VoterChanges
 from ottla.server.peers.controller_link import ControllerIsHere, RemoteController
 from ottla.wire import uuid
 from ottla.wire.errors import (
-    InvalidUpdateVersion,
     KafkaError,
     KafkaStorageError,
     NotController,
@@ -68,14 +62,13 @@ from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from ottla.wire.messages.metadata_records import FeatureLevelRecord, NoOpRecord
+from ottla.wire.messages.metadata_records import NoOpRecord
 
 if TYPE_CHECKING:
     from ottla.server.metadata.quorum_peers import QuorumPeers
 
 logger = logging.getLogger("ottla.server.metadata.quorum")
 
-RECORDS_PER_BATCH_MAX = 10_000
 CLEAN_INTERVAL_S = 60.0
 UNCLEAN_ELECTION_INTERVAL_S = 300.0
 REGISTER_INTERVAL_S = 0.5
@@ -87,7 +80,7 @@ SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL":
 
 _T = TypeVar("_T")
 
-_DECISIONS: dict[type[Message], Callable[[ControllerState, Any], Result[Any]]] = {
+_DECISIONS: dict[type[Message], Callable[[ControllerState, Any], Decided[Any]]] = {
     AllocateProducerIdsRequest: allocate_producer_ids,
     AlterPartitionRequest: lambda state, request: alter_partition(state, request, 3),
     AssignReplicasToDirsRequest: assign_replicas_to_dirs,
@@ -128,9 +121,9 @@ class Quorum(CommittedMetadata):
             endpoints=advertised if controller_endpoints is None else controller_endpoints,
         )
         self._incarnation_id = uuid.random(random.bytes)
-        self._state: ControllerState | None = None
-        self._waiting: deque[tuple[int, asyncio.Future[Any], Any]] = deque()
-        self._last_append_at = 0.0
+        self._active = ActiveController(
+            self.driver, clock=clock, random=random, config=config, cluster_id=cluster_id
+        )
         self._fenced_at = 0.0  # when the sessions of brokers were looked at last
         self._tasks: list[asyncio.Task[None]] = []
         self._bootstrap: list[Message] = []
@@ -141,9 +134,6 @@ class Quorum(CommittedMetadata):
         self._network: Network | None = None
         if network is not None:
             self._connect(network)
-        self.failure.add_done_callback(
-            lambda _: self._fail_waiting(KafkaStorageError("The metadata log failed."))
-        )
 
     def _connect(self, network: Network) -> None:
         """The ways to the other controllers."""
@@ -171,7 +161,7 @@ class Quorum(CommittedMetadata):
             network,
             config.controller_listener_names[0],
             request_timeout_ms=config.int_of("controller.quorum.request.timeout.ms"),
-            on_append=self._follow_control_records,
+            on_append=self._active.follow_control_records,
         )
         self.driver.on_ask = self._ask_peer
         self.driver.on_leader = self._on_leader
@@ -199,7 +189,7 @@ class Quorum(CommittedMetadata):
     @property
     def is_active(self) -> bool:
         """Whether this node is the active controller."""
-        return self._state is not None and not self.failure.done()
+        return self._active.is_active
 
     @property
     def leader_id(self) -> int:
@@ -295,8 +285,7 @@ class Quorum(CommittedMetadata):
             self._controller.close()
         if self._follower is not None:
             self._follower.close()
-        self._state = None
-        self._fail_waiting(NotController("This controller is shutting down."))
+        self._active.end(NotController("This controller is shutting down."))
 
     def _activate(self) -> asyncio.Future[Any]:
         """Write what a new active controller must before anything else, and register this one."""
@@ -310,10 +299,15 @@ class Quorum(CommittedMetadata):
                 return Result(None)
             return register_controller(state, registration)
 
-        both = asyncio.gather(  # one flush for both
-            self._decide(lambda state: Result(None, activation_records(state.image, bootstrap, minimum))),
-            self._decide(register),
-        )
+        decide = self._active.decide
+        answers = [  # one flush for both
+            decide(lambda state: Result(None, activation_records(state.image, bootstrap, minimum))),
+            decide(register),
+        ]
+        for answer in answers:
+            if answer.done():
+                answer.result()  # which raises what refused the decision
+        both = asyncio.gather(*answers)
         both.add_done_callback(_see)
         return both
 
@@ -391,49 +385,16 @@ class Quorum(CommittedMetadata):
             ],
         )
 
-    def _settings(self) -> ControllerSettings:
-        config = self._config
-        return ControllerSettings(
-            node_id=config.node_id,
-            cluster_id=self.cluster_id,
-            default_partitions=config.int_of("num.partitions"),
-            default_replication_factor=config.int_of("default.replication.factor"),
-            min_insync_replicas=config.int_of("min.insync.replicas"),
-            session_timeout_ms=config.int_of("broker.session.timeout.ms"),
-            is_topic_deletion_enabled=config.bool_of("delete.topic.enable"),
-            supported_features=SUPPORTED_FEATURES,
-            quorum_ids=frozenset(config.quorum_voters),
-        )
-
     # Decisions
 
-    async def submit(
-        self, decision: Callable[[ControllerState], Result[_T]], *, timeout_ms: int | None = None
-    ) -> _T:
+    async def submit(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
         """Decide, append, and answer once it is committed. A KafkaError of the decision comes out here.
 
         `timeout_ms` is the request's: as in Kafka it bounds the time until the decision, which here is none.
         """
         if timeout_ms is not None and timeout_ms <= 0:
             raise RequestTimedOut
-        return await self._decide(decision)
-
-    def _decide(self, decision: Callable[[ControllerState], Result[_T]]) -> asyncio.Future[_T]:
-        """Decide now; the future has the answer once that is committed."""
-        state = self._state
-        if self.failure.done():
-            raise KafkaStorageError("The metadata log of this controller failed.")
-        if state is None:
-            raise NotController("This node is not the active controller.")
-        state.now_ms = int(self._clock.monotonic() * 1000)
-        result = decision(state)
-        last_offset = self._append(state, result)
-        answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        if last_offset is None:
-            answer.set_result(result.response)
-        else:
-            self._waiting.append((last_offset, answer, result.response))
-        return answer
+        return await self._active.decide(decision)
 
     async def ask(self, request: Message, *, timeout_ms: int | None = None) -> Any:
         """The short way of this node's own broker if the active controller is here; else by a socket."""
@@ -453,9 +414,7 @@ class Quorum(CommittedMetadata):
             except ControllerIsHere:
                 continue
 
-    async def _ask_here(
-        self, decision: Callable[[ControllerState], Result[Any]], timeout_ms: int | None
-    ) -> Any:
+    async def _ask_here(self, decision: Decision[Any], timeout_ms: int | None) -> Any:
         work = outliving(self.submit(decision))
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -468,50 +427,7 @@ class Quorum(CommittedMetadata):
             raise ControllerIsHere
         return await self._controller.forward(frame, principal, client_host)
 
-    def _append(self, state: ControllerState, result: Result[Any]) -> int | None:
-        """Append and apply a decision; the offset to wait for, None if there is none."""
-        driver = self.driver
-        if result.kraft_version is not None and result.kraft_version > driver.replica.kraft_version.last:
-            try:
-                driver.upgrade_kraft_version(result.kraft_version)
-            except ValueError as error:
-                raise InvalidUpdateVersion(str(error)) from error
-            state.kraft_version = result.kraft_version
-            state.next_offset = driver.next_offset
-        if not result.records:
-            if result.when_appended is not None:
-                result.when_appended()
-            return self._waiting[-1][0] if self._waiting else None
-        records = result.records
-        values = [encode_record(record, level) for record, level in _with_levels(state.image, records)]
-        step = len(records) if result.is_atomic else RECORDS_PER_BATCH_MAX
-        try:
-            for start in range(0, len(records), step):
-                last_offset = driver.append(values[start : start + step], records[start : start + step])
-        except NotLeader:
-            raise NotController("This node is no longer the active controller.") from None
-        self._last_append_at = self._clock.monotonic()
-        if result.when_appended is not None:
-            result.when_appended()
-        try:
-            applied = state.apply(records)
-        except InvalidMetadata as error:
-            logger.critical("Generated records that contradict the metadata state: %s", error)
-            self._state = None
-            self.driver.fail(error)  # what is in the log cannot be applied by anyone
-            raise
-        if applied != last_offset:
-            raise RuntimeError(
-                f"Records were appended up to offset {last_offset} but applied only up to {applied}."
-            )
-        return last_offset
-
-    def _follow_control_records(self) -> None:
-        """The quorum wrote of itself: the next decision's records come after that."""
-        if self._state is not None:
-            self._state.next_offset = self.driver.next_offset
-
-    async def _repeat(self, decision: Callable[[ControllerState], Result[bool]]) -> None:
+    async def _repeat(self, decision: Decision[bool]) -> None:
         """A duty that does a bounded part each time and says whether there is more."""
         while self.is_active and await self.submit(decision):
             pass
@@ -521,16 +437,16 @@ class Quorum(CommittedMetadata):
         idle_s = self._config.int_of("metadata.max.idle.interval.ms") / 1000
         if self.driver.is_disk_full:
             return  # what room is left is for what somebody asked for
-        if self.is_active and self._clock.monotonic() - self._last_append_at >= idle_s * 0.9:
+        if self.is_active and self._clock.monotonic() - self._active.last_append_at >= idle_s * 0.9:
             await self.submit(lambda _: Result(None, [NoOpRecord()]))
 
     async def _fence_stale_brokers(self) -> None:
         """Fence who is silent for too long. After a stall of this process, heartbeats may lie unread."""
         now, interval_s = self._clock.monotonic(), self._config.int_of("broker.session.timeout.ms") / 8000
         late_ms = int((now - self._fenced_at - interval_s) * 1000)
-        if late_ms >= SESSIONS_LATE_MS and self._state is not None:
+        if late_ms >= SESSIONS_LATE_MS and self._active.has_state:
             logger.warning("Broker session check is %d ms late; extending all sessions accordingly", late_ms)
-            self._state.heartbeats.excuse(late_ms, int(now * 1000))
+            self._active.extend_sessions(late_ms)
         try:
             await self._repeat(fence_stale_broker)
         finally:
@@ -555,24 +471,11 @@ class Quorum(CommittedMetadata):
 
     def commit(self, batches: Sequence[CommittedBatch[Message]]) -> None:
         super().commit(batches)
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= self.image.offset:
-            _, answer, response = waiting.popleft()
-            if not answer.done():
-                answer.set_result(response)
+        self._active.committed(self.image.offset)
 
     def lead(self, epoch: int) -> None:
         logger.info("Became the active controller in epoch %d", epoch)
-        self._state = ControllerState(
-            self.image.copy(),
-            self._settings(),
-            BrokerConfigRules(self._config),
-            next_offset=self.driver.next_offset,
-            now_ms=int(self._clock.monotonic() * 1000),
-            kraft_version=self.kraft_version,
-            random_bytes=self._random.bytes,
-            random_below=self._random.below,
-        )
+        self._active.begin(self.image.copy(), self.kraft_version)
         self._activation = self._activate()
         if self._follower is not None:
             self._follower.note_caught_up()
@@ -581,17 +484,10 @@ class Quorum(CommittedMetadata):
 
     def resign(self, epoch: int) -> None:
         logger.info("Resigned as the active controller of epoch %d", epoch)
-        self._state = None
         if self.failure.done():
-            self._fail_waiting(KafkaStorageError("The metadata log failed."))
+            self._active.end(KafkaStorageError("The metadata log failed."))
         else:
-            self._fail_waiting(NotController("This node is no longer the active controller."))
-
-    def _fail_waiting(self, error: Exception) -> None:
-        while self._waiting:
-            _, answer, _ = self._waiting.popleft()
-            if not answer.done():
-                answer.set_exception(error)
+            self._active.end(NotController("This node is no longer the active controller."))
 
     # DescribeQuorum
 
@@ -608,18 +504,7 @@ def _see(answer: asyncio.Future[Any]) -> None:
         logger.info("Activation of the controller failed: %s", error)
 
 
-def _with_levels(image: ClusterImage, records: Sequence[Message]) -> list[tuple[Message, int]]:
-    """Each record with the metadata.version in which it is written: a record may change it for the next."""
-    level = image.metadata_version
-    leveled = []
-    for record in records:
-        if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
-            level = record.feature_level
-        leveled.append((record, level))
-    return leveled
-
-
-def _creation(request: Message) -> Callable[[ControllerState, Any], Result[Any]]:
+def _creation(request: Message) -> Callable[[ControllerState, Any], Decided[Any]]:
     from ottla.controller.topics import create_topics  # rarely needed, so not when a node starts
     from ottla.wire.messages.create_topics import CreateTopicsRequest
 

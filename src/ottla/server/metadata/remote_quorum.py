@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ottla.config import BrokerConfig
-from ottla.controller.result import Result
-from ottla.controller.state import ControllerState
+from ottla.controller.result import Decision
 from ottla.ports import Clock, Disk, Network, Random
 from ottla.server.metadata.committed_metadata import CommittedMetadata
 from ottla.server.metadata.log_follower import LogFollower
@@ -134,9 +132,7 @@ class RemoteQuorum(CommittedMetadata):
 
     # Requests to the controller
 
-    async def submit(
-        self, decision: Callable[[ControllerState], Result[_T]], *, timeout_ms: int | None = None
-    ) -> _T:
+    async def submit(self, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
         """Nothing is decided here. A handler gets here when its request could not be forwarded in time."""
         raise RequestTimedOut("The active controller did not answer in time.")
 

@@ -74,7 +74,8 @@ class ActiveController:
         self._random = random
         self._config = config
         self._cluster_id = cluster_id
-        self._state: ControllerState | None = None
+        self.state: ControllerState | None = None
+        """The newest state, None while this node does not lead."""
         self._pending: deque[_Pending] = deque()
         self._next_slice: asyncio.Handle | None = None
         self._uncommitted: deque[_Uncommitted] = deque()
@@ -85,18 +86,13 @@ class ActiveController:
 
     @property
     def is_active(self) -> bool:
-        return self.has_state and not self._driver.failure.done()
-
-    @property
-    def has_state(self) -> bool:
-        """Whether it leads, even where the log has failed meanwhile."""
-        return self._state is not None
+        return self.state is not None and not self._driver.failure.done()
 
     # Leadership
 
     def begin(self, image: ClusterImage, kraft_version: int) -> None:
         """Lead, with a copy of the committed image as the first state."""
-        self._state = ControllerState(
+        self.state = ControllerState(
             image,
             self._settings(),
             BrokerConfigRules(self._config),
@@ -109,7 +105,7 @@ class ActiveController:
 
     def end(self, error: Exception) -> None:
         """Lead no longer: whoever waits gets the error."""
-        self._state = None
+        self.state = None
         self._fail_all(error)
 
     def _settings(self) -> ControllerSettings:
@@ -147,13 +143,21 @@ class ActiveController:
         """Make a decision after those before it; the future has the response once that is committed."""
         if self._driver.failure.done():
             raise KafkaStorageError("The metadata log of this controller failed.")
-        if self._state is None:
+        if self.state is None:
             raise NotController("This node is not the active controller.")
         answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         self._pending.append(_Pending(decision, answer))
         if len(self._pending) == 1:
             self._run()
         return answer
+
+    def decide_first(self, *decisions: Decision[Any]) -> asyncio.Future[list[Any]]:
+        """Make the decisions that begin a leadership, in one flush. Raises what refuses one of them."""
+        answers = [self.decide(decision) for decision in decisions]
+        for answer in answers:
+            if answer.done():
+                answer.result()
+        return asyncio.gather(*answers)
 
     def _run(self) -> None:
         """Make decisions for one slice."""
@@ -173,7 +177,7 @@ class ActiveController:
 
     def _step(self, pending: _Pending) -> bool:
         """Make a part of a decision; whether there is more of it."""
-        state = self._state
+        state = self.state
         if pending.steps is None:
             if state is None or pending.answer.done():  # nobody waits for it any more
                 return False
@@ -201,7 +205,7 @@ class ActiveController:
         except InvalidMetadata as error:
             logger.critical("Generated records that contradict the metadata state: %s", error)
             pending.fail(error)
-            self._state = None
+            self.state = None
             self._driver.fail(error)  # what is in the log cannot be applied by anyone
             raise
 
@@ -247,13 +251,13 @@ class ActiveController:
 
     def follow_control_records(self) -> None:
         """The quorum appended records of its own: the next decision's records come after them."""
-        if self._state is not None:
-            self._state.next_offset = self._driver.next_offset
+        if self.state is not None:
+            self.state.next_offset = self._driver.next_offset
 
     def extend_sessions(self, late_ms: int) -> None:
         """This process did not look at the brokers' heartbeats for so long."""
-        if self._state is not None:
-            self._state.heartbeats.excuse(late_ms, self._now_ms())
+        if self.state is not None:
+            self.state.heartbeats.excuse(late_ms, self._now_ms())
 
 
 def _encoded(image: ClusterImage, records: Sequence[Message]) -> Steps[list[bytes]]:

@@ -215,9 +215,9 @@ def test_records_of_the_quorum_may_come_between_the_steps_of_a_decision(
                 await asyncio.sleep(0)
             quorum.driver.append_voters(quorum.driver.replica.voters.last)
             assert quorum.voter_changes is None
-            quorum._active.follow_control_records()
+            quorum.active.follow_control_records()
             await creating
-            state = quorum._active._state
+            state = quorum.active.state
             assert state is not None
             assert state.next_offset == quorum.driver.next_offset
             await quorum.submit(lambda _: Result(None, [NoOpRecord()]))

@@ -72,7 +72,8 @@ class Node:
         )
 
     async def __aenter__(self) -> Quorum:
-        await self.quorum.start()
+        await self.quorum.open()
+        await self.quorum.join()
         return self.quorum
 
     async def __aexit__(self, *_: object) -> None:
@@ -170,7 +171,7 @@ def test_what_a_full_disk_refused_about_a_broker_is_decided_again_once_there_is_
     async def test() -> None:
         async with Node(tmp_path) as quorum:
             epoch = await start_broker(quorum)
-            assert quorum._active._state is not None
+            assert quorum.active.state is not None
             beat = BrokerHeartbeatRequest(
                 broker_id=1, broker_epoch=epoch, current_metadata_offset=quorum.image.offset
             )
@@ -182,7 +183,7 @@ def test_what_a_full_disk_refused_about_a_broker_is_decided_again_once_there_is_
                 quorum.driver._lacks_room = False
                 await quorum.submit(decision)
 
-            quorum._active._state.heartbeats.contact(1, epoch, -(10**9))
+            quorum.active.state.heartbeats.contact(1, epoch, -(10**9))
             await decide_with_room_later(fence_stale_broker)
             assert quorum.image.brokers[1].fenced
             await decide_with_room_later(lambda state: broker_heartbeat(state, beat))
@@ -235,7 +236,8 @@ def test_a_failed_log_fails_who_waits_and_who_comes(tmp_path: Path) -> None:
     async def test() -> None:
         node = Node(tmp_path)
         quorum = node.quorum
-        await quorum.start()
+        await quorum.open()
+        await quorum.join()
         log = quorum.driver.log
 
         def broken(*_: object, **__: object) -> None:

@@ -88,12 +88,12 @@ def test_a_controller_that_stood_still_fences_no_broker_whose_heartbeats_it_has_
 
         async def look_at_sessions(quorum: Quorum) -> None:
             """As after a stall: no broker was heard of for ten seconds, and nobody looked at the time."""
-            assert quorum._state is not None
-            contacts = quorum._state.heartbeats.contacts
+            assert quorum.active.state is not None
+            contacts = quorum.active.state.heartbeats.contacts
             now = quorum._clock.monotonic()
             contacts.update(dict.fromkeys(contacts, int((now - 10) * 1000)))
-            quorum._fenced_at = now - 9 / 8 - late_s
-            await quorum._fence_stale_brokers()
+            quorum.controller_tasks.sessions_checked_at = now - 9 / 8 - late_s
+            await quorum.controller_tasks.fence_stale_brokers()
 
         async def story() -> None:
             await world.start()

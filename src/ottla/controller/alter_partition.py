@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.controller.elections import change_of
 from ottla.controller.partition_change import Election
 from ottla.controller.registrations import NO_LEADER_CHANGE, RECOVERED, RECOVERING, PartitionRegistration
-from ottla.controller.result import Result
+from ottla.controller.result import Result, Steps
 from ottla.controller.state import ControllerState
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import Message
@@ -18,7 +18,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 def alter_partition(
     state: ControllerState, request: AlterPartitionRequest, version: int
-) -> Result[AlterPartitionResponse]:
+) -> Steps[Result[AlterPartitionResponse]]:
     """Change in-sync replicas as their leaders ask for it."""
     state.check_broker_epoch(request.broker_id, request.broker_epoch)
     response = AlterPartitionResponse()
@@ -27,7 +27,9 @@ def alter_partition(
         answers: list[PartitionAnswer] = []
         response.topics.append(AlterPartitionResponse.TopicData(topic_id=asked.topic_id, partitions=answers))
         topic = state.image.topics.get(asked.topic_id)
+        yield
         for data in asked.partitions:
+            yield
             index = data.partition_index
             if topic is None:
                 answers.append(_refusal(index, ErrorCode.UNKNOWN_TOPIC_ID))

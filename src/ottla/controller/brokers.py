@@ -22,7 +22,7 @@ from ottla.controller.heartbeats import BrokerState
 from ottla.controller.image import KRAFT_VERSION, METADATA_VERSION
 from ottla.controller.records import CORDONED_DIRECTORIES_LEVEL, DIRECTORY_ASSIGNMENT_LEVEL
 from ottla.controller.registrations import BrokerRegistration, ControllerRegistration
-from ottla.controller.result import Result
+from ottla.controller.result import Result, Steps
 from ottla.controller.state import ControllerState
 from ottla.wire import uuid
 from ottla.wire.errors import (
@@ -59,7 +59,7 @@ REGISTERED_MAX = 1_000
 
 def register_broker(
     state: ControllerState, request: BrokerRegistrationRequest, version: int, *, is_local: bool = False
-) -> Result[BrokerRegistrationResponse]:
+) -> Steps[Result[BrokerRegistrationResponse]]:
     """Register a broker that starts, or amend the registration of one that runs.
 
     `is_local`: it is in the controller's own process, so an earlier run of it cannot be alive.
@@ -93,7 +93,7 @@ def register_broker(
     else:
         known_epoch = -2 if existing is None else existing.epoch
         is_clean = version >= 3 and request.previous_broker_epoch == known_epoch
-        records += _shutdown_changes(state, request.broker_id, is_clean=is_clean)
+        records += yield from _shutdown_changes(state, request.broker_id, is_clean=is_clean)
     registration = RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
@@ -182,14 +182,15 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
             )
 
 
-def _shutdown_changes(state: ControllerState, broker_id: int, *, is_clean: bool) -> list[Message]:
+def _shutdown_changes(state: ControllerState, broker_id: int, *, is_clean: bool) -> Steps[list[Message]]:
     """What the end of a broker's last run means for its partitions, seen when it registers again."""
     if is_clean or not state.image.is_elr_enabled:
-        return leader_and_isr_changes(state, partitions_with_isr(state, broker_id), leaving=broker_id)
-    in_sync = leader_and_isr_changes(
+        leaving = leader_and_isr_changes(state, partitions_with_isr(state, broker_id), leaving=broker_id)
+        return (yield from leaving)
+    in_sync = yield from leader_and_isr_changes(
         state, partitions_with_isr(state, broker_id), shut_down_uncleanly=broker_id
     )
-    eligible = leader_and_isr_changes(
+    eligible = yield from leader_and_isr_changes(
         state, partitions_with_elr(state, broker_id), shut_down_uncleanly=broker_id
     )
     return in_sync + eligible
@@ -197,7 +198,7 @@ def _shutdown_changes(state: ControllerState, broker_id: int, *, is_clean: bool)
 
 def broker_heartbeat(
     state: ControllerState, request: BrokerHeartbeatRequest
-) -> Result[BrokerHeartbeatResponse]:
+) -> Steps[Result[BrokerHeartbeatResponse]]:
     """Hear of a broker: fence, unfence or let it go, as it wants and as the cluster can."""
     broker_id, epoch = request.broker_id, request.broker_epoch
     registered_at = state.image.registration_offsets.get(broker_id)
@@ -214,20 +215,19 @@ def broker_heartbeat(
         after = before  # it is unfenced once the loss is replayed, or it would lead what it has lost
     records: list[Message] = []
     if after is not before:
-        records += _transition(state, broker_id, epoch, after)
+        records += yield from _transition(state, broker_id, epoch, after)
     if lost:
         is_out_already = after is not before  # every such change takes it out of sync everywhere
-        records += _lost_directories(state, broker_id, lost, is_out_already=is_out_already)
+        records += yield from _lost_directories(state, broker_id, lost, is_out_already=is_out_already)
     records += _cordoned_directories(state, request)
     is_fenced = after in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
-    last_offset = state.next_offset + len(records) - 1
 
     def change_state() -> None:
         heartbeats.touch(broker_id, is_fenced, request.current_metadata_offset)
         if after is BrokerState.SHUTDOWN_NOW:
             heartbeats.end_session(broker_id, epoch)  # its next run need not wait until this one would expire
         if after is BrokerState.CONTROLLED_SHUTDOWN and entry.shutdown_offset < 0:
-            entry.shutdown_offset = last_offset
+            entry.shutdown_offset = state.next_offset + len(records) - 1
 
     response = BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= registered_at,
@@ -261,24 +261,30 @@ def _next_state(
     return BrokerState.CONTROLLED_SHUTDOWN
 
 
-def _transition(state: ControllerState, broker_id: int, epoch: int, after: BrokerState) -> list[Message]:
+def _transition(
+    state: ControllerState, broker_id: int, epoch: int, after: BrokerState
+) -> Steps[list[Message]]:
     if after is BrokerState.UNFENCED:
         unfenced = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, fenced=UNFENCE)
-        changes = leader_and_isr_changes(state, partitions_without_leader(state), coming=broker_id)
+        changes = yield from leader_and_isr_changes(state, partitions_without_leader(state), coming=broker_id)
         return [unfenced, *changes]
     if after is BrokerState.CONTROLLED_SHUTDOWN:
-        changes = leader_and_isr_changes(state, partitions_with_isr(state, broker_id), leaving=broker_id)
+        changes = yield from leader_and_isr_changes(
+            state, partitions_with_isr(state, broker_id), leaving=broker_id
+        )
         if state.image.brokers[broker_id].in_controlled_shutdown:
             return changes
         leaving = BrokerRegistrationChangeRecord(
             broker_id=broker_id, broker_epoch=epoch, in_controlled_shutdown=1
         )
         return [leaving, *changes]
-    return _fence(state, broker_id, epoch)
+    return (yield from _fence(state, broker_id, epoch))
 
 
-def _fence(state: ControllerState, broker_id: int, epoch: int) -> list[Message]:
-    changes = leader_and_isr_changes(state, partitions_with_isr(state, broker_id), leaving=broker_id)
+def _fence(state: ControllerState, broker_id: int, epoch: int) -> Steps[list[Message]]:
+    changes = yield from leader_and_isr_changes(
+        state, partitions_with_isr(state, broker_id), leaving=broker_id
+    )
     fenced = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, fenced=FENCE)
     return [*changes, fenced]
 
@@ -293,13 +299,13 @@ def _newly_lost(state: ControllerState, request: BrokerHeartbeatRequest) -> list
 
 def _lost_directories(
     state: ControllerState, broker_id: int, lost: Sequence[bytes], *, is_out_already: bool
-) -> list[Message]:
+) -> Steps[list[Message]]:
     """Replicas in lost directories can neither lead nor be in sync."""
     broker = state.image.brokers[broker_id]
     records: list[Message] = []
     if not is_out_already:
         affected = partitions_in_directories(state, broker_id, lost)
-        records += leader_and_isr_changes(state, affected, leaving=broker_id)
+        records += yield from leader_and_isr_changes(state, affected, leaving=broker_id)
     records.append(
         BrokerRegistrationChangeRecord(
             broker_id=broker_id,
@@ -327,18 +333,22 @@ def _cordoned_directories(state: ControllerState, request: BrokerHeartbeatReques
 
 def unregister_broker(
     state: ControllerState, request: UnregisterBrokerRequest
-) -> Result[UnregisterBrokerResponse]:
+) -> Steps[Result[UnregisterBrokerResponse]]:
     """Forget a broker for good."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None:
         raise BrokerIdNotRegistered(f"Broker ID {request.broker_id} is not currently registered")
-    records = leader_and_isr_changes(state, partitions_with_isr(state, broker.id), leaving=broker.id)
-    records += leader_and_isr_changes(state, partitions_with_elr(state, broker.id), leaving=broker.id)
+    records = yield from leader_and_isr_changes(
+        state, partitions_with_isr(state, broker.id), leaving=broker.id
+    )
+    records += yield from leader_and_isr_changes(
+        state, partitions_with_elr(state, broker.id), leaving=broker.id
+    )
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return Result(UnregisterBrokerResponse(), records, is_atomic=False)
 
 
-def fence_stale_broker(state: ControllerState) -> Result[bool]:
+def fence_stale_broker(state: ControllerState) -> Steps[Result[bool]]:
     """Fence one broker whose session is over. True: there may be more."""
     expired = state.heartbeats.find_expired(state.now_ms)
     if expired is None:
@@ -346,7 +356,7 @@ def fence_stale_broker(state: ControllerState) -> Result[bool]:
     broker_id, epoch = expired
     broker = state.image.brokers.get(broker_id)
     is_unfenced = broker is not None and broker.epoch == epoch and not broker.fenced
-    records = _fence(state, broker_id, epoch) if is_unfenced else []
+    records = (yield from _fence(state, broker_id, epoch)) if is_unfenced else []
 
     def end_session() -> None:
         state.heartbeats.end_session(broker_id, epoch)

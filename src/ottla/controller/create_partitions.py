@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ottla.controller.registrations import PartitionRegistration
-from ottla.controller.result import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Result
+from ottla.controller.result import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Result, Steps
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import (
     check_assignment,
     new_assigned_partition,
     new_partition,
-    placer,
+    partition_records,
+    placed,
 )
 from ottla.wire.errors import (
     InvalidPartitions,
@@ -29,7 +30,7 @@ TopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 def create_partitions(
     state: ControllerState, request: CreatePartitionsRequest
-) -> Result[CreatePartitionsResponse]:
+) -> Steps[Result[CreatePartitionsResponse]]:
     """Raise the number of partitions of topics."""
     response = CreatePartitionsResponse()
     records: list[Message] = []
@@ -39,11 +40,12 @@ def create_partitions(
     if sum(found is not None for found in wanted.values()) > RECORDS_PER_REQUEST_MAX:
         raise PolicyViolation(TOO_LARGE)  # Kafka bounds the answers as it bounds the records
     for name, found in wanted.items():
+        yield
         error: KafkaError | None = None
         try:
             if found is None:
                 raise InvalidRequest("Duplicate topic name.")
-            made = _create(state, found)
+            made = yield from _create(state, found)
             if len(records) + len(made) > RECORDS_PER_REQUEST_MAX:
                 raise PolicyViolation("Excessively large number of partitions per request.")
             records += made
@@ -59,7 +61,7 @@ def create_partitions(
     return Result(response, () if request.validate_only else records)
 
 
-def _create(state: ControllerState, wanted: WantedTopic) -> list[Message]:
+def _create(state: ControllerState, wanted: WantedTopic) -> Steps[list[Message]]:
     topic = state.image.topics_by_name.get(wanted.name)
     if topic is None:
         raise UnknownTopicOrPartition
@@ -85,12 +87,13 @@ def _create(state: ControllerState, wanted: WantedTopic) -> list[Message]:
         for index, assignment in enumerate(wanted.assignments, present):
             check_assignment(state, assignment.broker_ids, replicas)
             made.append(new_assigned_partition(state, index, assignment.broker_ids))
+            yield
     else:
-        for assigned in placer(state).place(additional, replicas):
+        for assigned in (yield from placed(state, additional, replicas)):
             try:
                 made.append(new_partition(state, assigned))
             except InvalidReplicationFactor as error:
                 text = f"Unable to replicate the partition {replicas} time(s): {error.message}"
                 raise InvalidReplicationFactor(text) from None
-    level = state.image.metadata_version
-    return [partition.to_record(topic.id, index, level) for index, partition in enumerate(made, present)]
+            yield
+    return (yield from partition_records(state, topic.id, made, present))

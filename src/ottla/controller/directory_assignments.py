@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.controller.elections import Located, change_of, leader_and_isr_changes
 from ottla.controller.records import DIRECTORY_ASSIGNMENT_LEVEL
 from ottla.controller.registrations import NO_LEADER
-from ottla.controller.result import Result
+from ottla.controller.result import Result, Steps
 from ottla.controller.state import ControllerState
 from ottla.wire.errors import ErrorCode, UnsupportedVersion
 from ottla.wire.message import Message
@@ -17,7 +17,7 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
 
 def assign_replicas_to_dirs(
     state: ControllerState, request: AssignReplicasToDirsRequest
-) -> Result[AssignReplicasToDirsResponse]:
+) -> Steps[Result[AssignReplicasToDirsResponse]]:
     """Write down the directories of replicas; a replica in an offline one can neither lead nor be in sync."""
     if state.image.metadata_version < DIRECTORY_ASSIGNMENT_LEVEL:
         raise UnsupportedVersion("Directory assignment is not supported yet.")
@@ -34,7 +34,9 @@ def assign_replicas_to_dirs(
             topic_answer = AssignReplicasToDirsResponse.TopicData(topic_id=asked.topic_id)
             answer.topics.append(topic_answer)
             topic = state.image.topics.get(asked.topic_id)
+            yield
             for data in asked.partitions:
+                yield
                 index = data.partition_index
                 code = ErrorCode.NONE
                 partition = None if topic is None else topic.partitions.get(index)
@@ -60,5 +62,5 @@ def assign_replicas_to_dirs(
                 topic_answer.partitions.append(
                     AssignReplicasToDirsResponse.PartitionData(partition_index=index, error_code=code)
                 )
-    records += leader_and_isr_changes(state, offline.values(), leaving=broker.id)
+    records += yield from leader_and_isr_changes(state, offline.values(), leaving=broker.id)
     return Result(response, records, is_atomic=False)

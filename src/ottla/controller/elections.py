@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from ottla.controller.partition_change import Election, PartitionChange
 from ottla.controller.records import DIRECTORY_ASSIGNMENT_LEVEL
 from ottla.controller.registrations import NO_LEADER, PartitionRegistration, Topic
-from ottla.controller.result import Result, standing
+from ottla.controller.result import Result, Steps, standing
 from ottla.controller.state import ControllerState
 from ottla.wire import uuid
 from ottla.wire.errors import (
@@ -36,27 +36,27 @@ def all_partitions(state: ControllerState) -> Iterator[Located]:
             yield topic, index, partition
 
 
-def partitions_with_isr(state: ControllerState, broker_id: int) -> list[Located]:
-    return [located for located in all_partitions(state) if broker_id in located[2].isr]
+def partitions_with_isr(state: ControllerState, broker_id: int) -> Iterator[Located]:
+    return (located for located in all_partitions(state) if broker_id in located[2].isr)
 
 
-def partitions_with_elr(state: ControllerState, broker_id: int) -> list[Located]:
-    return [located for located in all_partitions(state) if broker_id in located[2].elr]
+def partitions_with_elr(state: ControllerState, broker_id: int) -> Iterator[Located]:
+    return (located for located in all_partitions(state) if broker_id in located[2].elr)
 
 
 def partitions_in_directories(
     state: ControllerState, broker_id: int, directories: Collection[bytes]
-) -> list[Located]:
+) -> Iterator[Located]:
     """The partitions that a broker has in some of its log directories."""
-    return [
+    return (
         located
         for located in all_partitions(state)
         if broker_id in located[2].replicas and located[2].directory_of(broker_id) in directories
-    ]
+    )
 
 
-def partitions_without_leader(state: ControllerState) -> list[Located]:
-    return [located for located in all_partitions(state) if located[2].leader == NO_LEADER]
+def partitions_without_leader(state: ControllerState) -> Iterator[Located]:
+    return (located for located in all_partitions(state) if located[2].leader == NO_LEADER)
 
 
 def leads_something(state: ControllerState, broker_id: int) -> bool:
@@ -118,7 +118,7 @@ def leader_and_isr_changes(
     leaving: int = NO_LEADER,
     coming: int = NO_LEADER,
     shut_down_uncleanly: int = NO_LEADER,
-) -> list[Message]:
+) -> Steps[list[Message]]:
     """What becomes of `partitions` when a broker leaves, comes, or turns out to have lost its tail."""
 
     def is_acceptable(broker_id: int) -> bool:
@@ -137,10 +137,13 @@ def leader_and_isr_changes(
         record = change.record()
         if record is not None:
             records.append(record)
+        yield
     return records
 
 
-def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Result[ElectLeadersResponse]:
+def elect_leaders(
+    state: ControllerState, request: ElectLeadersRequest
+) -> Steps[Result[ElectLeadersResponse]]:
     """Elect preferred or (unclean) any leaders, of the partitions named or of all."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise InvalidRequest(f"Unknown election type {request.election_type}")
@@ -154,7 +157,9 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Resul
     for name, indexes in wanted:
         results = ElectLeadersResponse.ReplicaElectionResult(topic=name)
         response.replica_election_results.append(results)
+        yield
         for index in indexes:
+            yield
             code, message = 0, None
             try:
                 records.append(_elected(state, name, index, request.election_type))
@@ -187,12 +192,15 @@ def _elected(state: ControllerState, name: str, index: int, election_type: int) 
     return record
 
 
-def balance_leaders(state: ControllerState, elections_max: int = ELECTIONS_PER_ROUND_MAX) -> Result[bool]:
+def balance_leaders(
+    state: ControllerState, elections_max: int = ELECTIONS_PER_ROUND_MAX
+) -> Steps[Result[bool]]:
     """Give leadership back to preferred replicas that are in sync again. True: there may be more to do."""
     records: list[Message] = []
     for topic, index, partition in all_partitions(state):
         if partition.leader == partition.preferred_leader:
             continue
+        yield
         record = change_of(state, topic, index, election=Election.PREFERRED).record()
         if record is not None:
             records.append(record)
@@ -203,10 +211,11 @@ def balance_leaders(state: ControllerState, elections_max: int = ELECTIONS_PER_R
 
 def elect_unclean_leaders(
     state: ControllerState, elections_max: int = ELECTIONS_PER_ROUND_MAX
-) -> Result[bool]:
+) -> Steps[Result[bool]]:
     """Give partitions without a leader any live one, where the topic allows it. True: there may be more."""
     records: list[Message] = []
     for topic, index, _ in partitions_without_leader(state):
+        yield
         if not state.is_unclean_election_enabled(topic):
             continue
         record = change_of(state, topic, index, election=Election.UNCLEAN).record()

@@ -68,7 +68,11 @@ class ImageDelta:
         self, topic_id: bytes, partition: int, before: PartitionRegistration | None
     ) -> None:
         """Keep what the partition was before the first change of this delta."""
-        self.partitions_changed.setdefault(topic_id, {}).setdefault(partition, before)
+        changed = self.partitions_changed.get(topic_id)
+        if changed is None:
+            changed = self.partitions_changed[topic_id] = {}
+        if partition not in changed:
+            changed[partition] = before
 
     def topic_deleted(self, topic: Topic) -> None:
         """A topic that came and went within the delta leaves no trace in it."""

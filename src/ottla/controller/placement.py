@@ -6,7 +6,7 @@ not fenced. Starting points are drawn at random; with the same draws the placeme
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ottla.wire.errors import InvalidReplicationFactor
@@ -80,7 +80,7 @@ class Placer:
         self._offset = draw(len(self._names)) if self._names else 0
         self._round = 0
 
-    def place(self, partitions: int, replicas: int) -> list[list[int]]:
+    def place(self, partitions: int, replicas: int) -> Iterator[list[int]]:
         """The brokers of each of `partitions` new partitions; InvalidReplicationFactor if that cannot be."""
         if replicas <= 0:
             raise InvalidReplicationFactor(
@@ -95,7 +95,7 @@ class Placer:
                 f"The target replication factor of {replicas} cannot be reached because only {self._total} "
                 "broker(s) are registered or some brokers have all their log directories cordoned."
             )
-        return [self._place_one(replicas) for _ in range(partitions)]
+        return (self._place_one(replicas) for _ in range(partitions))
 
     def _place_one(self, replicas: int) -> list[int]:
         if self._round == self._unfenced and self._unfenced > 1:

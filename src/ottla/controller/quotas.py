@@ -54,7 +54,7 @@ def alter_client_quotas(
 ) -> Result[AlterClientQuotasResponse]:
     """Set and remove quotas, at once. A large request is read and answered in steps."""
     wanted = finished(read_quotas(request))
-    result = change_quotas(state, wanted, validate_only=request.validate_only)
+    result = finished(change_quotas(state, wanted, validate_only=request.validate_only))
     return Result(finished(quotas_answered(wanted)), result.records)
 
 
@@ -74,18 +74,21 @@ def read_quotas(request: AlterClientQuotasRequest) -> Steps[WantedQuotas]:
     return wanted
 
 
-def change_quotas(state: ControllerState, wanted: WantedQuotas, *, validate_only: bool) -> Result[None]:
+def change_quotas(
+    state: ControllerState, wanted: WantedQuotas, *, validate_only: bool
+) -> Steps[Result[None]]:
     """The records of what changes. Too many of them refuse the request as a whole, as in Kafka."""
     quotas = state.image.client_quotas
-    changes: list[tuple[QuotaEntity, str, float | None]] = []
+    records: list[ClientQuotaRecord] = []
     for entity, ops in wanted.changes:
         current = quotas.get(entity, _NO_QUOTAS)
         for key, value in ops:
             if current.get(key) != value:
-                changes.append((entity, key, value))
-        if len(changes) > RECORDS_PER_REQUEST_MAX:
+                records.append(_record(entity, key, value))
+        yield
+        if len(records) > RECORDS_PER_REQUEST_MAX:
             raise PolicyViolation(TOO_LARGE)
-    return Result(None, () if validate_only else [_record(*change) for change in changes])
+    return Result(None, () if validate_only else records)
 
 
 def quotas_answered(wanted: WantedQuotas) -> Steps[AlterClientQuotasResponse]:

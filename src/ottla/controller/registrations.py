@@ -6,7 +6,9 @@ change makes a new value, so a value that someone holds never changes under his 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ottla.controller.records import (
     CORDONED_DIRECTORIES_LEVEL,
@@ -178,12 +180,11 @@ class ControllerRegistration:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRegistration:
+class PartitionRegistration(NamedTuple):
     """One partition: who holds it, who leads it, and which change of it this is.
 
     `directories` runs along `replicas`. `elr` are the eligible leader replicas: out of sync, yet known to
-    hold everything that was committed.
+    hold everything that was committed. A tuple, since a broker that is fenced makes thousands in one turn.
     """
 
     replicas: tuple[int, ...]
@@ -197,12 +198,6 @@ class PartitionRegistration:
     leader_recovery_state: int = RECOVERED
     leader_epoch: int = 0
     partition_epoch: int = 0
-
-    def __post_init__(self) -> None:
-        if len(self.directories) != len(self.replicas):
-            raise InvalidMetadata(
-                f"A partition has {len(self.replicas)} replicas and {len(self.directories)} directories."
-            )
 
     @classmethod
     def from_record(cls, record: PartitionRecord) -> PartitionRegistration:
@@ -244,19 +239,21 @@ class PartitionRegistration:
         directories = self.directories
         if change.directories is not None:
             directories = _directories(change.directories, len(replicas))
-        elif set(directories) == {uuid.DIRECTORY_MIGRATING}:
-            directories = _directories(None, len(replicas))
+        elif change.replicas is not None:
+            is_unknown = set(directories) == {uuid.DIRECTORY_MIGRATING}
+            directories = _directories(None if is_unknown else directories, len(replicas))
+        elr, last_known = change.eligible_leader_replicas, change.last_known_elr
         names_leader = change.leader != NO_LEADER_CHANGE
         recovery = change.leader_recovery_state
         return PartitionRegistration(
             replicas=replicas,
             directories=directories,
-            isr=_changed(self.isr, change.isr),
+            isr=self.isr if change.isr is None else tuple(change.isr),
             leader=change.leader if names_leader else self.leader,
-            removing=_changed(self.removing, change.removing_replicas),
-            adding=_changed(self.adding, change.adding_replicas),
-            elr=_changed(self.elr, change.eligible_leader_replicas),
-            last_known_elr=_changed(self.last_known_elr, change.last_known_elr),
+            removing=self.removing if change.removing_replicas is None else tuple(change.removing_replicas),
+            adding=self.adding if change.adding_replicas is None else tuple(change.adding_replicas),
+            elr=self.elr if elr is None else tuple(elr),
+            last_known_elr=self.last_known_elr if last_known is None else tuple(last_known),
             leader_recovery_state=self.leader_recovery_state if recovery == NO_RECOVERY_CHANGE else recovery,
             leader_epoch=self.leader_epoch + names_leader,
             partition_epoch=self.partition_epoch + 1,
@@ -264,7 +261,7 @@ class PartitionRegistration:
 
     def without_elr(self) -> PartitionRegistration:
         """As ClearElrRecord leaves it."""
-        return replace(self, elr=(), last_known_elr=(), partition_epoch=self.partition_epoch + 1)
+        return self._replace(elr=(), last_known_elr=(), partition_epoch=self.partition_epoch + 1)
 
     @property
     def is_reassigning(self) -> bool:
@@ -290,10 +287,10 @@ class Topic:
         return Topic(self.name, self.id, self.partitions.copy())
 
 
-def _changed(old: tuple[int, ...], new: list[int] | None) -> tuple[int, ...]:
-    return old if new is None else tuple(new)
-
-
-def _directories(given: list[bytes] | None, count: int) -> tuple[bytes, ...]:
+def _directories(given: Sequence[bytes] | None, count: int) -> tuple[bytes, ...]:
     """The directories of `count` replicas; records from before directories were known leave them out."""
-    return tuple(given) if given else (uuid.DIRECTORY_MIGRATING,) * count
+    if not given:
+        return (uuid.DIRECTORY_MIGRATING,) * count
+    if len(given) != count:
+        raise InvalidMetadata(f"A partition has {count} replicas and {len(given)} directories.")
+    return tuple(given)

@@ -1,10 +1,14 @@
-"""What a decision gives back, and the errors that have a standing text."""
+"""What a decision returns, and the errors that have a fixed text.
+
+A decision is a function of the controller's state. One that may take long is a generator, which yields
+between the elements of its request, so that it can be made in slices; nothing else changes the state then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ottla.wire.errors import (
     ElectionNotNeeded,
@@ -17,10 +21,13 @@ from ottla.wire.errors import (
 )
 from ottla.wire.message import Message
 
+if TYPE_CHECKING:
+    from ottla.controller.state import ControllerState
+
 _T = TypeVar("_T")
 
 Steps = Generator[None, None, _T]
-"""What is done before and after the decision on a large request, piece by piece."""
+"""Work in pieces, with a pause possible at each yield."""
 
 RECORDS_PER_REQUEST_MAX = 10_000
 """Kafka's bound on the records that one request may make."""
@@ -44,6 +51,11 @@ class Result(Generic[_T]):
     when_appended: Callable[[], None] | None = None
 
 
+Decided = Result[_T] | Steps[Result[_T]]
+"""What a decision returns."""
+Decision = Callable[["ControllerState"], Decided[_T]]
+"""A change of the cluster, made on the newest state."""
+
 _STANDING_TEXTS: dict[type[KafkaError], str] = {
     UnknownTopicOrPartition: "This server does not host this topic-partition.",
     UnknownTopicId: "This server does not host this topic ID.",
@@ -57,6 +69,11 @@ _STANDING_TEXTS: dict[type[KafkaError], str] = {
 def standing(cls: type[KafkaError]) -> KafkaError:
     """An error with the text that Kafka sends where the code alone is the whole story."""
     return cls(_STANDING_TEXTS[cls])
+
+
+def decided(outcome: Decided[_T]) -> Result[_T]:
+    """The result of a decision that is made without a pause."""
+    return outcome if isinstance(outcome, Result) else finished(outcome)
 
 
 def finished(steps: Steps[_T]) -> _T:

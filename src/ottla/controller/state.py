@@ -13,7 +13,9 @@ from typing import Protocol
 
 from ottla.controller.heartbeats import Heartbeats
 from ottla.controller.image import BROKER_RESOURCE, ClusterImage
+from ottla.controller.image_delta import ImageDelta
 from ottla.controller.registrations import Topic, VersionRange
+from ottla.controller.result import Steps
 from ottla.wire.errors import StaleBrokerEpoch
 from ottla.wire.message import Message
 from ottla.wire.messages.metadata_records import (
@@ -24,6 +26,18 @@ from ottla.wire.messages.metadata_records import (
     RemoveTopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+)
+
+_FOLLOWED = frozenset(
+    (
+        BrokerRegistrationChangeRecord,
+        ConfigRecord,
+        FenceBrokerRecord,
+        RegisterBrokerRecord,
+        RemoveTopicRecord,
+        UnfenceBrokerRecord,
+        UnregisterBrokerRecord,
+    )
 )
 
 
@@ -115,15 +129,16 @@ class ControllerState:
             if not broker.fenced:
                 self.heartbeats.contact(broker.id, broker.epoch, now_ms)
 
-    def apply(self, records: Iterable[Message]) -> int:
-        """Replay the records of a decision, in the order of the log; the offset of the last record."""
-        image = self.image
-        for record in records:
-            image.offset = self.next_offset
-            self.next_offset += 1
-            image.replay(record)
-            self._follow(record)
-        return self.next_offset - 1
+    def apply(self, records: Sequence[Message]) -> Steps[None]:
+        """Replay the records of a decision, which take the next offsets of the log."""
+        image, delta, first = self.image, ImageDelta(), self.next_offset
+        self.next_offset += len(records)  # at once: the quorum may append its own records during a pause
+        for offset, record in enumerate(records, first):
+            image.offset = offset
+            image.replay(record, delta)
+            if type(record) in _FOLLOWED:
+                self._follow(record)
+            yield
 
     def _follow(self, record: Message) -> None:
         """Keep the heartbeats in step with the registrations, and forget settings that are no more."""

@@ -5,6 +5,7 @@ A created topic is a TopicRecord, its ConfigRecords and a PartitionRecord for ea
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.controller.configs import topic_config_records
@@ -38,10 +39,13 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 TopicResult = CreateTopicsResponse.CreatableTopicResult
+CreatedSetting = CreateTopicsResponse.CreatableTopicConfigs
 DeletedTopic = DeleteTopicsResponse.DeletableTopicResult
 
 
-def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Result[CreateTopicsResponse]:
+def create_topics(
+    state: ControllerState, request: CreateTopicsRequest
+) -> Steps[Result[CreateTopicsResponse]]:
     """Create the topics that can be created."""
     counts: dict[str, int] = {}
     for topic in request.topics:
@@ -50,9 +54,11 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Resul
     _check_total(wanted, state.settings.default_partitions)
     response = CreateTopicsResponse()
     records: list[Message] = []
+    described = _DescribedSettings(state)
     for topic in wanted:
+        yield
         try:
-            made, result = _create(state, topic)
+            made, result = yield from _create(state, topic, described)
             if len(records) + len(made) > RECORDS_PER_REQUEST_MAX:
                 raise PolicyViolation("Excessively large number of partitions per request.")
             records += made
@@ -83,11 +89,37 @@ def _check_total(topics: list[CreatableTopic], default_partitions: int) -> None:
         raise PolicyViolation("Excessively large number of partitions per request.")
 
 
-def _create(state: ControllerState, topic: CreatableTopic) -> tuple[list[Message], TopicResult]:
+class _DescribedSettings:
+    """The effective settings of new topics, for the response. Topics with equal settings share a list."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self._state = state
+        self._lists: dict[frozenset[tuple[str, str]], list[CreatedSetting]] = {}
+
+    def of(self, overrides: dict[str, str]) -> list[CreatedSetting]:
+        key = frozenset(overrides.items())
+        if key not in self._lists:
+            state = self._state
+            self._lists[key] = [
+                CreatedSetting(
+                    name=entry.name,
+                    value=None if entry.is_sensitive else entry.value,
+                    read_only=entry.read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.is_sensitive,
+                )
+                for entry in state.rules.describe_topic(state.dynamic_configs, overrides)
+            ]
+        return self._lists[key]
+
+
+def _create(
+    state: ControllerState, topic: CreatableTopic, described: _DescribedSettings
+) -> Steps[tuple[list[Message], TopicResult]]:
     """The records of one new topic and its place in the response."""
     _check_name(state, topic.name)
     config_records = topic_config_records(state, topic)
-    partitions = _partitions(state, topic)
+    partitions = yield from _partitions(state, topic)
     topic_id = uuid.random(state.random_bytes)
     overrides = {config.name: config.value for config in topic.configs if config.value is not None}
     result = TopicResult(
@@ -96,21 +128,23 @@ def _create(state: ControllerState, topic: CreatableTopic) -> tuple[list[Message
         error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
-        configs=[
-            CreateTopicsResponse.CreatableTopicConfigs(
-                name=entry.name,
-                value=None if entry.is_sensitive else entry.value,
-                read_only=entry.read_only,
-                config_source=entry.source,
-                is_sensitive=entry.is_sensitive,
-            )
-            for entry in state.rules.describe_topic(state.dynamic_configs, overrides)
-        ],
+        configs=described.of(overrides),
     )
-    level = state.image.metadata_version
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id), *config_records]
-    records += [partition.to_record(topic_id, index, level) for index, partition in enumerate(partitions)]
+    records += yield from partition_records(state, topic_id, partitions)
     return records, result
+
+
+def partition_records(
+    state: ControllerState, topic_id: bytes, partitions: Iterable[PartitionRegistration], first: int = 0
+) -> Steps[list[Message]]:
+    """The records of new partitions of a topic, numbered from `first` on."""
+    level = state.image.metadata_version
+    records: list[Message] = []
+    for index, partition in enumerate(partitions, first):
+        records.append(partition.to_record(topic_id, index, level))
+        yield
+    return records
 
 
 def _check_name(state: ControllerState, name: str) -> None:
@@ -123,9 +157,9 @@ def _check_name(state: ControllerState, name: str) -> None:
         raise InvalidTopicException(f"Topic '{name}' collides with existing topic: {min(others)}")
 
 
-def _partitions(state: ControllerState, topic: CreatableTopic) -> list[PartitionRegistration]:
+def _partitions(state: ControllerState, topic: CreatableTopic) -> Steps[list[PartitionRegistration]]:
     if topic.assignments:
-        return _assigned_partitions(state, topic)
+        return (yield from _assigned_partitions(state, topic))
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         raise InvalidReplicationFactor(
             "Replication factor must be larger than 0, or -1 to use the default value."
@@ -137,14 +171,17 @@ def _partitions(state: ControllerState, topic: CreatableTopic) -> list[Partition
     if replicas == -1:
         replicas = state.settings.default_replication_factor
     try:
-        placed = placer(state).place(count, replicas)
-        return [new_partition(state, assigned) for assigned in placed]
+        partitions = []
+        for assigned in (yield from placed(state, count, replicas)):
+            partitions.append(new_partition(state, assigned))
+            yield
+        return partitions
     except InvalidReplicationFactor as error:
         cause = f"Unable to replicate the partition {replicas} time(s): {error.message}"
         raise InvalidReplicationFactor(cause) from None
 
 
-def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> list[PartitionRegistration]:
+def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> Steps[list[PartitionRegistration]]:
     if topic.replication_factor != -1:
         raise InvalidRequest(
             "A manual partition assignment was specified, but replication factor was not set to -1."
@@ -164,15 +201,16 @@ def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> list[
         check_assignment(state, brokers, replication_factor)
         replication_factor = len(brokers)
         assigned[index] = new_assigned_partition(state, index, brokers)
+        yield
     if sorted(assigned) != list(range(len(assigned))):
         raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
     return [assigned[index] for index in range(len(assigned))]
 
 
-def placer(state: ControllerState) -> Placer:
-    """Places on every broker that is not on its way out and has a directory for new replicas."""
+def placed(state: ControllerState, count: int, replicas: int) -> Steps[list[list[int]]]:
+    """The brokers of `count` new partitions: of those that stay and have a directory for new replicas."""
     brokers = state.image.brokers
-    return Placer(
+    placer = Placer(
         [
             UsableBroker(broker_id, brokers[broker_id].rack, entry.fenced)
             for broker_id, entry in state.heartbeats.brokers.items()
@@ -180,6 +218,11 @@ def placer(state: ControllerState) -> Placer:
         ],
         state.random_below,
     )
+    chosen = []
+    for assigned in placer.place(count, replicas):
+        chosen.append(assigned)
+        yield
+    return chosen
 
 
 def check_assignment(state: ControllerState, brokers: list[int], replication_factor: int | None) -> None:
@@ -266,12 +309,12 @@ def delete_topics(
     state: ControllerState, request: DeleteTopicsRequest, version: int
 ) -> Result[DeleteTopicsResponse]:
     """Delete topics by name or by id, at once. A large request is read and answered in steps."""
-    result = remove_topics(state, finished(read_deletion(request)), version)
+    result = finished(remove_topics(state, finished(read_deletion(request)), version))
     response = DeleteTopicsResponse(responses=[one.to_answer() for one in result.response])
     return Result(response, result.records)
 
 
-def remove_topics(state: ControllerState, wanted: Deletable, version: int) -> Result[list[Deleted]]:
+def remove_topics(state: ControllerState, wanted: Deletable, version: int) -> Steps[Result[list[Deleted]]]:
     """Delete what can be deleted; what became of each."""
     if not state.settings.is_topic_deletion_enabled:
         if version < 3:
@@ -281,12 +324,14 @@ def remove_topics(state: ControllerState, wanted: Deletable, version: int) -> Re
     unknown_id, unknown_name = standing(UnknownTopicId), standing(UnknownTopicOrPartition)
     chosen: dict[bytes, str] = {}
     for topic_id in ids:
+        yield
         topic = state.image.topics.get(topic_id)
         if topic is None:
             answers.append(Deleted(None, topic_id, unknown_id))
         else:
             chosen[topic_id] = topic.name
     for name in names:
+        yield
         topic = state.image.topics_by_name.get(name)
         if topic is None:
             answers.append(Deleted(name, uuid.ZERO, unknown_name))
@@ -296,9 +341,12 @@ def remove_topics(state: ControllerState, wanted: Deletable, version: int) -> Re
             answers.append(Deleted(name, topic.id, InvalidRequest(text)))
         else:
             chosen[topic.id] = name
+    records = []
     for topic_id, name in chosen.items():
         answers.append(Deleted(name, topic_id, None))
-    return Result(answers, [RemoveTopicRecord(topic_id=topic_id) for topic_id in chosen])
+        records.append(RemoveTopicRecord(topic_id=topic_id))
+        yield
+    return Result(answers, records)
 
 
 def read_deletion(request: DeleteTopicsRequest) -> Steps[Deletable]:

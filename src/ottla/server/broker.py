@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.server.coordinators.groups import GroupCoordinator
     from ottla.server.coordinators.producer_ids import ProducerIds
     from ottla.server.coordinators.transactions import TransactionCoordinator
-    from ottla.server.metadata.committed_metadata import CommittedMetadata
+    from ottla.server.metadata.metadata_quorum import MetadataQuorum
     from ottla.server.net.batch_worker import BatchWorker
     from ottla.server.net.dispatch import Dispatcher
     from ottla.server.net.loop_lag import LoopLateness
@@ -50,7 +50,7 @@ class Broker:
     random: Random
     disk: Disk
     image: ClusterImage
-    quorum: CommittedMetadata
+    quorum: MetadataQuorum
     directories: LogDirectories
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds

@@ -34,7 +34,7 @@ from ottla.server.formatter import format_if_new
 from ottla.server.garbage import Garbage
 from ottla.server.handlers import HANDLERS
 from ottla.server.metadata.broker_registration import Registration
-from ottla.server.metadata.committed_metadata import CommittedMetadata
+from ottla.server.metadata.metadata_quorum import MetadataQuorum
 from ottla.server.metadata.quorum import Quorum
 from ottla.server.net.answer_memory import AnswerMemory
 from ottla.server.net.dispatch import Dispatcher
@@ -99,7 +99,7 @@ class Node:
         self.failures = Failures()
         self._duties: dict[str, asyncio.Task[None]] = {}
         self._broker: Broker | None = None
-        self._quorum: CommittedMetadata | None = None
+        self._quorum: MetadataQuorum | None = None
         self._directories: LogDirectories | None = None
         self._replicas: Replicas | None = None
         self._placements: Placements | None = None
@@ -142,7 +142,6 @@ class Node:
         await self._bind_listeners()
         self._quorum = quorum = self._make_quorum(cluster_id, directories.metadata_directory_id)
         self.failure = quorum.failure
-        quorum.failures = self.failures
         await quorum.open()
         self._broker = broker = Broker(
             node_id=config.node_id,
@@ -205,7 +204,7 @@ class Node:
             step.cancel()
             await asyncio.gather(step, return_exceptions=True)
 
-    def _make_quorum(self, cluster_id: str, directory_id: bytes) -> CommittedMetadata:
+    def _make_quorum(self, cluster_id: str, directory_id: bytes) -> MetadataQuorum:
         """The controller of this node, or the way to those on other nodes."""
         config = self.config
         if not config.is_controller:
@@ -219,6 +218,7 @@ class Node:
                 config=config,
                 cluster_id=cluster_id,
                 directory_id=directory_id,
+                failures=self.failures,
             )
         return Quorum(
             disk=self._disk,
@@ -229,6 +229,7 @@ class Node:
             directory_id=directory_id,
             controller_endpoints=self._bound(config.advertised_controller_listeners),
             network=self._network,
+            failures=self.failures,
         )
 
     def _make_directories(self) -> LogDirectories:

@@ -84,7 +84,8 @@ class Controller:
         write_meta(self.disk, str(data), meta, now_ms)
 
     async def __aenter__(self) -> Controller:
-        await self.quorum.start()
+        await self.quorum.open()
+        await self.quorum.join()
         return self
 
     async def __aexit__(self, *_: object) -> None:

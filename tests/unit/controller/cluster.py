@@ -13,7 +13,7 @@ from ottla.controller.config_rules import BrokerConfigRules
 from ottla.controller.feature_levels import SUPPORTED_FEATURES, resolve_features
 from ottla.controller.image import ClusterImage
 from ottla.controller.registrations import PartitionRegistration
-from ottla.controller.result import Result
+from ottla.controller.result import Decided, decided, finished
 from ottla.controller.state import ControllerSettings, ControllerState
 from ottla.controller.topics import create_topics
 from ottla.wire.message import Message
@@ -72,19 +72,19 @@ class Cluster:
 
     def apply(self, records: list[Message]) -> None:
         self.log += records
-        self.state.apply(records)
+        finished(self.state.apply(records))
 
-    def do(self, decision: Callable[..., Result[_T]], *arguments: object, **keywords: object) -> _T:
+    def do(self, decision: Callable[..., Decided[_T]], *arguments: object, **keywords: object) -> _T:
         """Decide, replay, answer."""
-        result = decision(self.state, *arguments, **keywords)
+        result = decided(decision(self.state, *arguments, **keywords))
         if result.when_appended is not None:
             result.when_appended()
         self.apply(list(result.records))
         return result.response
 
-    def refuse(self, decision: Callable[..., Result[Any]], *arguments: object) -> Sequence[Message]:
+    def refuse(self, decision: Callable[..., Decided[Any]], *arguments: object) -> Sequence[Message]:
         """Decide, and let the log refuse the records: they come back here."""
-        return decision(self.state, *arguments).records
+        return decided(decision(self.state, *arguments)).records
 
     def register(
         self,

@@ -31,6 +31,7 @@ from ottla.controller.registrations import (
     PartitionRegistration,
     Topic,
 )
+from ottla.controller.result import finished
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import create_topics, delete_topics
 from ottla.wire.errors import DuplicateBrokerRegistration, ErrorCode
@@ -335,7 +336,7 @@ class ControllerMachine(RuleBasedStateMachine):
             broker_epoch=self.cluster.epochs[leader],
             topics=[Altering.TopicData(topic_id=topic.id, partitions=[data])],
         )
-        result = alter_partition(self.cluster.state, request, 3)
+        result = finished(alter_partition(self.cluster.state, request, 3))
         answer = result.response.topics[0].partitions[0]
         code = ErrorCode(answer.error_code)
         assert code in (ErrorCode.NONE, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.NEW_LEADER_ELECTED)

@@ -19,11 +19,11 @@ def placer(*brokers: UsableBroker) -> Placer:
 
 
 def test_one_broker_gets_everything() -> None:
-    assert placer(UsableBroker(7)).place(3, 1) == [[7], [7], [7]]
+    assert list(placer(UsableBroker(7)).place(3, 1)) == [[7], [7], [7]]
 
 
 def test_leaders_and_replicas_are_spread_evenly() -> None:
-    placed = placer(*(UsableBroker(number) for number in range(4))).place(8, 2)
+    placed = list(placer(*(UsableBroker(number) for number in range(4))).place(8, 2))
     assert set(Counter(replicas[0] for replicas in placed).values()) == {2}
     assert set(Counter(broker for replicas in placed for broker in replicas).values()) == {4}
 
@@ -35,7 +35,7 @@ def test_replicas_of_a_partition_are_in_different_racks() -> None:
 
 
 def test_a_fenced_broker_follows_but_does_not_lead() -> None:
-    placed = placer(UsableBroker(1), UsableBroker(2, is_fenced=True)).place(5, 2)
+    placed = list(placer(UsableBroker(1), UsableBroker(2, is_fenced=True)).place(5, 2))
     assert [replicas[0] for replicas in placed] == [1] * 5
     assert all(set(replicas) == {1, 2} for replicas in placed)
 

@@ -20,7 +20,7 @@ from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
 from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.log import Log
 from ottla.server.fatal_errors import Ending
-from ottla.server.metadata.quorum import Quorum
+from ottla.server.metadata.background_tasks import BackgroundTasks
 from ottla.server.net.dispatch import Dispatcher
 from ottla.server.node import Node
 from ottla.waiting.pending_response import PendingResponse
@@ -137,13 +137,15 @@ def test_every_duty_that_fails_goes_on_later_and_the_node_serves(
     with_node(FailingNode, tmp_path, test)
 
 
-def test_every_duty_of_a_controller_that_fails_goes_on_later(
+def test_every_periodic_task_of_a_controller_that_fails_runs_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
-    every = Quorum._every
+    every = BackgroundTasks.every
 
-    def failing(quorum: Quorum, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+    def failing(
+        tasks: BackgroundTasks, seconds: float, name: str, work: Callable[[], Awaitable[None]]
+    ) -> None:
         number = len(calls)
         calls.append(0)
 
@@ -151,11 +153,11 @@ def test_every_duty_of_a_controller_that_fails_goes_on_later(
             calls[number] += 1
             if calls[number] <= FAILURES:
                 raise RuntimeError("unforeseen")
-            await duty()
+            await work()
 
-        every(quorum, 0.01, call)
+        every(tasks, 0.01, name, call)
 
-    monkeypatch.setattr(Quorum, "_every", failing)
+    monkeypatch.setattr(BackgroundTasks, "every", failing)
 
     async def test(node: FailingNode) -> None:
         assert len(calls) >= 5

@@ -68,6 +68,10 @@ class HostedLogs:
         yield from list(self.logs.values())
         yield from list(self.futures.values())
 
+    def logs_of(self, topic: str) -> list[Log]:
+        """The logs of a topic, those on their way too."""
+        return [log for table in (self.logs, self.futures) for log in table.by_topic.get(topic, {}).values()]
+
     def logs_in(self, directory: LogDirectory) -> list[Log]:
         return [log for log in self.everything() if directory_of(log) == directory.path]
 

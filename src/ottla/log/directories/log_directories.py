@@ -257,12 +257,11 @@ class LogDirectories:
     def reconfigure(self, topic: str) -> None:
         """The settings of a topic changed."""
         config = self._log_config(topic)
-        for log in self.everything():
-            if log.topic == topic:
-                was_compacted = log.config.is_compacted
-                log.reconfigure(config)
-                if was_compacted and not config.is_compacted:
-                    self.cleaner.abort((log.topic, log.partition))
+        for log in self.hosted.logs_of(topic):
+            was_compacted = log.config.is_compacted
+            log.reconfigure(config)
+            if was_compacted and not config.is_compacted:
+                self.cleaner.abort((log.topic, log.partition))
 
     async def truncate_to(self, log: Log, offset: int) -> bool:
         """Truncate a log and its checkpoints, before anything is appended again."""

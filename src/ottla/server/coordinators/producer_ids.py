@@ -16,7 +16,7 @@ from ottla.wire.errors import CoordinatorLoadInProgress, KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 if TYPE_CHECKING:
-    from ottla.server.metadata.committed_metadata import CommittedMetadata
+    from ottla.server.metadata.metadata_quorum import MetadataQuorum
 
 ALLOCATION_TIMEOUT_MS = 5_000
 PREFETCH_FRACTION = 0.9  # of a block: once so many of its ids are used, the next one is fetched
@@ -27,7 +27,7 @@ logger = logging.getLogger("ottla.server.coordinators.producer_ids")
 class ProducerIds:
     """The ids that this broker may give to producers."""
 
-    def __init__(self, quorum: CommittedMetadata, node_id: int) -> None:
+    def __init__(self, quorum: MetadataQuorum, node_id: int) -> None:
         self._quorum = quorum
         self._node_id = node_id
         self._next = 0

@@ -18,7 +18,7 @@ from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 
 if TYPE_CHECKING:
     from ottla.controller.registrations import Endpoint, PartitionRegistration
-    from ottla.controller.result import Result
+    from ottla.controller.result import Decided, Decision
     from ottla.controller.state import ControllerState
     from ottla.server.broker import Broker
     from ottla.server.net.dispatch import RequestContext
@@ -126,9 +126,7 @@ def is_controller_listener(broker: Broker, context: RequestContext) -> bool:
     return context.listener in broker.config.controller_listener_names
 
 
-async def decide(
-    broker: Broker, decision: Callable[[ControllerState], Result[_T]], *, timeout_ms: int | None = None
-) -> _T:
+async def decide(broker: Broker, decision: Decision[_T], *, timeout_ms: int | None = None) -> _T:
     """Have the controller decide, and return its answer once that is committed.
 
     What was decided stays decided when the client goes away or its time runs out; it does not hear of it.
@@ -150,7 +148,7 @@ async def decide(
 async def decide_in_parts(
     broker: Broker,
     parts: Iterable[_P],
-    decision: Callable[[ControllerState, _P], Result[_T]],
+    decision: Callable[[ControllerState, _P], Decided[_T]],
     *,
     timeout_ms: int,
 ) -> list[_T]:
@@ -175,7 +173,7 @@ async def decide_or_forward(
     broker: Broker,
     request: Message,
     context: RequestContext,
-    decision: Callable[[ControllerState], Result[_T]],
+    decision: Decision[_T],
 ) -> _T:
     """What is left of a client's request is decided here, or by the controller elsewhere that answers it."""
     if broker.quorum.is_remote:

@@ -1,4 +1,4 @@
-"""A broker's view of controllers on other nodes: it follows their metadata log and brings them its requests.
+"""A broker's view of controllers on other nodes: it follows their metadata log and sends them its requests.
 
 The log is fetched as an observer fetches it, kept on disk, and replayed as far as it is committed, so that a
 restart goes on where the last run ended.
@@ -7,16 +7,17 @@ restart goes on where the last run ended.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ottla.config import BrokerConfig
-from ottla.controller.result import Result
-from ottla.controller.state import ControllerState
+from ottla.controller.result import Decision
+from ottla.failures import Failures
 from ottla.ports import Clock, Disk, Network, Random
-from ottla.server.metadata.committed_metadata import CommittedMetadata
+from ottla.server.metadata.background_tasks import BackgroundTasks
+from ottla.server.metadata.committed_metadata import Subscriber
 from ottla.server.metadata.log_follower import LogFollower
+from ottla.server.metadata.metadata_quorum import MetadataQuorum
+from ottla.server.metadata.metadata_replica import MetadataReplica
 from ottla.server.peers.controller_link import RemoteController
 from ottla.wire.errors import RequestTimedOut
 from ottla.wire.message import Message
@@ -24,12 +25,10 @@ from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQ
 
 CLEAN_INTERVAL_S = 60.0
 
-logger = logging.getLogger("ottla.server.metadata.remote_quorum")
-
 _T = TypeVar("_T")
 
 
-class RemoteQuorum(CommittedMetadata):
+class RemoteQuorum(MetadataQuorum):
     """The quorum as a broker sees it that is no controller."""
 
     def __init__(
@@ -42,16 +41,23 @@ class RemoteQuorum(CommittedMetadata):
         config: BrokerConfig,
         cluster_id: str,
         directory_id: bytes,
+        failures: Failures | None = None,
     ) -> None:
-        super().__init__(
+        self.cluster_id = cluster_id
+        self.replica = MetadataReplica(
+            self,
             disk=disk,
             clock=clock,
             random=random,
             config=config,
-            cluster_id=cluster_id,
             directory_id=directory_id,
             endpoints=(),
         )
+        self.driver = self.replica.driver
+        self.image, self.progress = self.replica.metadata.image, self.replica.progress
+        self.failure = self.driver.failure
+        self.voter_changes = None
+        self._tasks = BackgroundTasks(failures or Failures())
         self._follower = LogFollower(
             network=network,
             random=random,
@@ -68,7 +74,6 @@ class RemoteQuorum(CommittedMetadata):
             socket_timeout_ms=config.int_of("controller.socket.timeout.ms"),
         )
         self.driver.on_leader = self._on_leader
-        self._tasks: list[asyncio.Task[None]] = []
 
     def _on_leader(self) -> None:
         self._follower.on_leader()
@@ -88,8 +93,26 @@ class RemoteQuorum(CommittedMetadata):
     def leader_id(self) -> int:
         return self._follower.leader_id
 
+    @property
+    def epoch(self) -> int:
+        return self.replica.epoch
+
+    @property
+    def kraft_version(self) -> int:
+        return self.replica.kraft_version
+
+    @property
+    def finalized_features(self) -> dict[str, int]:
+        return self.replica.finalized_features
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        self.replica.metadata.subscribe(subscriber)
+
     def learn_address(self, node_id: int, host: str, port: int) -> None:
         self._follower.learn(node_id, (host, port))
+
+    async def snapshot_now(self) -> None:
+        await self.replica.snapshot_now()
 
     # Life
 
@@ -98,45 +121,24 @@ class RemoteQuorum(CommittedMetadata):
 
     async def join(self) -> None:
         """Follow the leader; back once all that was committed when it was found has been replayed."""
-        self._tasks = [asyncio.ensure_future(self._follower.run()), asyncio.ensure_future(self._clean())]
+        self._tasks.start(self._follower.run())
+        self._tasks.every(CLEAN_INTERVAL_S, "deletion of old metadata", self.driver.clean)
         await asyncio.wait([self._follower.caught_up, self.failure], return_when=asyncio.FIRST_COMPLETED)
         if self.failure.done():
             self.failure.result()
 
     async def leave(self) -> None:
-        """Nothing is led here."""
+        """This node never leads."""
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await self._tasks.stop()
         self._controller.close()
         self._follower.close()
-        await self._settle_snapshot()
-        await self.driver.stop()
-
-    def lead(self, epoch: int) -> None:
-        raise AssertionError("an observer is never elected")
-
-    def resign(self, epoch: int) -> None:
-        raise AssertionError("an observer never leads")
-
-    async def _clean(self) -> None:
-        while True:
-            await asyncio.sleep(CLEAN_INTERVAL_S)
-            try:
-                await self.driver.clean()
-            except OSError as error:
-                logger.error("Failed to delete old metadata, will retry: %s", error)
-            except Exception as error:  # noqa: BLE001 - see `ottla.failures`
-                self.failures.note("deletion of old metadata", "", error)
+        await self.replica.stop()
 
     # Requests to the controller
 
-    async def submit(
-        self, decision: Callable[[ControllerState], Result[_T]], *, timeout_ms: int | None = None
-    ) -> _T:
+    async def submit(self, decision: Decision[_T]) -> _T:
         """Nothing is decided here. A handler gets here when its request could not be forwarded in time."""
         raise RequestTimedOut("The active controller did not answer in time.")
 
@@ -148,3 +150,14 @@ class RemoteQuorum(CommittedMetadata):
 
     async def forward(self, frame: bytes, principal: str, client_host: str) -> bytes:
         return await self._controller.forward(frame, principal, client_host)
+
+    # Leadership of the replica
+
+    def committed(self, offset: int) -> None:
+        """Nobody waits here for a commit."""
+
+    def lead(self, epoch: int) -> None:
+        raise AssertionError("an observer is never elected")
+
+    def resign(self, epoch: int) -> None:
+        raise AssertionError("an observer never leads")

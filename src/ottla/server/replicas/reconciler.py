@@ -89,8 +89,10 @@ class Replicas:
 
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Take over what a run of committed records changed."""
-        for topic in delta.topics_deleted.values():
-            self._stop_hosting(self._hosted(topic))
+        if delta.topics_deleted:
+            self._stop_hosting(
+                [partition for topic in delta.topics_deleted.values() for partition in self._hosted(topic)]
+            )
         node_id = self._broker.node_id
         self._bring_in_line(
             image,

@@ -16,6 +16,29 @@ def counted(directories: LogDirectories) -> list[int]:
     ]
 
 
+def by_topic(directories: LogDirectories) -> dict[str, list[int]]:
+    return {topic: sorted(logs) for topic, logs in directories.logs.by_topic.items()}
+
+
+def test_the_logs_of_a_topic_are_those_in_the_table(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+
+    async def test() -> None:
+        directories = await node.start()
+        for topic, index in (("orders", 1), ("users", 0), ("orders", 0)):
+            directories.create(topic, index, TOPIC_ID)
+        assert by_topic(directories) == {"orders": [0, 1], "users": [0]}
+        directories.move("orders", 0, node.paths[1])
+        assert len(directories.hosted.logs_of("orders")) == len(directories.hosted.futures) + 2
+        await directories.delete([("orders", 0), ("users", 0)])
+        assert by_topic(directories) == {"orders": [1]}
+        assert not directories.hosted.logs_of("users")
+        await node.stop(directories)
+        assert by_topic(directories) == {}
+
+    run(test)
+
+
 def test_the_counts_are_those_of_the_logs_whatever_happens_to_them(tmp_path: Path) -> None:
     node = Node(tmp_path)
 

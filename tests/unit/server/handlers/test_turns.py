@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from asyncio import base_events
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from tests.unit.server.handlers.support import RunningNode, as_sent, start
+from tests.unit.server.turns import Work
 
 from ottla.coordinator import slices
 from ottla.server.handlers import produce
+from ottla.server.metadata import active_controller
 from ottla.server.net import step_runner
 from ottla.waiting.pending_response import PendingResponse
 from ottla.waiting.tasks import completion_of
@@ -38,7 +39,7 @@ from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 COUNT = 10_500
 CALLS_PER_ELEMENT_MAX = 5
-"""In one turn: what a decision of the controller, which is made at once, may do for each."""
+"""In one turn."""
 SLICE_MS = 0.05
 DEADLINE_S = 120
 
@@ -159,37 +160,13 @@ REQUESTS: dict[str, tuple[Message, int]] = {
 }
 
 
-class _Work:
-    """Counts calls, and the most of them in one turn of a loop."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._count = self.most = 0
-        run_once: Any = base_events.BaseEventLoop._run_once  # type: ignore[attr-defined]
-
-        def counted(loop: Any) -> None:
-            before = self._count
-            run_once(loop)
-            self.most = max(self.most, self._count - before)
-
-        monkeypatch.setattr(base_events.BaseEventLoop, "_run_once", counted)
-
-    def _note(self, _frame: Any, event: str, _argument: Any) -> None:
-        self._count += event in ("call", "c_call")
-
-    def __enter__(self) -> None:
-        self.most = 0
-        sys.setprofile(self._note)
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-
-
 @pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Work]:
+def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
     monkeypatch.setattr(slices, "SLICE_MS", SLICE_MS)
     monkeypatch.setattr(step_runner, "SLICE_MS", SLICE_MS)
+    monkeypatch.setattr(active_controller, "SLICE_MS", SLICE_MS)
     monkeypatch.setattr(produce, "TURN_MS", SLICE_MS)
-    yield _Work(monkeypatch)
+    yield Work(monkeypatch)
     sys.setprofile(None)
 
 
@@ -208,7 +185,7 @@ async def _answered(node: RunningNode, request: Message, version: int) -> Any:
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_no_turn_of_the_loop_has_much_of_the_work_on_a_large_request(
-    start_node: Callable[..., RunningNode], work: _Work, monkeypatch: pytest.MonkeyPatch, name: str
+    start_node: Callable[..., RunningNode], work: Work, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     node = start_node({"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"})
     node.create("a")

@@ -21,7 +21,7 @@ from ottla.controller.feature_levels import SUPPORTED_FEATURES, resolve_features
 from ottla.controller.features import update_features
 from ottla.controller.image import ClusterImage
 from ottla.controller.image_delta import ImageDelta
-from ottla.controller.result import Result
+from ottla.controller.result import Decision, Result
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import create_topics
 from ottla.host import HostClock, HostDisk, HostRandom
@@ -72,7 +72,8 @@ class Node:
         )
 
     async def __aenter__(self) -> Quorum:
-        await self.quorum.start()
+        await self.quorum.open()
+        await self.quorum.join()
         return self.quorum
 
     async def __aexit__(self, *_: object) -> None:
@@ -170,19 +171,19 @@ def test_what_a_full_disk_refused_about_a_broker_is_decided_again_once_there_is_
     async def test() -> None:
         async with Node(tmp_path) as quorum:
             epoch = await start_broker(quorum)
-            assert quorum._state is not None
+            assert quorum.active.state is not None
             beat = BrokerHeartbeatRequest(
                 broker_id=1, broker_epoch=epoch, current_metadata_offset=quorum.image.offset
             )
 
-            async def decide_with_room_later(decision: Callable[[ControllerState], Result[Any]]) -> None:
+            async def decide_with_room_later(decision: Decision[Any]) -> None:
                 quorum.driver._room.is_lacking = True
                 with pytest.raises(KafkaStorageError):
                     await quorum.submit(decision)
                 quorum.driver._room.is_lacking = False
                 await quorum.submit(decision)
 
-            quorum._state.heartbeats.contact(1, epoch, -(10**9))
+            quorum.active.state.heartbeats.contact(1, epoch, -(10**9))
             await decide_with_room_later(fence_stale_broker)
             assert quorum.image.brokers[1].fenced
             await decide_with_room_later(lambda state: broker_heartbeat(state, beat))
@@ -235,7 +236,8 @@ def test_a_failed_log_fails_who_waits_and_who_comes(tmp_path: Path) -> None:
     async def test() -> None:
         node = Node(tmp_path)
         quorum = node.quorum
-        await quorum.start()
+        await quorum.open()
+        await quorum.join()
         log = quorum.driver.log
 
         def broken(*_: object, **__: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +168,25 @@ def test_the_files_of_a_large_topic_leave_by_and_by(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_the_files_of_many_small_topics_that_are_deleted_together_leave_by_and_by(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        held = hold(node)
+        names = [f"topic-{index}" for index in range(MANY)]
+        for name in names:
+            await create(node, name, 1)
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicsRequest.DeleteTopicState(name=one) for one in names]
+        )
+        await node.broker.quorum.submit(lambda state: delete_topics(state, request, 6))
+        assert not any(hosted(node, name) for name in names)
+        held.go_on(10)
+        assert files(tmp_path, "topic") == (MANY - 10, 10)
+        held.go_on(MANY)
+        assert files(tmp_path, "topic") == (0, MANY)
+
+    run(tmp_path, story)
+
+
 def test_a_partition_that_comes_again_gets_a_log_of_its_own(tmp_path: Path) -> None:
     async def story(node: Node) -> None:
         held = hold(node)
@@ -236,9 +254,9 @@ def test_a_partition_whose_new_epoch_could_not_be_taken_over_takes_it_over_in_th
         partition.growth.add(wake)
         monkeypatch.setattr(Replication, step, fail_once)
         registration = node.broker.image.topics_by_name["topic"].partitions[0]
-        registration = replace(registration, leader_epoch=registration.leader_epoch + 1)
+        registration = registration._replace(leader_epoch=registration.leader_epoch + 1)
         if step == "follow":
-            registration = replace(registration, leader=2)
+            registration = registration._replace(leader=2)
         node.broker.image.topics_by_name["topic"].partitions[0] = registration
         replicas._bring_in_line(node.broker.image, {(partition.topic_id, 0): False})
         assert (done, woken) == ([], [])
@@ -288,7 +306,7 @@ def test_an_epoch_that_begins_during_a_truncation_is_written_down_when_that_ends
         await asyncio.sleep(0)
         assert log.truncations_pending
         topic = node.broker.image.topics[hosted.topic_id]
-        registration = replace(topic.partitions[0], leader_epoch=9, partition_epoch=9)
+        registration = topic.partitions[0]._replace(leader_epoch=9, partition_epoch=9)
         assert node._replicas is not None
         node._replicas._apply_partition(topic, 0, registration, is_new=False)
         assert (hosted.is_leader, log.epochs.latest_epoch) == (True, 0)

@@ -1,11 +1,10 @@
-"""Offsets of a stream as Spark keeps them in its checkpoint: JSON, in the form of Spark's Kafka connector.
+"""Stream offsets as Spark stores them in its checkpoint: JSON, in the format of Spark's Kafka connector.
 
-`{"orders": {"0": 23, "1": 7}}`, and beside the topics two entries that no topic can be named like: `#ids` has
-the topics' ids, so that one that was deleted and made anew is known; `#from` has the places where partitions
-begin that had no offset before. Spark calls for the first offsets again after a crash, and then they may be
-others: what was planned with them is planned again from `#from`. Rule: Spark compares offsets as texts, so
-equal offsets have equal texts.
-"""
+`{"orders": {"0": 23, "1": 7}}`, plus two entries that cannot be topic names. `#ids` has the topic ids, which
+reveal that a topic was deleted and recreated. `#from` has the start offsets of partitions that had none
+before: after a crash Spark asks for the first offsets again, and the answer may differ, so a batch that was
+already planned is planned again from `#from`. Rule: Spark compares offsets as strings, so equal offsets must
+serialize equally."""
 
 from __future__ import annotations
 
@@ -21,12 +20,12 @@ FROM = "#from"
 
 
 class CheckpointError(ValueError):
-    """The offsets of a checkpoint are not of this source, or not of this subscription."""
+    """The checkpoint's offsets come from another source or another subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """Where a stream stands: the next offset of each partition."""
+    """The position of a stream: the next offset of each partition."""
 
     offsets: Mapping[TopicPartition, int]
     ids: Mapping[str, bytes] = field(default_factory=dict)
@@ -43,7 +42,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> StreamOffset:
-        """Read it; CheckpointError where it has another form."""
+        """Parse the JSON; raises CheckpointError if its format is not ours."""
         try:
             topics = {name: each for name, each in told.items() if not name.startswith("#")}
             ids = {name: uuid.from_text(text) for name, text in told.get(IDS, {}).items()}

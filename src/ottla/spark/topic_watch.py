@@ -1,9 +1,7 @@
-"""What the driver asks the cluster: topics, offsets, sizes; and where it commits progress.
+"""The driver's requests to the cluster: topics, offsets, sizes, and commits of progress.
 
-One loop in a thread, one connection to each node that is asked, open for as long as the query runs. Rule: a
-topic that is not there is said at once, by its name; what another try may cure is tried until
-`default.api.timeout.ms` is over.
-"""
+It runs an event loop in a thread, with a connection per node for the lifetime of the query. Rule: a missing
+topic is reported at once, by name; retriable errors are retried until `default.api.timeout.ms` has passed."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The partitions that are selected, and the ids of their topics."""
+    """The selected partitions, and the ids of their topics."""
 
     partitions: frozenset[TopicPartition]
     ids: Mapping[str, bytes]
@@ -49,7 +47,7 @@ class Topics:
 
 
 class Watch:
-    """Make it where Spark's driver has its process, `close` it at the end."""
+    """Create it in Spark's driver process, and `close` it at the end."""
 
     def __init__(self, settings: ReadSettings) -> None:
         self._selection = settings.selection
@@ -60,7 +58,7 @@ class Watch:
         self._cluster: Cluster | None = None
         self._lookup: OffsetLookup | None = None
         self._member: GroupMember | None = None
-        self._committing: asyncio.Task[None] | None = None  # the last one, and they come in order
+        self._committing: asyncio.Task[None] | None = None  # the last commit; commits run in order
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._background.run(work)
@@ -90,7 +88,7 @@ class Watch:
     # Topics.
 
     def topics(self) -> Topics:
-        """What is selected now. Topics that are named and do not exist are in `missing`."""
+        """The current selection. Topics that are named but do not exist are in `missing`."""
         return self._run(self._topics())
 
     async def _topics(self) -> Topics:
@@ -116,14 +114,14 @@ class Watch:
     # Offsets.
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends: of what is committed, where only that is read."""
+        """The end offsets: the last stable offsets if only committed records are read."""
         return self._run(self._edges(partitions, LATEST_TIMESTAMP))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._run(self._edges(partitions, EARLIEST_TIMESTAMP))
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The first offset whose record is not older than a time; None: there is none."""
+        """The first offset at or after a timestamp; None if there is none."""
         return self._run(self._at_times(times))
 
     async def _at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
@@ -137,7 +135,8 @@ class Watch:
         return {key: 0 if one is None else one.offset for key, one in found.items()}
 
     def look(self, known: Iterable[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:
-        """Topics and ends in one go, for each trigger: what is known is asked about meanwhile."""
+        """Topics and end offsets for a trigger, with the offsets of known partitions requested
+        concurrently."""
         return self._run(self._look(frozenset(known)))
 
     async def _look(self, known: frozenset[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:
@@ -155,7 +154,7 @@ class Watch:
     # Sizes.
 
     def sizes(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
-        """How many bytes an offset has on the leader's disk, on average."""
+        """The average bytes per offset on the leader's disk."""
         return self._run(self._sizes(list(partitions)))
 
     async def _sizes(self, partitions: list[TopicPartition]) -> dict[TopicPartition, float]:
@@ -202,12 +201,12 @@ class Watch:
     # Progress.
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit to the group, in the background. Progress is for people to see: a failure is only logged."""
+        """Commit to the group in the background. It only shows progress, so a failure is only logged."""
         if self._group_id is not None:
             self._background.soon(self._commit_soon, dict(offsets))
 
     def settle(self) -> None:
-        """Wait, but not for long, until what was to be committed is."""
+        """Wait briefly for the last commit to complete."""
         if self._group_id is not None:
             self._run(self._settled())
 
@@ -238,7 +237,7 @@ class Watch:
 
 
 def _is_passing(topic: TopicView | None) -> bool:
-    """Whether a moment later more may be known: a topic that was just made."""
+    """Whether the topic was just created, so that its metadata is still incomplete."""
     return topic is None or topic.error in _PASSING
 
 

@@ -1,8 +1,7 @@
-"""The model -> data frames of Spark: for each sink the streams that it needs, and no others.
+"""Builds Spark data frames from the model: for each sink only the streams that it needs.
 
-Rule: building starts nothing. What Spark finds wrong in a statement, an expression or a schema becomes a
-fault at its place in the file.
-"""
+Rule: building starts no query. If Spark rejects a statement, an expression or a schema, the error becomes a
+fault at its place in the file."""
 
 from __future__ import annotations
 
@@ -48,14 +47,14 @@ _ROW = "__ottla_row"
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A query that can be started: the frame, and the sink that it goes to."""
+    """A query that is ready to start: the frame and its sink."""
 
     sink: Sink
     frame: DataFrame
 
 
 class Builder:
-    """Makes the frames of one pipeline in one session."""
+    """Builds the frames of one pipeline in one session."""
 
     def __init__(
         self,
@@ -72,11 +71,11 @@ class Builder:
 
     @property
     def client(self) -> Mapping[str, str]:
-        """The client's properties, bootstrap servers included."""
+        """The client's properties, including the bootstrap servers."""
         return self._client
 
     def outputs(self) -> list[Output]:
-        """A frame for each sink, and one for the dead letters of each stream; PipelineError for faults."""
+        """Build a frame for each sink and one for all dead letters; raises PipelineError with all faults."""
         self._register_functions()
         found = []
         for sink in self._pipeline.sinks:
@@ -107,7 +106,7 @@ class Builder:
     # --- streams
 
     def _streams(self, sink: Sink, name: str) -> dict[str, DataFrame]:
-        """A stream and what it is made of, by their names; also known to SQL as views."""
+        """Build a stream and its inputs, by name, and register them as views for SQL."""
         frames: dict[str, DataFrame] = {}
         for stream in needed_for(self._pipeline, name):
             with self._told(stream.mark()):
@@ -182,7 +181,8 @@ class Builder:
         return frame.select("value", *record, _no_reason())
 
     def _json(self, frame: DataFrame, source: TopicSource, record: list[Column]) -> DataFrame:
-        """Fields as columns, the record's own with `_` before them, and why a row could not be decoded."""
+        """Turn fields into columns, prefix the record's own columns with `_`, and keep the reason of a
+        decoding error."""
         from pyspark.sql import functions as f
         from pyspark.sql.types import StringType, StructType
 
@@ -222,16 +222,16 @@ class Builder:
             return self._spark.sql(step.sql.text)
         return None
 
-    # --- rows that are not as they should be
+    # --- bad rows
 
     def _judged(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
-        """The rows with the reason why each is bad, or NULL, for each thing that can be done about it."""
+        """Add a column per BadRows policy: the reasons why a row is bad, or NULL."""
         from pyspark.sql import functions as f
 
         def failed(check: Check) -> Column | None:
             with self._told(check.mark("expression"), check.expression):
                 condition = f.expr(check.expression.text)
-                frame.select(condition)  # Spark looks at it now
+                frame.select(condition)  # makes Spark analyze the condition now
                 return f.when(f.coalesce(condition, f.lit(False)), f.lit(None)).otherwise(f.lit(check.name))
             return None
 
@@ -241,14 +241,14 @@ class Builder:
         for what in BadRows:
             reasons = [] if bad is not what else [decoded]
             checks = [failed(check) for check in stream.checks if check.otherwise is what]
-            is_read = decoded.isNull()  # a row that was not decoded has nothing to check
+            is_read = decoded.isNull()  # checks do not apply to undecoded rows
             reasons += [f.when(is_read, check) for check in checks if check is not None]
             text = f.concat_ws("; ", *reasons) if reasons else f.lit("")
             columns.append(f.when(text != "", text).alias(f"{_WHY}_{what}"))
         return frame.select("*", *columns)
 
     def _good(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
-        """The rows that are as they should be. With `fail` a row that is not ends the query."""
+        """The rows that pass all checks. With the policy `fail`, a bad row ends the query."""
         from pyspark.sql import functions as f
 
         why = f.col(f"{_WHY}_{BadRows.FAIL}")
@@ -272,7 +272,7 @@ class Builder:
         return frame.filter(passes & others[0] & others[1]).drop(*own)
 
     def _letters(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
-        """Rows for the topic of the dead letters: a record as it came, or a row of a step as JSON."""
+        """Rows for the dead-letter topic: a record unchanged, or a row of a step as JSON."""
         from pyspark.sql import functions as f
 
         why = f.col(f"{_WHY}_{BadRows.DEAD_LETTER}")
@@ -305,7 +305,7 @@ class Builder:
                     self._spark.udf.register(function.name, made, function.returns)
 
     def _imported(self, name: str, mark: Mark) -> Callable[..., Any] | None:
-        """The function that `file.py:name` or `package.module:name` stands for."""
+        """Import the function named `file.py:name` or `package.module:name`."""
         where, _, attribute = name.rpartition(":")
         try:
             module = (
@@ -336,11 +336,11 @@ class Builder:
         self._fault(mark, f"{who} refers to the unknown column {name!r}.{hint}")
 
     def _told(self, mark: Mark, sql: Sql | None = None) -> _Telling:
-        """What Spark refuses within becomes a fault at the mark, or at its place within the statement."""
+        """Turn errors of Spark in a block into faults, at the mark or at a place within the statement."""
         return _Telling(self, mark, sql)
 
     def tell(self, error: BaseException, mark: Mark, sql: Sql | None) -> bool:
-        """Whether the error is one of Spark's or of an option; then it is a fault."""
+        """Add a fault if the error is Spark's or an option's; return whether it was."""
         from pyspark.errors import PySparkException
 
         if isinstance(error, PySparkException):
@@ -354,7 +354,7 @@ class Builder:
 
 
 class _Telling:
-    """A block whose errors become faults."""
+    """A context manager that turns errors of its block into faults."""
 
     def __init__(self, builder: Builder, mark: Mark, sql: Sql | None) -> None:
         self._builder, self._mark, self._sql = builder, mark, sql
@@ -384,7 +384,7 @@ def _module_of_file(path: Path) -> Any:
 
 
 def _pickle_by_value(module: Any, name: str) -> None:
-    """Executors do not have the file: what is in it travels with the query."""
+    """Pickle the functions of a module by value, since executors do not have its file."""
     from pyspark import cloudpickle
 
     sys.modules[name] = module
@@ -393,7 +393,7 @@ def _pickle_by_value(module: Any, name: str) -> None:
 
 
 def explained(error: Any, mark: Mark, sql: Sql | None, streams: list[str]) -> tuple[Mark, str]:
-    """The place and the sentence of what Spark refused."""
+    """The place and the message of a Spark error."""
     condition = error.getCondition() or ""
     parameters = error.getMessageParameters() or {}
     first = str(error).split("\n\n")[0].split("; line ")[0].split(" SQLSTATE")[0]
@@ -417,7 +417,7 @@ def explained(error: Any, mark: Mark, sql: Sql | None, streams: list[str]) -> tu
 
 
 def _index_of_parse_error(text: str, statement: str) -> int | None:
-    """Where the parser stopped: "(line 2, pos 7)"."""
+    """The position in the parser's message: "(line 2, pos 7)"."""
     import re
 
     match = re.search(r"\(line (\d+), pos (\d+)\)", text)
@@ -428,7 +428,7 @@ def _index_of_parse_error(text: str, statement: str) -> int | None:
 
 
 def start_options(source: TopicSource) -> dict[str, str]:
-    """Where a source begins: earliest, latest, offsets as JSON, or a time."""
+    """The options for the start of a source: earliest, latest, offsets as JSON, or a timestamp."""
     text = source.start.strip()
     if text in ("earliest", "latest") or text.startswith("{"):
         return {"startingOffsets": text}
@@ -451,11 +451,11 @@ def group_of(pipeline: Pipeline, source: TopicSource, sink: Sink) -> str:
 
 
 def columns_for_topic(frame: DataFrame, target: TopicTarget) -> DataFrame:
-    """The rows as key and value: the value is a column, or all columns as JSON."""
+    """The rows as key and value; the value is one column, or all columns as JSON."""
     from pyspark.sql import functions as f
 
     if {"value", "headers"} <= set(frame.columns) and target.value is None and "key" in frame.columns:
-        return frame  # they are records already: dead letters
+        return frame  # dead letters are records already
     key = [] if target.key is None else [f.col(f"`{target.key}`").cast("string").alias("key")]
     if target.value is not None:
         value = f.col(f"`{target.value}`")
@@ -466,7 +466,7 @@ def columns_for_topic(frame: DataFrame, target: TopicTarget) -> DataFrame:
 
 
 def check_mode(spark: SparkSession, frame: DataFrame, mode: Mode) -> str | None:
-    """Why Spark could not run a stream in this mode; None where it can, or cannot tell beforehand."""
+    """The reason why Spark rejects a stream in this mode; None if it accepts it or cannot say in advance."""
     from pyspark.errors import PySparkException
     from pyspark.sql.utils import is_remote
 

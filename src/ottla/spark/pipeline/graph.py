@@ -1,4 +1,4 @@
-"""Who reads whom in a pipeline, and the same as text."""
+"""The graph of a pipeline (which part reads which), and its rendering as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LETTER_SINK = "dead_letter"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A part of the picture. `kind` is source, step, sink or letters."""
+    """A part of the graph. `kind` is source, step, sink or letters."""
 
     name: str
     kind: str
@@ -23,7 +23,7 @@ class Node:
 
 
 def inputs_of(pipeline: Pipeline, stream: Source | Step) -> tuple[str, ...]:
-    """The streams that a source or step is made of, in the pipeline's own order."""
+    """The inputs of a source or step, in the order of the file."""
     if not isinstance(stream, Step):
         return ()
     if stream.sql is None:
@@ -37,7 +37,7 @@ def inputs_of(pipeline: Pipeline, stream: Source | Step) -> tuple[str, ...]:
 
 
 def needed_for(pipeline: Pipeline, name: str) -> list[Source | Step]:
-    """A stream and all that it is made of, what is read before what reads it."""
+    """A stream and all its direct and indirect inputs, inputs first."""
     wanted = {name}
     found: list[Source | Step] = []
     for stream in reversed((*pipeline.sources, *pipeline.steps)):
@@ -48,19 +48,19 @@ def needed_for(pipeline: Pipeline, name: str) -> list[Source | Step]:
 
 
 def has_letters(stream: Source | Step) -> bool:
-    """Whether rows of this stream can go to the dead letters."""
+    """Whether rows of this stream can become dead letters."""
     is_bad = isinstance(stream, TopicSource) and stream.bad_rows is BadRows.DEAD_LETTER
     return is_bad or any(check.otherwise is BadRows.DEAD_LETTER for check in stream.checks)
 
 
 def letter_streams(pipeline: Pipeline) -> list[Source | Step]:
-    """The streams of which rows can go to the dead letters, as far as a sink reads them."""
+    """The streams that can produce dead letters and that some sink reads."""
     used = {one.name for sink in pipeline.sinks for one in needed_for(pipeline, sink.source)}
     return [one for one in (*pipeline.sources, *pipeline.steps) if one.name in used and has_letters(one)]
 
 
 def nodes(pipeline: Pipeline) -> list[Node]:
-    """All parts, what is read before what reads it."""
+    """All nodes, inputs first."""
     found = [_source_node(pipeline, source) for source in pipeline.sources]
     for step in pipeline.steps:
         lines = [f"python {step.python}"] if step.python else ["sql"]
@@ -76,7 +76,7 @@ def nodes(pipeline: Pipeline) -> list[Node]:
 
 
 def _shown(pipeline: Pipeline, place: str) -> str:
-    """A path as the file has it: relative to the file, if it is below it."""
+    """The path as the file spells it: relative to the file if it is below it."""
     return place.removeprefix(f"{pipeline.directory}/")
 
 
@@ -106,7 +106,7 @@ def _sink_node(pipeline: Pipeline, sink: Sink) -> Node:
 
 
 def as_text(pipeline: Pipeline) -> str:
-    """Each part with what it reads, one below the other."""
+    """One line per part with its inputs."""
     lines = [f"pipeline {pipeline.name}"]
     for node in nodes(pipeline):
         reads = f"  <- {', '.join(node.inputs)}" if node.inputs else ""

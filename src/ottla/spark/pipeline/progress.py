@@ -1,4 +1,4 @@
-"""What Spark reports of a query -> a line for people and programs. Pure."""
+"""Turns Spark's progress reports of a query into values to display. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One query, after a batch. Rates are rows a second, lag is records that are there and not read yet."""
+    """The progress of one query after a batch. Rates are rows per second; lag is the number of unread
+    records."""
 
     sink: str
     state: str
@@ -31,7 +32,7 @@ class Progress:
 
 
 def offsets_of(told: Any) -> dict[str, dict[str, int]]:
-    """Offsets by topic and partition; empty where a source has others."""
+    """Offsets by topic and partition; empty if the source has another kind of offset."""
     if not isinstance(told, Mapping):
         return {}
     return {
@@ -42,7 +43,7 @@ def offsets_of(told: Any) -> dict[str, dict[str, int]]:
 
 
 def lag_of(sources: list[Mapping[str, Any]]) -> int | None:
-    """Records between where the batch ended and what was there; None where no source tells."""
+    """Records between the end of the batch and the end of the logs; None if no source reports it."""
     total = None
     for source in sources:
         end, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
@@ -54,12 +55,12 @@ def lag_of(sources: list[Mapping[str, Any]]) -> int | None:
 
 
 def is_idle(told: Mapping[str, Any]) -> bool:
-    """Whether the report tells only that there was nothing to do."""
+    """Whether the report only says that there was no data."""
     return not told.get("numInputRows") and "addBatch" not in (told.get("durationMs") or {})
 
 
 def progress_of(sink: str, told: Mapping[str, Any], *, rows_before: int, restarts: int) -> Progress:
-    """The line of one report of Spark's."""
+    """Convert one report of Spark."""
     states = told.get("stateOperators") or []
     rows = int(told.get("numInputRows") or 0)
     return Progress(

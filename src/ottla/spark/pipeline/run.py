@@ -1,8 +1,7 @@
-"""A pipeline that runs: a query for each sink, what they report, and their restarts.
+"""Runs a pipeline: one query per sink, with progress reports and restarts.
 
-Rule: a query goes on from its checkpoint, whoever ended it. One that fails is started again, as the restart
-policy says, while the others go on; once its attempts are used up all are stopped and the reason is told.
-"""
+Rule: a query continues from its checkpoint, however it ended. A failed query restarts as the restart policy
+says while the others continue; when it has no attempts left, all queries stop and the reason is reported."""
 
 from __future__ import annotations
 
@@ -40,16 +39,16 @@ if TYPE_CHECKING:
 
 PAUSE_SECONDS = 0.25
 _SOURCES_SECONDS = 60.0
-_TOO_SLOW = "Python worker failed to connect back"  # the machine was busy: nothing is wrong with the query
+_TOO_SLOW = "Python worker failed to connect back"  # the machine is busy; the query is not at fault
 _SLOW_STARTS = 20
 
 
 class QueryFailed(RuntimeError):
-    """A query ended more often than the restart policy allows; the message tells why."""
+    """A query failed more often than the restart policy allows; the message says why."""
 
 
 def table_of(pipeline: Pipeline, sink: Sink) -> TableSink | None:
-    """The table that a sink writes; None where it is no table."""
+    """The table sink for a table or file target; None for other targets."""
     query = f"{pipeline.name}.{sink.name}"
     match sink.target:
         case FileTarget(kind="parquet") as to:
@@ -79,7 +78,7 @@ def table_of(pipeline: Pipeline, sink: Sink) -> TableSink | None:
 
 
 def transactional_id_of(pipeline: Pipeline, sink: Sink) -> str:
-    """The name of the sink for the brokers."""
+    """The transactional id of the sink."""
     given = sink.target.transactional_id if isinstance(sink.target, TopicTarget) else None
     return given or f"{pipeline.name}.{sink.name}"
 
@@ -95,7 +94,7 @@ def _writer(pipeline: Pipeline, builder: Builder, output: Output) -> DataStreamW
         given: dict[str, Any] = {"delivery": sink.target.delivery.replace("_", "-"), **sink.target.options}
         rows = columns_for_topic(output.frame, sink.target)
         if type(rows).__module__.startswith("pyspark.sql.connect"):
-            # Its foreachBatch does not know its query. The format does, and is exactly once, too.
+            # Spark Connect's foreachBatch has no query id. The format is exactly once there, too.
             given |= {f"kafka.{name}": value for name, value in builder.client.items()}
             given |= {"transactionalId": transactional_id_of(pipeline, sink)} if is_exact else {}
             return rows.writeStream.format("ottla").options(topic=sink.target.topic, **given)
@@ -115,18 +114,18 @@ def _writer(pipeline: Pipeline, builder: Builder, output: Output) -> DataStreamW
 
 
 def _visible(frame: DataFrame) -> DataFrame:
-    """Without the columns of the record, whose names begin with `_`."""
+    """Drop the record's own columns, whose names begin with `_`."""
     return frame.drop(*(name for name in frame.columns if name.startswith("_")))
 
 
 @dataclass(slots=True)
 class _Running:
-    """A query and what is known of it."""
+    """A query and its state."""
 
     output: Output
     query: StreamingQuery | None
     shown: Progress
-    told_last: tuple[str, str] = ("", "")  # of which run, at what time
+    told_last: tuple[str, str] = ("", "")  # its run id and timestamp
     attempts: int = 0
     slow_starts: int = 0
     next_attempt_at: float = 0.0
@@ -134,7 +133,7 @@ class _Running:
 
 
 class Runner:
-    """Starts the queries and looks after them until all have ended, or `stop` is called."""
+    """Starts the queries and watches them until all have ended or `stop` is called."""
 
     def __init__(
         self,
@@ -151,15 +150,16 @@ class Runner:
 
     @property
     def shown(self) -> list[Progress]:
-        """The latest of each sink."""
+        """The latest progress of each sink."""
         return [one.shown for one in self._running]
 
     def stop(self) -> None:
-        """Have `run` end once the batches that run are done with or given up; Spark repeats those."""
+        """Make `run` return after the running batches complete or are abandoned; Spark repeats the latter."""
         self._is_stopped = True
 
     def run(self, each_round: Callable[[], None] = lambda: None) -> None:
-        """Until everything was read (once), or stopped; QueryFailed when a query cannot go on."""
+        """Run until all data is read (`once`) or until `stop`; raises QueryFailed if a query cannot
+        continue."""
         try:
             for one in self._running:
                 self._start(one)
@@ -187,16 +187,15 @@ class Runner:
             writer = writer.trigger(processingTime=sink.trigger or self._pipeline.trigger)
         try:
             one.query = writer.start()
-        except Exception as error:  # noqa: BLE001 - whatever Spark raises here is what a query raises later
+        except Exception as error:  # noqa: BLE001 - Spark raises anything here, as a query does later
             self._failed(one, error)
             return
         self._show(one, replace(one.shown, state="running", error=None))
 
     def _wait_for_sources(self, one: _Running) -> None:
-        """Let a query have its Python processes before the next one starts its own.
+        """Wait until a query has its Python processes before the next query starts its own.
 
-        Spark gives each of them ten seconds to come up, which all at once may take longer on a busy machine.
-        """
+        Spark gives each process ten seconds to start. On a busy machine all together may take longer."""
         deadline = time.monotonic() + _SOURCES_SECONDS
         while one.query is not None and one.query.isActive and time.monotonic() < deadline:
             if self._is_stopped or "nitializing" not in str(one.query.status["message"]):
@@ -232,7 +231,7 @@ class Runner:
             progress = progress_of(
                 before.sink, report, rows_before=before.rows_total, restarts=before.restarts
             )
-            if is_idle(report):  # it names the batch that comes next
+            if is_idle(report):  # an idle report has the number of the next batch
                 one.shown = replace(progress, batch=before.batch, batch_ms=before.batch_ms)
                 continue
             one.attempts = one.slow_starts = 0
@@ -271,18 +270,18 @@ _RAISED = "[USER_RAISED_EXCEPTION] "
 
 
 def is_hopeless(error: Exception) -> bool:
-    """Whether another attempt would meet the same: what is wrong is in the data or in the set-up."""
+    """Whether a retry would fail again, because the data or the setup is wrong."""
     name, reason = _named_reason(error)
     return name in _HOPELESS or reason.startswith(_BAD_ROW)
 
 
 def reason_of(error: Exception) -> str:
-    """The sentence in what Spark tells of a failed query: the innermost Python error, or Spark's own line."""
+    """The message of the innermost Python error in a failed query, or else Spark's own message."""
     return _named_reason(error)[1]
 
 
 def _named_reason(error: Exception) -> tuple[str, str]:
-    """The class of the error and its sentence. Only lines count that tell an error: plans hold texts, too."""
+    """The class and message of the error. Query plans may contain similar text, so only error lines count."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for line in lines:
         if _RAISED in line and "raise_error(" not in line:

@@ -1,10 +1,10 @@
-"""What lies in the checkpoint directory of a pipeline: who runs it, how far it is, and starting over.
+"""The checkpoint directory of a pipeline: its lock, its status, and the reset of a sink.
 
     CHECKPOINT/ottla.lock       held by the process that runs the pipeline on this machine
-    CHECKPOINT/status.json      what it showed last
-    CHECKPOINT/SINK/            Spark's own, for each sink
+    CHECKPOINT/status.json      the progress it last reported
+    CHECKPOINT/SINK/            Spark's checkpoint of each sink
 
-Rule: whoever changes a checkpoint holds its lock.
+Rule: a process holds the lock while it changes a checkpoint.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class PipelineRuns(RuntimeError):
 
 
 class PipelineElsewhere(RuntimeError):
-    """The checkpoint is not where it could be changed."""
+    """The checkpoint is not on this machine and cannot be changed from here."""
 
 
 def local_directory(pipeline: Pipeline) -> Path | None:
-    """Where the checkpoint is on this machine; None where it is elsewhere."""
+    """The path of the checkpoint on this machine; None if it is elsewhere."""
     text = pipeline.checkpoint
     if text.startswith("file:"):
         text = "/" + text.removeprefix("file:").lstrip("/")
@@ -46,7 +46,7 @@ def local_directory(pipeline: Pipeline) -> Path | None:
 
 @contextmanager
 def held(pipeline: Pipeline) -> Iterator[None]:
-    """Keep others from running the pipeline, as far as this machine sees them."""
+    """Hold the lock, which keeps other processes of this machine from running the pipeline."""
     directory = local_directory(pipeline)
     if directory is None:
         yield
@@ -80,7 +80,7 @@ def is_running(pipeline: Pipeline) -> bool:
 
 
 def write_status(pipeline: Pipeline, shown: list[Progress]) -> None:
-    """Leave what is shown for `ottla pipeline status`."""
+    """Write the progress that `ottla pipeline status` shows."""
     directory = local_directory(pipeline)
     if directory is None:
         return
@@ -95,7 +95,7 @@ def write_status(pipeline: Pipeline, shown: list[Progress]) -> None:
 
 
 def status(pipeline: Pipeline) -> dict[str, Any]:
-    """Who runs it, and for each sink the last batch that Spark committed and what was shown last."""
+    """The process that runs the pipeline, and each sink's last committed batch and last progress."""
     directory = local_directory(pipeline)
     shown: dict[str, Any] = {}
     if directory is not None and (directory / _STATUS).exists():
@@ -114,7 +114,7 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def sink_names(pipeline: Pipeline) -> list[str]:
-    """The names of all queries: the sinks, and the one of the dead letters if there are any."""
+    """The names of all queries: the sinks, and the dead letters if the pipeline has any."""
     letters = [LETTER_SINK] if letter_streams(pipeline) else []
     return [*(sink.name for sink in pipeline.sinks), *letters]
 
@@ -133,10 +133,9 @@ def _last_committed(checkpoint: Path) -> int | None:
 
 
 def reset(pipeline: Pipeline, names: list[str], client: dict[str, object]) -> list[str]:
-    """Forget how far sinks are, so that they start over; what they wrote stays. What was done, in lines.
+    """Delete the progress of sinks, so that they start over. Their output stays. Returns a report in lines.
 
-    Their markers are let go too: a table or topic that has rows of the old checkpoint gets them again.
-    """
+    It also releases their markers: a table or topic with rows of the old checkpoint receives them again."""
     done = []
     if local_directory(pipeline) is None:
         raise PipelineElsewhere(

@@ -1,9 +1,8 @@
-"""Rows into record batches of their target partitions, before anyone knows who sends them.
+"""Builds record batches for target partitions from rows, before it is known which task sends them.
 
-A task that has rows of many partitions builds whole batches, compressed; what goes through a shuffle is then
-a few large cells, not every row. Rule: rows with a key go where Java's clients would send them, rows of one
-input partition and one target partition keep their order, and no Python runs for a row.
-"""
+A task with rows of many partitions builds complete, compressed batches, so that a shuffle moves a few large
+cells instead of every row. Rule: rows with a key go to the partition that Java's clients choose, rows of one
+input partition and one target partition keep their order, and no Python runs per row."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
     from ottla.records.rows import Rows
 
 _OPEN_BYTES = 64 << 20
-"""What the open batches of a topic may hold together, about."""
+"""The approximate limit for all open batches of a topic together."""
 _BATCH_BYTES_MIN = 32 << 10
 _LEVELS = ("gzip", "lz4", "zstd")
 
 
 class Built(NamedTuple):
-    """One whole batch, for one partition."""
+    """A complete record batch for one partition."""
 
     topic: str
     partition: int
@@ -40,7 +39,7 @@ class Built(NamedTuple):
 
 
 def slot_of(topic: str, partition: int, slots: int) -> int:
-    """Which of the writers sends to a partition."""
+    """The writer task that sends to a partition."""
     return (crc32(topic.encode()) + partition) % slots
 
 
@@ -56,7 +55,7 @@ class _TopicBuilder:
         self._ratio = 1.0
         self._open: dict[int, BatchBuilder] = {}
         self._keyless = first % partition_count
-        """Where the next batch of rows goes that have neither key nor partition."""
+        """The partition of the next batch of rows that have neither key nor partition."""
 
     def add(self, rows: Rows) -> Iterator[Built]:
         starts = rows.arrange(self._count)
@@ -90,7 +89,8 @@ class _TopicBuilder:
 
 
 class RowBuilder:
-    """All that one task builds. `first`: the number of the task, so that not all begin with partition 0."""
+    """Builds the batches of one task. `first` is the task's number, so that tasks start at different
+    partitions."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class RowBuilder:
         self._topics: dict[str, _TopicBuilder] = {}
 
     def add(self, batch: pa.RecordBatch) -> Iterator[Built]:
-        """The batches that these rows have filled."""
+        """Add rows; yield the batches that are full."""
         if not batch.num_rows:
             return
         if self._columns.topic is None:
@@ -127,7 +127,7 @@ class RowBuilder:
             yield from self._add(name, batch.filter(pc.equal(names, name)))
 
     def finish(self) -> Iterator[Built]:
-        """What is left."""
+        """Yield the remaining batches."""
         for topic in self._topics.values():
             yield from topic.finish()
 

@@ -1,10 +1,9 @@
-"""What Spark's tasks do for the sink: build batches, send them within the driver's transaction, report.
+"""The sink's work in Spark tasks: build batches, send them in the driver's transaction, report.
 
-They are small values that are pickled to the executors. Rules: only `Send` and `BuildAndSend` reach a broker,
-and they refuse to run twice within one transaction, since a partition's sequence numbers begin with 0 there
-once; building may be done again as often as Spark likes. A partition has one task that sends to it, or, on
-one machine, several that take turns.
-"""
+These small values are pickled to the executors. Rules: only `Send` and `BuildAndSend` reach a broker, and
+they refuse to run twice within one transaction, because a partition's sequence numbers start at 0 only once
+there; Spark may repeat the building as often as it likes. One task sends to a partition, or, on one machine,
+several tasks take turns."""
 
 from __future__ import annotations
 
@@ -53,14 +52,14 @@ _REPORT = pa.schema(
 )
 TOO_MUCH = -1
 _GROUP_BYTES = 4 << 20
-"""How much of what is built goes to Spark at once."""
+"""The bytes of built batches that are passed to Spark at once."""
 
 QUERY_ID = "sql.streaming.queryId"
-"""Spark's local property with the id of the query that a task works for."""
+"""Spark's local property with the id of the query that a task belongs to."""
 
 
 def task_number() -> int:
-    """Which of the tasks of its stage this one is; 0 outside a task."""
+    """The task's number within its stage; 0 outside a task."""
     context = _context()
     return 0 if context is None else context.partitionId()
 
@@ -80,7 +79,7 @@ def _context() -> Any:
 
 @contextmanager
 def partition_counts(options: SinkOptions, known: Mapping[str, int]) -> Iterator[Callable[[str], int]]:
-    """A function that tells how many partitions a topic has; brokers are asked for what is not known."""
+    """A function that returns the partition count of a topic; it asks the brokers for unknown topics."""
     counts = dict(known)
     asked: list[Producer] = []
 
@@ -99,7 +98,7 @@ def partition_counts(options: SinkOptions, known: Mapping[str, int]) -> Iterator
 
 
 def built_of(tables: Iterable[pa.RecordBatch]) -> Iterator[Built]:
-    """What `Build` gave, as it comes back from Spark."""
+    """Decode the output of `Build` when Spark returns it."""
     for table in tables:
         columns = (table["topic"], table["partition"], table["records"], table["data"])
         for topic, partition, records, data in zip(*columns, strict=True):
@@ -108,16 +107,17 @@ def built_of(tables: Iterable[pa.RecordBatch]) -> Iterator[Built]:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Rows of an input partition into batches, for whoever sends them."""
+    """Builds batches from the rows of an input partition."""
 
     options: SinkOptions
     columns: Columns
     counts: Mapping[str, int]
     slots: int = 1
     bytes_max: int | None = None
-    """Give up where it is more: `TOO_MUCH` tells that in place of a slot, and nothing else counts then."""
+    """The limit, above which `Build` gives up: it yields `TOO_MUCH` as the slot, and the output is
+    discarded."""
     first: int | None = None
-    """The partition that rows without a key begin with; None: the number of the task says it."""
+    """The first partition for rows without a key; None uses the task's number."""
 
     def built(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Built]:
         with partition_counts(self.options, self.counts) as count_of:
@@ -158,18 +158,18 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Batches to their partitions, within the transaction of the driver."""
+    """Sends batches to their partitions in the driver's transaction."""
 
     options: SinkOptions
     handle: Handle
     turns: Turns | None
-    """Where tasks take turns at partitions; None: each partition is one task's alone."""
+    """Turns of the tasks at partitions; None if each partition belongs to a single task."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield self.send(built_of(batches))
 
     def send(self, batches: Iterable[Built]) -> pa.RecordBatch:
-        """Send them all and wait for the brokers; what was written where."""
+        """Send all batches and wait for the acknowledgments; return a report of what was written."""
         self._refuse_retry()
         written: dict[tuple[str, int], tuple[int, int]] = {}
         producer: Producer | None = None
@@ -190,7 +190,7 @@ class Send:
                 line.finish()
         except BaseException:
             if producer is not None:
-                with suppress(AbortableError):  # what was lost, too, is because of the error that is raised
+                with suppress(AbortableError):  # follows from the error that is raised
                     producer.close(timeout=0)
             raise
         if producer is not None:
@@ -225,7 +225,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class BuildAndSend:
-    """Both at once, where one task has all rows, or tasks take turns."""
+    """Builds and sends in one step, when one task has all rows or tasks take turns."""
 
     build: Build
     send: Send
@@ -236,13 +236,13 @@ class BuildAndSend:
 
 @dataclass(frozen=True, slots=True)
 class SendPlainly:
-    """Rows to their partitions without a transaction: at least once."""
+    """Sends rows without a transaction: at least once."""
 
     build: Build
     client: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> int:
-        """How many rows the brokers have taken."""
+        """Return the number of acknowledged rows."""
         written = 0
         with Producer({**self.build.options.client, **self.client}) as producer:
             deliveries = []

@@ -1,12 +1,12 @@
-"""The sink as Spark's own write path has it: `df.write.format("ottla")`, `df.writeStream.format("ottla")`.
+"""The sink on Spark's own write path: `df.write.format("ottla")`, `df.writeStream.format("ottla")`.
 
 Spark gives a Python data source neither a shuffle nor the batch's number before its tasks run, so tasks
-cannot share a transaction here. They build batches and hand them to Spark as their commit messages; what
-commits sends them all from one process, in one transaction with the marker. That is exactly once with no
-condition on the tasks (retry, speculation and lost executors do no harm: only what commits reaches a broker),
-and it takes a batch through the driver: `spark.driver.maxResultSize` limits it. `ottla.spark.write_stream`
-has no such limit.
-With at-least-once tasks write by themselves, as those of Spark's own sink do.
+cannot share a transaction here. They build batches and pass them to Spark as commit messages; the committing
+process sends all of them in one transaction with the marker. That is exactly once without conditions on the
+tasks (retries, speculation and lost executors are harmless, since only the committing process writes to
+brokers), but each batch passes through the driver and `spark.driver.maxResultSize` limits it.
+`ottla.spark.write_stream` has no such limit. With at-least-once delivery tasks write directly, as those of
+Spark's own sink do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rows(WriterCommitMessage):
-    """What one task has for the commit: its batches, or only how many rows it has written itself."""
+    """The commit message of a task: its batches, or only the number of rows that it wrote itself."""
 
     query_id: str
     records: int
@@ -46,7 +46,7 @@ class Rows(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """What both writers have in common."""
+    """The part that both writers share."""
 
     options: SinkOptions
     columns: Columns
@@ -106,15 +106,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
         transaction.close()
 
     def transaction(self) -> SharedTransaction:
-        """What a batch is committed with: one for each, since each commit has a process of its own."""
+        """A transaction for each batch, since Spark runs every commit in its own process."""
         return SharedTransaction(self._writing.options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """Nothing was begun."""
+        """Nothing to abort: no transaction was begun."""
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """The sink of one frame: all of it in one transaction."""
+    """The sink of one frame, which is written in one transaction."""
 
     def __init__(self, options: SinkOptions, columns: Columns) -> None:
         self._writing = _Writing(options, columns)
@@ -134,18 +134,18 @@ class BatchWriter(DataSourceArrowWriter):
         transaction.close()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing was begun."""
+        """Nothing to abort: no transaction was begun."""
 
 
 def named(options: SinkOptions) -> SinkOptions:
-    """The options of a write that has no next time: a name for its one transaction is made up."""
+    """Add a random transactional id for a write that never restarts."""
     if options.transactional_id or not options.is_exactly_once:
         return options
     return replace(options, transactional_id=f"ottla-spark-write-{uuid4()}")
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """What `df.write.format("ottla")` makes."""
+    """The writer behind `df.write.format("ottla")`."""
     if overwrite:
         raise OptionError('A topic cannot be overwritten: use mode("append").')
     chosen = named(parse(options, needs_id=False))
@@ -153,7 +153,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """What `df.writeStream.format("ottla")` makes."""
+    """The writer behind `df.writeStream.format("ottla")`."""
     if overwrite:
         raise OptionError('A topic only grows: use outputMode("append") or outputMode("update").')
     chosen = parse(options)

@@ -194,7 +194,7 @@ def run_pipeline(
     from ottla.spark.pipeline.check import checked_outputs
     from ottla.spark.pipeline.run import Runner
 
-    with state.held(pipeline):
+    with state.locked(pipeline):
         check_topics(session, pipeline, file, create=create_topics)
         spark = spark_of(pipeline, master, remote)
         try:
@@ -204,8 +204,8 @@ def run_pipeline(
             runner = Runner(pipeline, builder, outputs, once=once, report=screen.report)
 
             def each_round() -> None:
-                state.write_status(pipeline, runner.shown)
-                screen.draw(runner.shown)
+                state.write_status(pipeline, runner.progress)
+                screen.draw(runner.progress)
 
             with _stops(runner.stop), screen:
                 try:

@@ -223,7 +223,7 @@ def mirror(
     session = session_of(context)
     with told():
         from ottla.spark.pipeline.jobs.mirror import Mirror, copy_round, make_topics, translate_groups
-        from ottla.spark.pipeline.state import held
+        from ottla.spark.pipeline.state import locked
 
         _check(session, *topics)
         chosen = name or f"mirror-{topics[0]}"
@@ -241,7 +241,7 @@ def mirror(
         )
         from ottla.spark.pipeline.model import Pipeline
 
-        with held(Pipeline(name=chosen, checkpoint=place, sources=(), sinks=())):
+        with locked(Pipeline(name=chosen, checkpoint=place, sources=(), sinks=())):
             make_topics(wanted)
             with _spark(chosen, place, master) as spark:
                 while True:

@@ -2,7 +2,8 @@
 
 `import ottla.spark` registers the format with the active session; `enable(spark)` registers it with any other
 session. Without either, Spark finds the format through the module `pyspark_ottla`. Rule: imports are lazy,
-because every Python worker of Spark imports this package again."""
+because every Python worker of Spark imports this package again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class SparkMissing(ImportError):
 def register(spark: SparkSession) -> SparkSession:
     """Register the format "ottla" with the session, and return the session."""
     source = _imported("ottla.spark.source").OttlaSource
-    _workers_are_as_we_are(spark)
+    _run_workers_on_this_python(spark)
     spark.dataSource.register(source)
     return spark
 
@@ -39,7 +40,7 @@ def enable(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def _workers_are_as_we_are(spark: SparkSession) -> None:
+def _run_workers_on_this_python(spark: SparkSession) -> None:
     """Run local workers on this interpreter and its packages, unless PYSPARK_PYTHON names another one."""
     context = getattr(spark, "_sc", None)  # a session of Spark Connect has none: its server decides
     if context is not None and "PYSPARK_PYTHON" not in os.environ and context.master.startswith("local"):
@@ -56,7 +57,8 @@ def session(name: str = "ottla", master: str | None = None, **settings: Any) -> 
     """Start or return a session with the format enabled. It is local unless `master` or Spark's settings say
     otherwise.
 
-    Write Spark's settings with `__` for each dot: `session(spark__sql__shuffle__partitions=4)`."""
+    Write Spark's settings with `__` for each dot: `session(spark__sql__shuffle__partitions=4)`.
+    """
     made: SparkSession = _imported("ottla.spark.java").session(
         name, master, {key.replace("__", "."): str(value) for key, value in settings.items()}
     )
@@ -69,7 +71,8 @@ def write_stream(frame: DataFrame, topic: str | None = None, **options: Any) -> 
     Required: `bootstrap_servers`, `checkpoint`, and `transactional_id`, which no other query may use and
     which must stay the same when the query restarts. `value_format="json"` encodes all columns as the value;
     `client` has producer properties. Returns Spark's DataStreamWriter, so that callers can set a trigger and
-    a name."""
+    a name.
+    """
     made: DataStreamWriter = _imported("ottla.spark.sink").write_stream(frame, topic, **options)
     return made
 

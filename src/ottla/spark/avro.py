@@ -2,7 +2,8 @@
 
 `avro` values have the frame of a schema registry: a zero byte, the schema id, the value. With the option
 schemaRegistry the writer's schema is looked up by that id; without it every value is decoded with the given
-schema."""
+schema.
+"""
 
 from __future__ import annotations
 
@@ -181,12 +182,12 @@ def _asked(registry: str, path: str) -> Any:
             request.add_header("Authorization", f"Basic {base64.b64encode(secret).decode()}")
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
-                told = json.loads(answer.read())
+                found = json.loads(answer.read())
         except (OSError, ValueError) as error:
             raise OptionError(f"The schema registry at {host} did not return {path}: {error}.") from error
-        if told.get("schemaType", "AVRO") != "AVRO":
+        if found.get("schemaType", "AVRO") != "AVRO":
             raise OptionError(
-                f"The schema {path} of the registry at {host} is {told['schemaType']}, not Avro."
+                f"The schema {path} of the registry at {host} is {found['schemaType']}, not Avro."
             )
-        _written[registry, path] = json.loads(told["schema"])
+        _written[registry, path] = json.loads(found["schema"])
     return _written[registry, path]

@@ -2,7 +2,8 @@
 
 Spark creates a reader in a planning process, asks it for the tasks, and sends it to them. Rule: the end
 offsets are fixed when the tasks are planned, so a frame that one plan reads twice has the same records both
-times."""
+times.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ class BatchReader(DataSourceReader):
         from ottla.spark.schema import finisher
         from ottla.spark.task_reader import read_spans
 
-        spans = partition.spans if isinstance(partition, Task) else []  # Spark starts one task even for an empty plan
+        spans = (
+            partition.spans if isinstance(partition, Task) else []
+        )  # Spark starts one task even for an empty plan
         return read_spans(self.settings, spans, finisher(self.schema, self.settings), self.filters)
 
 
@@ -82,7 +85,8 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
     """Create the reader for Spark.
 
     Spark fails if a reader has `pushFilters` while `spark.sql.python.filterPushdown.enabled` is off, so only
-    the process that pushes filters down gets a FilteringReader."""
+    the process that pushes filters down gets a FilteringReader.
+    """
     import sys
 
     from ottla.spark.schema import check_schema

@@ -2,7 +2,8 @@
 
 Rules: a plan covers each offset exactly once; tasks are ordered by topic, partition and offset; a batch
 exceeds its limit only if the limit is below one record. Sizes in bytes are estimates from the size of the
-logs."""
+logs.
+"""
 
 from __future__ import annotations
 

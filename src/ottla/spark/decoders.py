@@ -2,7 +2,8 @@
 
 Arrow parses a whole batch of JSON at once. Each value is first wrapped into an object with one field, so that
 a value that is not JSON, or that is two documents, is an error and cannot shift the rows after it. Rule: an
-error names the row that cannot be decoded; the option `onDecodeError` decides what happens to the row."""
+error names the row that cannot be decoded; the option `onDecodeError` decides what happens to the row.
+"""
 
 from __future__ import annotations
 
@@ -93,12 +94,12 @@ def decoder(schema: StructType, settings: ReadSettings) -> Callable[[pa.RecordBa
         for which, convert in converts.items():
             columns[which], bad = decode_column(batch.column(which), convert, target.field(which).type)
             for row, message in bad:
-                told = f"The {which} {message}"
-                errors[row] = f"{errors[row]} {told}" if row in errors else told
+                messages = f"The {which} {message}"
+                errors[row] = f"{errors[row]} {messages}" if row in errors else messages
         if errors and settings.on_decode_error == "fail":
             raise _failure(batch, errors)
         if errors:
-            columns.update(_told(batch, errors, target))
+            columns.update(_error_columns(batch, errors, target))
         return columns
 
     return decode
@@ -220,25 +221,25 @@ def _place(batch: pa.RecordBatch, row: int) -> str:
     return f"{topic}-{partition} at offset {offset}"
 
 
-def _told(batch: pa.RecordBatch, errors: dict[int, str], target: pa.Schema) -> dict[str, pa.Array]:
+def _error_columns(batch: pa.RecordBatch, errors: dict[int, str], target: pa.Schema) -> dict[str, pa.Array]:
     """The error columns that the target schema asks for."""
     import pyarrow as pa
 
     columns: dict[str, pa.Array] = {}
     if "decodeError" in target.names:
-        told: list[str | None] = [None] * batch.num_rows
+        messages: list[str | None] = [None] * batch.num_rows
         for row, message in errors.items():
-            told[row] = message
-        columns["decodeError"] = pa.array(told, pa.string())
+            messages[row] = message
+        columns["decodeError"] = pa.array(messages, pa.string())
     if "deadLetter" in target.names:
         letters: list[dict[str, Any] | None] = [None] * batch.num_rows
         for row, message in errors.items():
-            letters[row] = _letter(batch, row, message)
+            letters[row] = _dead_letter(batch, row, message)
         columns["deadLetter"] = pa.array(letters, target.field("deadLetter").type)
     return columns
 
 
-def _letter(batch: pa.RecordBatch, row: int, message: str) -> dict[str, Any]:
+def _dead_letter(batch: pa.RecordBatch, row: int, message: str) -> dict[str, Any]:
     """The original record for the dead-letter topic, with headers that give the error and its position."""
     record = {
         name: batch.column(name)[row].as_py() for name in ("key", "value", "topic", "partition", "offset")

@@ -3,7 +3,8 @@
 They first narrow the ranges: they drop partitions, limit offsets at both ends, and a lower bound of
 timestamps moves the start to the first record that the log's time index allows. Then they are applied to the
 fetched rows. Rule: an accepted filter must be exact, since Spark does not apply it again; all others are
-returned to Spark."""
+returned to Spark.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Finds a Java for Spark, and starts a local session on it.
 
 Spark 4 needs Java 17 or newer. Rule: if Java is missing, one line says what to install, before Spark's
-launcher starts and prints twenty."""
+launcher starts and prints twenty.
+"""
 
 from __future__ import annotations
 
@@ -52,11 +53,13 @@ def _candidates() -> Iterator[str]:
 
 def _version(program: str) -> int | None:
     try:
-        told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=60)
+        version = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, check=False, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(told.stderr + told.stdout)
-    return int(match[1]) if match and not told.returncode else None
+    match = _VERSION.search(version.stderr + version.stdout)
+    return int(match[1]) if match and not version.returncode else None
 
 
 _PACKAGES = (

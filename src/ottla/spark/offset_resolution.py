@@ -1,6 +1,7 @@
 """Resolves "earliest", "latest", offsets and timestamps to an offset per partition.
 
-Rule: an error names the partition, the requested position, and the range that the log has."""
+Rule: an error names the partition, the requested position, and the range that the log has.
+"""
 
 from __future__ import annotations
 

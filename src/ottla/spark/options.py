@@ -2,7 +2,8 @@
 
 Spark passes option names in lower case, so they are compared that way and shown with this module's spelling.
 Rule: no option is ignored silently. An unknown name is an error that suggests the nearest known one; the
-client's own table checks properties with the prefix `kafka.`."""
+client's own table checks properties with the prefix `kafka.`.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +117,8 @@ class OptionTable:
         """Return all options by name, with defaults, and the client's properties under "kafka".
 
         OptionError has one line per problem. Options that Spark's connector has and this one ignores are
-        under "unused"."""
+        under "unused".
+        """
         values: dict[str, Any] = {option.name: option.default for option in self._options.values()}
         faults: list[str] = []
         client: dict[str, str] = {}

@@ -2,7 +2,8 @@
 
 The schema is that of Spark's Kafka connector, with `headers` if they are requested; decoded keys and values
 have the types of their schemas. `.schema(...)` selects columns: the source does not send the others to
-Spark."""
+Spark.
+"""
 
 from __future__ import annotations
 

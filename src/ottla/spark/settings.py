@@ -1,7 +1,8 @@
 """The settings of a read: the options of the source, parsed once and checked against each other.
 
 Names and formats follow Spark's Kafka connector where it has the option. Rule: every error that can be found
-without asking the cluster is raised here, when the frame is created."""
+without asking the cluster is raised here, when the frame is created.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ class Bound:
     """The start or end of a read: one number for all partitions, or one for each.
 
     Numbers are offsets, with -2 for earliest and -1 for latest; with `by_time` they are milliseconds since
-    1970."""
+    1970.
+    """
 
     everywhere: int | None = None
     each: Partitions | None = None
@@ -144,7 +146,8 @@ class ReadSettings:
 def read_settings(options: Mapping[str, str], *, streaming: bool | None = None) -> ReadSettings:
     """Parse the options; OptionError has one line per problem.
 
-    With `streaming` None the kind of read is not known yet, and checks that depend on it are skipped."""
+    With `streaming` None the kind of read is not known yet, and checks that depend on it are skipped.
+    """
     values = TABLE.parse(options)
     faults: list[str] = []
     client = _client(values["kafka"], faults)
@@ -201,8 +204,8 @@ def _client(given: Mapping[str, str], faults: list[str]) -> dict[str, str]:
 def _selection(values: Mapping[str, Any], faults: list[str]) -> Selection:
     given = [name for name in ("subscribe", "subscribePattern", "assign") if values[name] is not None]
     if len(given) != 1:
-        told = f"{' and '.join(given)} are given" if given else "none is given"
-        faults.append(f"Set exactly one of subscribe, subscribePattern and assign: {told}.")
+        found = f"{' and '.join(given)} are given" if given else "none is given"
+        faults.append(f"Set exactly one of subscribe, subscribePattern and assign: {found}.")
         return Selection()
     if values["subscribe"] is not None:
         names = [name.strip() for name in values["subscribe"].split(",")]

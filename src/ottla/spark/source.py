@@ -1,7 +1,8 @@
 """The format "ottla" as Spark sees it: creates readers and writers for batches and streams.
 
 Spark pickles this class by name and instantiates it in its own processes. Rule: it holds only the options,
-and imports readers and writers when they are requested."""
+and imports readers and writers when they are requested.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Spark runs one process per query and asks it for the end of each batch and for its tasks; the answers go into
 the checkpoint. Rules: equal offsets give equal records, even after a crash; a batch never ends before it
-begins; lost records are reported, never skipped silently."""
+begins; lost records are reported, never skipped silently.
+"""
 
 from __future__ import annotations
 
@@ -152,14 +153,14 @@ class Driver:
     def next_end(self, start: StreamOffset, *, is_limited: bool) -> StreamOffset | None:
         """The end of the next batch; None if there is nothing to read yet."""
         self.done(start)
-        topics, latest = self.watch.look(start.offsets)
+        topics, latest = self.watch.refresh(start.offsets)
         self.seen = StreamOffset(latest, topics.ids)
         begin, starts = self._begin(start, topics)
         ends = self._ends(begin, latest)
         if is_limited:
             ends = self._limited(begin, ends)
         if not available(begin, ends) and begin.keys() == start.offsets.keys():
-            self.watch.settle()  # Trigger.AvailableNow ends this process next
+            self.watch.flush_commits()  # Trigger.AvailableNow ends this process next
             return None
         self._batch_at = time.monotonic()
         return StreamOffset(ends, topics.ids, starts)
@@ -173,11 +174,11 @@ class Driver:
         never = [topic for topic in topics.missing if topic not in known]
         if never and self.settings.fail_on_data_loss:
             raise missing_topic(never[0], self.settings)
-        gone = sorted(start.offsets.keys() - topics.partitions)
-        if gone:
-            self._report_gone(gone, start, topics)
+        removed = sorted(start.offsets.keys() - topics.partitions)
+        if removed:
+            self._report_removed(removed, start, topics)
         new = topics.partitions - start.offsets.keys()
-        for topic in self._made_anew(start, topics):
+        for topic in self._recreated(start, topics):
             anew = [key for key in begin if key.topic == topic]
             new |= set(anew)
         starts: dict[TopicPartition, int] = {}
@@ -195,8 +196,8 @@ class Driver:
             new = {key for key in new if key in self._target}
         return self.watch.earliest(new) if new else {}
 
-    def _report_gone(self, gone: list[TopicPartition], start: StreamOffset, topics: Topics) -> None:
-        key = gone[0]
+    def _report_removed(self, removed: list[TopicPartition], start: StreamOffset, topics: Topics) -> None:
+        key = removed[0]
         is_deleted = key.topic in topics.missing or (
             key.topic not in topics.ids and self.settings.selection.pattern is not None
         )
@@ -218,7 +219,7 @@ class Driver:
             )
         log.warning("%s", message)
 
-    def _made_anew(self, start: StreamOffset, topics: Topics) -> list[str]:
+    def _recreated(self, start: StreamOffset, topics: Topics) -> list[str]:
         """Topics whose id has changed since their offsets were stored."""
         anew = sorted(
             topic for topic, one in topics.ids.items() if topic in start.ids and start.ids[topic] != one

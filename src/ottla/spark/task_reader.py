@@ -1,7 +1,8 @@
 """The source's work in Spark tasks: fetch the records of ranges and yield Arrow record batches.
 
 Spark runs one task after the other in a Python worker, and the worker's consumer stays connected between
-tasks. Rule: no Python object per record. The kernel fills the columns; this module only casts their types."""
+tasks. Rule: no Python object per record. The kernel fills the columns; this module only casts their types.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ottla.client.consumer.ranges import Lost, read_ranges
 from ottla.client.values import Range
 from ottla.spark.offset_resolution import report_loss
 from ottla.spark.settings import ReadSettings
-from ottla.spark.worker import settle
+from ottla.spark.worker import tune
 
 if TYPE_CHECKING:
     from ottla.spark.filters import Filters
@@ -39,7 +40,7 @@ def read_spans(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of all ranges; `finish` converts a batch to the requested columns."""
     consumer = _consumer(settings)
-    settle()
+    tune()
     try:
         for batch in read_ranges(
             consumer,

@@ -1,7 +1,8 @@
 """The driver's requests to the cluster: topics, offsets, sizes, and commits of progress.
 
 It runs an event loop in a thread, with a connection per node for the lifetime of the query. Rule: a missing
-topic is reported at once, by name; retriable errors are retried until `default.api.timeout.ms` has passed."""
+topic is reported at once, by name; retriable errors are retried until `default.api.timeout.ms` has passed.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +32,9 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-_PASSING = (ErrorCode.LEADER_NOT_AVAILABLE,)
+_RETRIABLE = (ErrorCode.LEADER_NOT_AVAILABLE,)
 _COMMIT_SECONDS = 30.0
-_SETTLE_SECONDS = 15.0
+_FLUSH_SECONDS = 15.0
 _TRIES = 5
 
 
@@ -80,7 +81,7 @@ class Watch:
     def close(self) -> None:
         """Close the connections."""
         if self._cluster is not None and not self._background.is_forked:
-            self.settle()
+            self.flush_commits()
             self._run(self._cluster.close())
             self._cluster = None
         self._background.stop()
@@ -106,7 +107,7 @@ class Watch:
         cluster.follow(names)
         for attempt in range(_TRIES):
             view = await cluster.refresh(topics=names, timeout_ms=self._seconds * 1000)
-            if not any(_is_passing(view.topics.get(name)) for name in names):
+            if not any(_is_retriable(view.topics.get(name)) for name in names):
                 break
             await asyncio.sleep(cluster.backoff.delay_ms(attempt) / 1000)
         return _selected(view, names, selection)
@@ -134,12 +135,12 @@ class Watch:
         found = await lookup.until(dict.fromkeys(partitions, timestamp), self._seconds)
         return {key: 0 if one is None else one.offset for key, one in found.items()}
 
-    def look(self, known: Iterable[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:
+    def refresh(self, known: Iterable[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:
         """Topics and end offsets for a trigger, with the offsets of known partitions requested
         concurrently."""
-        return self._run(self._look(frozenset(known)))
+        return self._run(self._refresh(frozenset(known)))
 
-    async def _look(self, known: frozenset[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:
+    async def _refresh(self, known: frozenset[TopicPartition]) -> tuple[Topics, dict[TopicPartition, int]]:
         cluster, lookup = await self._connected()
         asked = {key for key in known if cluster.view.leader(*key) >= 0}
         topics, found = await asyncio.gather(
@@ -205,14 +206,14 @@ class Watch:
         if self._group_id is not None:
             self._background.soon(self._commit_soon, dict(offsets))
 
-    def settle(self) -> None:
+    def flush_commits(self) -> None:
         """Wait briefly for the last commit to complete."""
         if self._group_id is not None:
-            self._run(self._settled())
+            self._run(self._flushed())
 
-    async def _settled(self) -> None:
+    async def _flushed(self) -> None:
         if self._committing is not None:
-            await asyncio.wait({self._committing}, timeout=_SETTLE_SECONDS)
+            await asyncio.wait({self._committing}, timeout=_FLUSH_SECONDS)
 
     def _commit_soon(self, offsets: dict[TopicPartition, int]) -> None:
         self._committing = asyncio.get_running_loop().create_task(self._commit(offsets))
@@ -236,9 +237,9 @@ class Watch:
             log.warning("Failed to commit progress to group %s: %s", self._group_id, error)
 
 
-def _is_passing(topic: TopicView | None) -> bool:
+def _is_retriable(topic: TopicView | None) -> bool:
     """Whether the topic was just created, so that its metadata is still incomplete."""
-    return topic is None or topic.error in _PASSING
+    return topic is None or topic.error in _RETRIABLE
 
 
 def _selected(view: ClusterView, names: Iterable[str], selection: Selection) -> Topics:
@@ -250,7 +251,7 @@ def _selected(view: ClusterView, names: Iterable[str], selection: Selection) -> 
         if topic is None or topic.error in _UNKNOWN:
             missing.append(name)
             continue
-        if topic.error is not None and topic.error not in _PASSING:
+        if topic.error is not None and topic.error not in _RETRIABLE:
             raise for_code(topic.error)(f"Cannot read topic {name}: {topic.error.name}.")
         ids[name] = topic.topic_id
         partitions.update(TopicPartition(name, one.index) for one in topic.partitions)

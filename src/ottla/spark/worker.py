@@ -2,7 +2,8 @@
 
 Spark collects all garbage after each task, which visits every object of every module each time; and the C
 library returns the memory of large buffers to the system when they are freed, then pays for its pages again.
-Rule: a process that Spark does not reuse stays as it is."""
+Rule: a process that Spark does not reuse stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt parameters, from glibc's he
 _BYTES_KEPT = 64 << 20
 _LARGE_BYTES = 16 << 20
 
-_is_settled = False
+_is_tuned = False
 
 
-def settle() -> None:
+def tune() -> None:
     """Exclude imported modules from later collections, and keep up to 64 MiB of freed memory."""
-    global _is_settled
-    if _is_settled or "SPARK_REUSE_WORKER" not in os.environ:
+    global _is_tuned
+    if _is_tuned or "SPARK_REUSE_WORKER" not in os.environ:
         return
-    _is_settled = True
+    _is_tuned = True
     _keep_memory()
     gc.collect()
     gc.freeze()
@@ -32,8 +33,8 @@ def _keep_memory() -> None:
     import ctypes
 
     try:
-        told = ctypes.CDLL(None).mallopt
+        mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
         return
-    told(_TRIM_THRESHOLD, _BYTES_KEPT)
-    told(_MMAP_THRESHOLD, _LARGE_BYTES)
+    mallopt(_TRIM_THRESHOLD, _BYTES_KEPT)
+    mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)

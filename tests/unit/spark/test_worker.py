@@ -13,10 +13,10 @@ import ottla
 
 TOLD = """
 import gc
-from ottla.spark.worker import settle
-settle()
+from ottla.spark.worker import tune
+tune()
 frozen = gc.get_freeze_count()
-settle()
+tune()
 made = bytearray(8 << 20)  # what is freed is kept, and can be had again
 del made
 print(frozen, gc.get_freeze_count())

@@ -1,7 +1,8 @@
 """Builds Spark data frames from the model: for each sink only the streams that it needs.
 
 Rule: building starts no query. If Spark rejects a statement, an expression or a schema, the error becomes a
-fault at its place in the file."""
+fault at its place in the file.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.config.names import nearest
 from ottla.spark.pipeline.faults import Fault, Mark, PipelineError
-from ottla.spark.pipeline.graph import LETTER_SINK, LETTERS, has_letters, letter_streams, needed_for
+from ottla.spark.pipeline.graph import LETTER_SINK, LETTERS, dead_letter_streams, has_dead_letters, needed_for
 from ottla.spark.pipeline.model import (
     BadRows,
     Check,
@@ -79,17 +80,17 @@ class Builder:
         self._register_functions()
         found = []
         for sink in self._pipeline.sinks:
-            with self._told(sink.mark("from")):
+            with self._reporting_faults(sink.mark("from")):
                 frames = self._streams(sink, sink.source)
                 if sink.source in frames:
                     found.append(Output(sink, frames[sink.source]))
-        if letter_streams(self._pipeline) and not self.faults:
-            found.append(self._letter_output())
+        if dead_letter_streams(self._pipeline) and not self.faults:
+            found.append(self._dead_letter_output())
         if self.faults:
             raise PipelineError(self.faults, self._file)
         return found
 
-    def _letter_output(self) -> Output:
+    def _dead_letter_output(self) -> Output:
         """One query for the dead letters of all streams."""
         topic = self._pipeline.dead_letter_topic
         assert topic is not None, "parse.py refuses letters without a topic."
@@ -99,7 +100,7 @@ class Builder:
             target=TopicTarget(topic=topic, marks=self._pipeline.marks),
             marks={"": self._pipeline.mark("dead_letter")},
         )
-        streams = letter_streams(self._pipeline)
+        streams = dead_letter_streams(self._pipeline)
         frames = [self._streams(sink, stream.name)[LETTERS + stream.name] for stream in streams]
         return Output(sink, reduce(lambda one, other: one.unionByName(other), frames))
 
@@ -109,7 +110,7 @@ class Builder:
         """Build a stream and its inputs, by name, and register them as views for SQL."""
         frames: dict[str, DataFrame] = {}
         for stream in needed_for(self._pipeline, name):
-            with self._told(stream.mark()):
+            with self._reporting_faults(stream.mark()):
                 self._stream(stream, sink, frames)
         return frames
 
@@ -123,10 +124,10 @@ class Builder:
         if frame is None:
             return
         if isinstance(stream, TopicSource) or stream.checks:
-            frame = self._judged(frame, stream)
-            if sink.source == LETTERS and has_letters(stream):
-                frames[LETTERS + stream.name] = self._letters(frame, stream)
-            frame = self._good(frame, stream)
+            frame = self._with_reasons(frame, stream)
+            if sink.source == LETTERS and has_dead_letters(stream):
+                frames[LETTERS + stream.name] = self._dead_letters(frame, stream)
+            frame = self._good_rows(frame, stream)
         if stream.watermark is not None:
             frame = self._watermarked(frame, stream.watermark)
         frame.createOrReplaceTempView(stream.name)
@@ -136,7 +137,7 @@ class Builder:
         if watermark.column not in frame.columns:
             self._unknown_column(watermark.column, frame.columns, watermark.mark("column"), "The watermark")
             return frame
-        with self._told(watermark.mark("column")):
+        with self._reporting_faults(watermark.mark("column")):
             return frame.withWatermark(watermark.column, watermark.delay)
         return frame
 
@@ -144,9 +145,9 @@ class Builder:
         reader: Any = self._spark.readStream if source.is_stream else self._spark.read
         reader = reader.format(source.format).options(**source.options)
         if source.schema is not None:
-            with self._told(source.mark("schema")):
+            with self._reporting_faults(source.mark("schema")):
                 reader = reader.schema(source.schema)
-        with self._told(source.mark("files")):
+        with self._reporting_faults(source.mark("files")):
             frame: DataFrame = reader.load(source.path)
             return frame
         return None
@@ -171,7 +172,7 @@ class Builder:
         record = [f.col(name).alias(f"_{name}") for name in RECORD_COLUMNS]
         match source.decoding:
             case Decoding.JSON:
-                with self._told(source.mark("schema")):
+                with self._reporting_faults(source.mark("schema")):
                     return self._json(frame, source, record)
                 return None
             case Decoding.TEXT:
@@ -218,18 +219,18 @@ class Builder:
             frame: DataFrame = result
             return frame
         assert step.sql is not None, "parse.py wants one of both."
-        with self._told(step.mark("sql"), step.sql):
+        with self._reporting_faults(step.mark("sql"), step.sql):
             return self._spark.sql(step.sql.text)
         return None
 
     # --- bad rows
 
-    def _judged(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
+    def _with_reasons(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
         """Add a column per BadRows policy: the reasons why a row is bad, or NULL."""
         from pyspark.sql import functions as f
 
         def failed(check: Check) -> Column | None:
-            with self._told(check.mark("expression"), check.expression):
+            with self._reporting_faults(check.mark("expression"), check.expression):
                 condition = f.expr(check.expression.text)
                 frame.select(condition)  # makes Spark analyze the condition now
                 return f.when(f.coalesce(condition, f.lit(False)), f.lit(None)).otherwise(f.lit(check.name))
@@ -247,7 +248,7 @@ class Builder:
             columns.append(f.when(text != "", text).alias(f"{_WHY}_{what}"))
         return frame.select("*", *columns)
 
-    def _good(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
+    def _good_rows(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
         """The rows that pass all checks. With the policy `fail`, a bad row ends the query."""
         from pyspark.sql import functions as f
 
@@ -271,7 +272,7 @@ class Builder:
         own = [name for name in frame.columns if name.startswith((_WHY, _RAW))]
         return frame.filter(passes & others[0] & others[1]).drop(*own)
 
-    def _letters(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
+    def _dead_letters(self, frame: DataFrame, stream: Source | Step) -> DataFrame:
         """Rows for the dead-letter topic: a record unchanged, or a row of a step as JSON."""
         from pyspark.sql import functions as f
 
@@ -301,7 +302,7 @@ class Builder:
         for function in self._pipeline.functions:
             made = self._imported(function.python, function.mark("python"))
             if made is not None:
-                with self._told(function.mark("returns")):
+                with self._reporting_faults(function.mark("returns")):
                     self._spark.udf.register(function.name, made, function.returns)
 
     def _imported(self, name: str, mark: Mark) -> Callable[..., Any] | None:
@@ -335,11 +336,11 @@ class Builder:
         hint = f" Did you mean {near!r}?" if near else f" Known columns: {', '.join(known)}."
         self._fault(mark, f"{who} refers to the unknown column {name!r}.{hint}")
 
-    def _told(self, mark: Mark, sql: Sql | None = None) -> _Telling:
+    def _reporting_faults(self, mark: Mark, sql: Sql | None = None) -> _FaultReporting:
         """Turn errors of Spark in a block into faults, at the mark or at a place within the statement."""
-        return _Telling(self, mark, sql)
+        return _FaultReporting(self, mark, sql)
 
-    def tell(self, error: BaseException, mark: Mark, sql: Sql | None) -> bool:
+    def add_fault_of(self, error: BaseException, mark: Mark, sql: Sql | None) -> bool:
         """Add a fault if the error is Spark's or an option's; return whether it was."""
         from pyspark.errors import PySparkException
 
@@ -353,7 +354,7 @@ class Builder:
         return True
 
 
-class _Telling:
+class _FaultReporting:
     """A context manager that turns errors of its block into faults."""
 
     def __init__(self, builder: Builder, mark: Mark, sql: Sql | None) -> None:
@@ -363,7 +364,7 @@ class _Telling:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        return error is not None and self._builder.tell(error, self._mark, self._sql)
+        return error is not None and self._builder.add_fault_of(error, self._mark, self._sql)
 
 
 def _no_reason() -> Column:

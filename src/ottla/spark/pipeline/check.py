@@ -1,6 +1,7 @@
 """Checks a pipeline before anything starts: its topics, its columns, its output modes.
 
-Rule: a check creates and starts nothing, and reports all faults together, each at its place."""
+Rule: a check creates and starts nothing, and reports all faults together, each at its place.
+"""
 
 from __future__ import annotations
 

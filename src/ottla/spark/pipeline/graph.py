@@ -47,16 +47,16 @@ def needed_for(pipeline: Pipeline, name: str) -> list[Source | Step]:
     return found[::-1]
 
 
-def has_letters(stream: Source | Step) -> bool:
+def has_dead_letters(stream: Source | Step) -> bool:
     """Whether rows of this stream can become dead letters."""
     is_bad = isinstance(stream, TopicSource) and stream.bad_rows is BadRows.DEAD_LETTER
     return is_bad or any(check.otherwise is BadRows.DEAD_LETTER for check in stream.checks)
 
 
-def letter_streams(pipeline: Pipeline) -> list[Source | Step]:
+def dead_letter_streams(pipeline: Pipeline) -> list[Source | Step]:
     """The streams that can produce dead letters and that some sink reads."""
     used = {one.name for sink in pipeline.sinks for one in needed_for(pipeline, sink.source)}
-    return [one for one in (*pipeline.sources, *pipeline.steps) if one.name in used and has_letters(one)]
+    return [one for one in (*pipeline.sources, *pipeline.steps) if one.name in used and has_dead_letters(one)]
 
 
 def nodes(pipeline: Pipeline) -> list[Node]:
@@ -68,14 +68,14 @@ def nodes(pipeline: Pipeline) -> list[Node]:
         lines += [f"check {check.name}: {check.otherwise}" for check in step.checks]
         found.append(Node(step.name, "step", step.name, tuple(lines), inputs_of(pipeline, step)))
     found += [_sink_node(pipeline, sink) for sink in pipeline.sinks]
-    letters = letter_streams(pipeline)
+    letters = dead_letter_streams(pipeline)
     if letters:
         topic = f"topic {pipeline.dead_letter_topic}"
         found.append(Node(LETTERS, "letters", LETTERS, (topic,), tuple(one.name for one in letters)))
     return found
 
 
-def _shown(pipeline: Pipeline, place: str) -> str:
+def _display_path(pipeline: Pipeline, place: str) -> str:
     """The path as the file spells it: relative to the file if it is below it."""
     return place.removeprefix(f"{pipeline.directory}/")
 
@@ -83,7 +83,7 @@ def _shown(pipeline: Pipeline, place: str) -> str:
 def _source_node(pipeline: Pipeline, source: Source) -> Node:
     if isinstance(source, FileSource):
         lines = [
-            f"{source.format} {_shown(pipeline, source.path)}",
+            f"{source.format} {_display_path(pipeline, source.path)}",
             "stream" if source.is_stream else "read once",
         ]
     else:
@@ -99,7 +99,7 @@ def _sink_node(pipeline: Pipeline, sink: Sink) -> Node:
         "at_least_once" if sink.target.kind == "console" else "exactly_once"
     )
     lines = (
-        f"{sink.target.kind} {_shown(pipeline, sink.target.place)}",
+        f"{sink.target.kind} {_display_path(pipeline, sink.target.place)}",
         f"{delivery}, {sink.mode}, every {sink.trigger or pipeline.trigger}",
     )
     return Node(f"sink {sink.name}", "sink", sink.name, lines, (sink.source,))
@@ -113,7 +113,7 @@ def as_text(pipeline: Pipeline) -> str:
         lines.append(f"  {node.kind:<8}{node.title}{reads}")
         lines += [f"          {line}" for line in node.lines]
     restart = pipeline.restart
-    lines.append(f"  checkpoint {_shown(pipeline, pipeline.checkpoint)}")
+    lines.append(f"  checkpoint {_display_path(pipeline, pipeline.checkpoint)}")
     lines.append(
         f"  restart    {restart.attempts} times, after {restart.delay_ms} to {restart.delay_ms_max} ms"
     )

@@ -1,7 +1,8 @@
 """The model of a pipeline: the parsed and checked contents of its file; nothing is looked up in the cluster.
 
 Rule: every part keeps its place in the file (`marks`: key -> place), so that errors found later by Spark or
-the cluster point at the line that caused them."""
+the cluster point at the line that caused them.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Parses the YAML file of a pipeline into the model, and reports all its errors together.
 
-Rule: names are checked as far as the file alone allows: a step may only read streams defined above it."""
+Rule: names are checked as far as the file alone allows: a step may only read streams defined above it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Draws the graph of a pipeline as SVG: columns from left to right, edges to the readers.
 
 An edge that crosses a column gets a lane of its own there, between the boxes. Rule: pure and deterministic,
-so that a committed picture changes only with its pipeline."""
+so that a committed picture changes only with its pipeline.
+"""
 
 from __future__ import annotations
 

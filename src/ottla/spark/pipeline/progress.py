@@ -31,13 +31,13 @@ class Progress:
         return asdict(self)
 
 
-def offsets_of(told: Any) -> dict[str, dict[str, int]]:
+def offsets_of(value: Any) -> dict[str, dict[str, int]]:
     """Offsets by topic and partition; empty if the source has another kind of offset."""
-    if not isinstance(told, Mapping):
+    if not isinstance(value, Mapping):
         return {}
     return {
         topic: {str(partition): int(offset) for partition, offset in each.items()}
-        for topic, each in told.items()
+        for topic, each in value.items()
         if not topic.startswith("#") and isinstance(each, Mapping)
     }
 
@@ -54,26 +54,26 @@ def lag_of(sources: list[Mapping[str, Any]]) -> int | None:
     return total
 
 
-def is_idle(told: Mapping[str, Any]) -> bool:
+def is_idle(report: Mapping[str, Any]) -> bool:
     """Whether the report only says that there was no data."""
-    return not told.get("numInputRows") and "addBatch" not in (told.get("durationMs") or {})
+    return not report.get("numInputRows") and "addBatch" not in (report.get("durationMs") or {})
 
 
-def progress_of(sink: str, told: Mapping[str, Any], *, rows_before: int, restarts: int) -> Progress:
+def progress_of(sink: str, report: Mapping[str, Any], *, rows_before: int, restarts: int) -> Progress:
     """Convert one report of Spark."""
-    states = told.get("stateOperators") or []
-    rows = int(told.get("numInputRows") or 0)
+    states = report.get("stateOperators") or []
+    rows = int(report.get("numInputRows") or 0)
     return Progress(
         sink=sink,
         state="running",
-        batch=int(told["batchId"]),
+        batch=int(report["batchId"]),
         rows=rows,
         rows_total=rows_before + rows,
-        input_rate=float(told.get("inputRowsPerSecond") or 0.0),
-        processed_rate=float(told.get("processedRowsPerSecond") or 0.0),
-        lag=lag_of(list(told.get("sources") or [])),
+        input_rate=float(report.get("inputRowsPerSecond") or 0.0),
+        processed_rate=float(report.get("processedRowsPerSecond") or 0.0),
+        lag=lag_of(list(report.get("sources") or [])),
         batch_ms=int(
-            (told.get("durationMs") or {}).get("triggerExecution") or told.get("batchDuration") or 0
+            (report.get("durationMs") or {}).get("triggerExecution") or report.get("batchDuration") or 0
         ),
         state_rows=sum(int(one.get("numRowsTotal") or 0) for one in states),
         state_bytes=sum(int(one.get("memoryUsedBytes") or 0) for one in states),

@@ -1,7 +1,8 @@
 """Reads mappings of a YAML file key by key, and keeps the place of each key.
 
 Rule: no error is raised before the whole file was read. An invalid value becomes a fault and is replaced by
-its default; an unknown key becomes a fault that suggests the nearest known key."""
+its default; an unknown key becomes a fault that suggests the nearest known key.
+"""
 
 from __future__ import annotations
 

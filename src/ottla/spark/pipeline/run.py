@@ -1,7 +1,8 @@
 """Runs a pipeline: one query per sink, with progress reports and restarts.
 
 Rule: a query continues from its checkpoint, however it ended. A failed query restarts as the restart policy
-says while the others continue; when it has no attempts left, all queries stop and the reason is reported."""
+says while the others continue; when it has no attempts left, all queries stop and the reason is reported.
+"""
 
 from __future__ import annotations
 
@@ -119,13 +120,13 @@ def _visible(frame: DataFrame) -> DataFrame:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningQuery:
     """A query and its state."""
 
     output: Output
     query: StreamingQuery | None
-    shown: Progress
-    told_last: tuple[str, str] = ("", "")  # its run id and timestamp
+    progress: Progress
+    last_report: tuple[str, str] = ("", "")  # its run id and timestamp
     attempts: int = 0
     slow_starts: int = 0
     next_attempt_at: float = 0.0
@@ -145,13 +146,13 @@ class Runner:
         report: Callable[[Progress], None],
     ) -> None:
         self._pipeline, self._builder, self._once, self._report = pipeline, builder, once, report
-        self._running = [_Running(one, None, Progress(one.sink.name, "starting")) for one in outputs]
+        self._running = [_RunningQuery(one, None, Progress(one.sink.name, "starting")) for one in outputs]
         self._is_stopped = False
 
     @property
-    def shown(self) -> list[Progress]:
+    def progress(self) -> list[Progress]:
         """The latest progress of each sink."""
-        return [one.shown for one in self._running]
+        return [one.progress for one in self._running]
 
     def stop(self) -> None:
         """Make `run` return after the running batches complete or are abandoned; Spark repeats the latter."""
@@ -166,7 +167,7 @@ class Runner:
                 self._wait_for_sources(one)
             while not self._is_stopped and not all(one.is_done for one in self._running):
                 for one in self._running:
-                    self._look_after(one)
+                    self._check(one)
                 each_round()
                 time.sleep(PAUSE_SECONDS)
         finally:
@@ -174,7 +175,7 @@ class Runner:
                 if one.query is not None and one.query.isActive:
                     one.query.stop()
 
-    def _start(self, one: _Running) -> None:
+    def _start(self, one: _RunningQuery) -> None:
         sink = one.output.sink
         writer = _writer(self._pipeline, self._builder, one.output).queryName(
             f"{self._pipeline.name}.{sink.name}"
@@ -190,19 +191,20 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - Spark raises anything here, as a query does later
             self._failed(one, error)
             return
-        self._show(one, replace(one.shown, state="running", error=None))
+        self._show(one, replace(one.progress, state="running", error=None))
 
-    def _wait_for_sources(self, one: _Running) -> None:
+    def _wait_for_sources(self, one: _RunningQuery) -> None:
         """Wait until a query has its Python processes before the next query starts its own.
 
-        Spark gives each process ten seconds to start. On a busy machine all together may take longer."""
+        Spark gives each process ten seconds to start. On a busy machine all together may take longer.
+        """
         deadline = time.monotonic() + _SOURCES_SECONDS
         while one.query is not None and one.query.isActive and time.monotonic() < deadline:
             if self._is_stopped or "nitializing" not in str(one.query.status["message"]):
                 return
             time.sleep(0.05)
 
-    def _look_after(self, one: _Running) -> None:
+    def _check(self, one: _RunningQuery) -> None:
         if one.is_done:
             return
         if one.query is None:
@@ -218,26 +220,26 @@ class Runner:
             self._failed(one, error)
         else:
             one.is_done = True
-            self._show(one, replace(one.shown, state="done"))
+            self._show(one, replace(one.progress, state="done"))
 
-    def _read_progress(self, one: _Running, query: StreamingQuery) -> None:
-        for told in query.recentProgress:
-            report = json.loads(told.json) if hasattr(told, "json") else dict(told)
+    def _read_progress(self, one: _RunningQuery, query: StreamingQuery) -> None:
+        for status in query.recentProgress:
+            report = json.loads(status.json) if hasattr(status, "json") else dict(status)
             when = (str(query.runId), str(report["timestamp"]))
-            if when[0] == one.told_last[0] and when <= one.told_last:
+            if when[0] == one.last_report[0] and when <= one.last_report:
                 continue
-            one.told_last = when
-            before = one.shown
+            one.last_report = when
+            before = one.progress
             progress = progress_of(
                 before.sink, report, rows_before=before.rows_total, restarts=before.restarts
             )
             if is_idle(report):  # an idle report has the number of the next batch
-                one.shown = replace(progress, batch=before.batch, batch_ms=before.batch_ms)
+                one.progress = replace(progress, batch=before.batch, batch_ms=before.batch_ms)
                 continue
             one.attempts = one.slow_starts = 0
             self._show(one, progress)
 
-    def _failed(self, one: _Running, error: Exception) -> None:
+    def _failed(self, one: _RunningQuery, error: Exception) -> None:
         policy = self._pipeline.restart
         reason = reason_of(error)
         is_slow = _TOO_SLOW in reason
@@ -247,15 +249,17 @@ class Runner:
         if (
             one.attempts > policy.attempts
             or one.slow_starts > max(policy.attempts, _SLOW_STARTS)
-            or is_hopeless(error)
+            or is_permanent(error)
         ):
-            self._show(one, replace(one.shown, state="failed", error=reason))
-            raise QueryFailed(f"The sink {one.shown.sink!r} failed: {reason}") from error
+            self._show(one, replace(one.progress, state="failed", error=reason))
+            raise QueryFailed(f"The sink {one.progress.sink!r} failed: {reason}") from error
         one.next_attempt_at = time.monotonic() + policy.delay_of(max(1, one.attempts)) / 1000
-        self._show(one, replace(one.shown, state="restarting", error=reason, restarts=one.shown.restarts + 1))
+        self._show(
+            one, replace(one.progress, state="restarting", error=reason, restarts=one.progress.restarts + 1)
+        )
 
-    def _show(self, one: _Running, progress: Progress) -> None:
-        one.shown = progress
+    def _show(self, one: _RunningQuery, progress: Progress) -> None:
+        one.progress = progress
         self._report(progress)
 
 
@@ -263,16 +267,16 @@ def checkpoint_of(pipeline: Pipeline, sink: str) -> str:
     return f"{pipeline.checkpoint.rstrip('/')}/{sink}"
 
 
-_HOPELESS = {"CheckpointChanged", "TableError", "OtherQuery", "Fenced", "MarkerMissing", "OptionError"}
+_PERMANENT = {"CheckpointChanged", "TableError", "OtherQuery", "Fenced", "MarkerMissing", "OptionError"}
 _BAD_ROW = ("A record of the source", "A row of the step")
 _OURS = ("ottla.", "psycopg.", "sqlite3.", "pyiceberg.")
 _RAISED = "[USER_RAISED_EXCEPTION] "
 
 
-def is_hopeless(error: Exception) -> bool:
+def is_permanent(error: Exception) -> bool:
     """Whether a retry would fail again, because the data or the setup is wrong."""
     name, reason = _named_reason(error)
-    return name in _HOPELESS or reason.startswith(_BAD_ROW)
+    return name in _PERMANENT or reason.startswith(_BAD_ROW)
 
 
 def reason_of(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """The Spark session of a pipeline: local, on a cluster, or behind Spark Connect.
 
-Rule: Spark's own log goes to a file, so that the screen has only the pipeline's output."""
+Rule: Spark's own log goes to a file, so that the screen has only the pipeline's output.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Packs this package and its dependencies, with compiled modules, into one archive for executors.
 
 Executors of a cluster run on other machines, which may have nothing but Spark. Rule: the archive's name is a
-hash of its content, so that it is built and sent once."""
+hash of its content, so that it is built and sent once.
+"""
 
 from __future__ import annotations
 

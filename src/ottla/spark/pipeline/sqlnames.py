@@ -1,7 +1,8 @@
 """Finds the streams that a SQL statement reads: the names after FROM and JOIN.
 
 The picture uses them, and the builder, which builds only what a sink needs; Spark itself decides what a
-statement means. Rule: comments, strings and the statement's own WITH names are not streams."""
+statement means. Rule: comments, strings and the statement's own WITH names are not streams.
+"""
 
 from __future__ import annotations
 

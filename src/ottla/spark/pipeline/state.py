@@ -1,6 +1,6 @@
 """The checkpoint directory of a pipeline: its lock, its status, and the reset of a sink.
 
-    CHECKPOINT/ottla.lock       held by the process that runs the pipeline on this machine
+    CHECKPOINT/ottla.lock       locked by the process that runs the pipeline on this machine
     CHECKPOINT/status.json      the progress it last reported
     CHECKPOINT/SINK/            Spark's checkpoint of each sink
 
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ottla.spark.pipeline.graph import LETTER_SINK, letter_streams
+from ottla.spark.pipeline.graph import LETTER_SINK, dead_letter_streams
 from ottla.spark.pipeline.model import Pipeline, Sink, TopicTarget
 from ottla.spark.pipeline.progress import Progress
 from ottla.spark.pipeline.run import checkpoint_of, table_of, transactional_id_of
@@ -45,7 +45,7 @@ def local_directory(pipeline: Pipeline) -> Path | None:
 
 
 @contextmanager
-def held(pipeline: Pipeline) -> Iterator[None]:
+def locked(pipeline: Pipeline) -> Iterator[None]:
     """Hold the lock, which keeps other processes of this machine from running the pipeline."""
     directory = local_directory(pipeline)
     if directory is None:
@@ -73,35 +73,35 @@ def is_running(pipeline: Pipeline) -> bool:
     if directory is None or not (directory / _LOCK).exists():
         return False
     try:
-        with held(pipeline):
+        with locked(pipeline):
             return False
     except PipelineRuns:
         return True
 
 
-def write_status(pipeline: Pipeline, shown: list[Progress]) -> None:
+def write_status(pipeline: Pipeline, progress: list[Progress]) -> None:
     """Write the progress that `ottla pipeline status` shows."""
     directory = local_directory(pipeline)
     if directory is None:
         return
-    told = {
+    document = {
         "pipeline": pipeline.name,
         "at_ms": int(time.time() * 1000),
-        "sinks": [one.as_dict() for one in shown],
+        "sinks": [one.as_dict() for one in progress],
     }
     new = directory / f"{_STATUS}.new"
-    new.write_text(json.dumps(told))
+    new.write_text(json.dumps(document))
     new.replace(directory / _STATUS)
 
 
 def status(pipeline: Pipeline) -> dict[str, Any]:
     """The process that runs the pipeline, and each sink's last committed batch and last progress."""
     directory = local_directory(pipeline)
-    shown: dict[str, Any] = {}
+    last_status: dict[str, Any] = {}
     if directory is not None and (directory / _STATUS).exists():
-        shown = json.loads((directory / _STATUS).read_text())
+        last_status = json.loads((directory / _STATUS).read_text())
     runs = is_running(pipeline)
-    by_name = {one["sink"]: one for one in shown.get("sinks", [])}
+    by_name = {one["sink"]: one for one in last_status.get("sinks", [])}
     sinks = []
     for name in sink_names(pipeline):
         last = by_name.get(name, {})
@@ -110,12 +110,17 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
         if not runs and state in ("running", "starting", "restarting"):
             state = "stopped"
         sinks.append({**last, "sink": name, "state": state, "committed_batch": committed})
-    return {"pipeline": pipeline.name, "running": runs, "shown_at_ms": shown.get("at_ms"), "sinks": sinks}
+    return {
+        "pipeline": pipeline.name,
+        "running": runs,
+        "shown_at_ms": last_status.get("at_ms"),
+        "sinks": sinks,
+    }
 
 
 def sink_names(pipeline: Pipeline) -> list[str]:
     """The names of all queries: the sinks, and the dead letters if the pipeline has any."""
-    letters = [LETTER_SINK] if letter_streams(pipeline) else []
+    letters = [LETTER_SINK] if dead_letter_streams(pipeline) else []
     return [*(sink.name for sink in pipeline.sinks), *letters]
 
 
@@ -135,14 +140,15 @@ def _last_committed(checkpoint: Path) -> int | None:
 def reset(pipeline: Pipeline, names: list[str], client: dict[str, object]) -> list[str]:
     """Delete the progress of sinks, so that they start over. Their output stays. Returns a report in lines.
 
-    It also releases their markers: a table or topic with rows of the old checkpoint receives them again."""
+    It also releases their markers: a table or topic with rows of the old checkpoint receives them again.
+    """
     done = []
     if local_directory(pipeline) is None:
         raise PipelineElsewhere(
             f"The checkpoint {pipeline.checkpoint} is not on this machine. Delete it there, and start the "
             "pipeline under another name: tables and topics have recorded the current name."
         )
-    with held(pipeline):
+    with locked(pipeline):
         for sink in pipeline.sinks:
             table = table_of(pipeline, sink)
             if sink.name in names and table is not None:

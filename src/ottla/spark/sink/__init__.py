@@ -2,7 +2,8 @@
 
 `batch_sink.py` is the sink of a query, whose tasks share one transaction; `writers.py` is the format "ottla",
 where a single process commits; `transaction.py` is the driver's side of both; `tasks.py` and `row_builder.py`
-run on executors."""
+run on executors.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def write_stream(
 
     Returns Spark's DataStreamWriter, so that callers can set a trigger and a name. Options are those of the
     format in Python's spelling (`value_format="json"`); `client` has producer properties
-    (`{"compression.type": "lz4"}`)."""
+    (`{"compression.type": "lz4"}`).
+    """
     from pyspark.sql.utils import is_remote
 
     from ottla.spark.sink.batch_sink import BatchSink
@@ -102,9 +104,11 @@ def write(
     from ottla.spark.options import OptionError
     from ottla.spark.sink.batch_sink import BatchSink
     from ottla.spark.sink.options import parse
-    from ottla.spark.sink.writers import named
+    from ottla.spark.sink.writers import with_generated_id
 
-    chosen = named(parse(_named(topic, bootstrap_servers, transactional_id, client, options), needs_id=False))
+    chosen = with_generated_id(
+        parse(_named(topic, bootstrap_servers, transactional_id, client, options), needs_id=False)
+    )
     if not chosen.is_exactly_once:
         raise OptionError('This writes in a transaction; at-least-once is for df.write.format("ottla").')
     if is_remote():

@@ -5,7 +5,8 @@
     driver    prepare .................................................. checks, marker, end of transaction
 
 Rules: each target partition has one writer task at a time, of the first attempt of its stage; the driver
-commits only after its checks pass. A failed batch is aborted and retried as a whole, with a new epoch."""
+commits only after its checks pass. A failed batch is aborted and retried as a whole, with a new epoch.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from ottla.client.core.transactions import Handle
-    from ottla.spark.sink.row_builder import Built
+    from ottla.spark.sink.row_builder import BuiltBatch
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ _SMALL_ROWS = 4096
 _ROW_NUMBER = "monotonically_increasing_id() & 8589934591"
 """The row's number within its task: the function has the task's number in the bits above these 33."""
 _CANCELLED = "SPARK_JOB_CANCELLED"
-_HOPELESS = (Fenced, TransactionTooShort)
+_PERMANENT = (Fenced, TransactionTooShort)
 """Errors that a retry would meet again."""
 
 
@@ -73,7 +74,7 @@ class BatchSink:
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         query_id = query_id_of(frame)
-        if self._tried(frame, lambda: self.transaction.prepare(query_id, batch_id)) is None:
+        if self._with_retries(frame, lambda: self.transaction.prepare(query_id, batch_id)) is None:
             log.warning("Batch %d was already written; skipping it", batch_id)
         else:
             self.transaction.commit(query_id, batch_id)
@@ -86,13 +87,13 @@ class BatchSink:
             self.transaction.begin()
             return True
 
-        records = self._tried(frame, begin) or 0
+        records = self._with_retries(frame, begin) or 0
         if records:
             self.transaction.commit()
         self.transaction.close()
         return records
 
-    def _tried(self, frame: DataFrame, begin: Callable[[], bool]) -> int | None:
+    def _with_retries(self, frame: DataFrame, begin: Callable[[], bool]) -> int | None:
         """Write the rows, with retries; None if `begin` found nothing to do."""
         for left in reversed(range(self.options.attempts)):
             if not begin():
@@ -100,11 +101,11 @@ class BatchSink:
             try:
                 return self.write(frame)
             except Exception as error:
-                told = self.transaction.explain(error)
+                cause = self.transaction.explain(error)
                 if _CANCELLED in str(error):
                     raise  # the query was stopped
-                if told is not None and (isinstance(told, _HOPELESS) or not left):
-                    raise told from error
+                if cause is not None and (isinstance(cause, _PERMANENT) or not left):
+                    raise cause from error
                 if not left:
                     raise
                 log.warning("Aborted a batch, retrying: %s", _first_line(error))
@@ -154,24 +155,28 @@ class BatchSink:
             records += one.records
             size += len(one.data)
         if records:
-            rows_max = _few(self.small_bytes * records // size)
-        self._rows_max = rows_max if 2 * records <= rows_max else 0  # too near the limit, the next would often exceed it
+            rows_max = _power_of_two_below(self.small_bytes * records // size)
+        self._rows_max = (
+            rows_max if 2 * records <= rows_max else 0
+        )  # too near the limit, the next would often exceed it
         return records
 
-    def _built_by_tasks(self, frame: DataFrame, build: Build) -> list[Built] | None:
+    def _built_by_tasks(self, frame: DataFrame, build: Build) -> list[BuiltBatch] | None:
         """Let tasks build the batches; None if they are too large."""
         built = frame.mapInArrow(replace(build, bytes_max=self.small_bytes), BUILT_SCHEMA).toArrow()
         if TOO_MUCH in built["slot"].to_pylist():
             return None
         return list(built_of(built.to_batches()))
 
-    def _built_here(self, frame: DataFrame, build: Build, rows_max: int) -> list[Built] | None:
+    def _built_here(self, frame: DataFrame, build: Build, rows_max: int) -> list[BuiltBatch] | None:
         """Build the batches here if there are few rows, so that no task needs Python; None if there are too
         many."""
         from pyspark.sql.functions import expr
 
         if rows_max not in self._among_first:
-            self._among_first[rows_max] = expr(f"({_ROW_NUMBER}) <= {rows_max}")  # one extra row reveals that there are more
+            self._among_first[rows_max] = expr(
+                f"({_ROW_NUMBER}) <= {rows_max}"
+            )  # one extra row reveals that there are more
         rows = frame.where(self._among_first[rows_max]).toArrow()
         if rows.num_rows > rows_max:
             return None
@@ -179,7 +184,7 @@ class BatchSink:
         return list(replace(build, first=self._first).built(rows.to_batches()))
 
 
-def _few(rows: int) -> int:
+def _power_of_two_below(rows: int) -> int:
     """Round down to a power of two, or 0: Spark compiles a plan for each limit, so it must seldom change."""
     return min(_SMALL_ROWS, 1 << rows.bit_length() >> 1)
 
@@ -246,7 +251,8 @@ def run_in_turns(frame: DataFrame, build: Build, send: Send) -> list[Any]:
 def wants_barrier(context: SparkContext, slots: int) -> bool:
     """Whether writers run in a barrier stage, which excludes speculative copies of tasks.
 
-    Otherwise the sink would refuse each copy of a slow task, until Spark fails the job."""
+    Otherwise the sink would refuse each copy of a slow task, until Spark fails the job.
+    """
 
     def is_on(name: str) -> bool:
         return context.getConf().get(name, "false") == "true"
@@ -286,15 +292,15 @@ def check_writers(reports: Sequence[Any]) -> None:
 
 def check_turns(reports: Sequence[Any], turns: Turns) -> None:
     """Check that the tasks' reports match the counts of their turns."""
-    told: dict[tuple[str, int], int] = {}
+    cause: dict[tuple[str, int], int] = {}
     for report in reports:
         key = (report.topic, report.partition)
-        told[key] = told.get(key, 0) + report.records
-    if turns.count != len(told):
+        cause[key] = cause.get(key, 0) + report.records
+    if turns.count != len(cause):
         raise WritersOverlap(
-            f"Tasks reported {len(told)} partitions but wrote to {turns.count}: the batch is not committed."
+            f"Tasks reported {len(cause)} partitions but wrote to {turns.count}: the batch is not committed."
         )
-    for (topic, partition), records in told.items():
+    for (topic, partition), records in cause.items():
         written = turns.written(topic, partition)
         if written != records % SEQUENCES:
             raise WritersOverlap(
@@ -307,7 +313,8 @@ def check_stages(context: SparkContext, stages: set[int]) -> None:
     """Check that no stage of writers ran twice: tasks of both runs may have written, each from sequence 0.
 
     Spark runs a stage again if it loses blocks of a shuffle. A task cannot see that; the driver can, once
-    Spark has recorded the end of the job."""
+    Spark has recorded the end of the job.
+    """
     if not stages:
         return
     tracker = context.statusTracker()
@@ -335,5 +342,5 @@ def _has_ended(tracker: Any, context: SparkContext, stages: set[int]) -> bool:
 
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("ottla.")]
-    return (told or lines or [type(error).__name__])[0]
+    cause = [line for line in lines if line.startswith("ottla.")]
+    return (cause or lines or [type(error).__name__])[0]

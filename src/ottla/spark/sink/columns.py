@@ -2,7 +2,8 @@
 
 The names are those of Spark's Kafka sink: key, value, topic, partition, headers; and timestamp. With
 `valueFormat` json or avro, all columns but key, topic, partition and headers are fields of the value, a
-timestamp included. Rule: types are checked before any row is sent."""
+timestamp included. Rule: types are checked before any row is sent.
+"""
 
 from __future__ import annotations
 

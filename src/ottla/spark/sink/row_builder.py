@@ -2,7 +2,8 @@
 
 A task with rows of many partitions builds complete, compressed batches, so that a shuffle moves a few large
 cells instead of every row. Rule: rows with a key go to the partition that Java's clients choose, rows of one
-input partition and one target partition keep their order, and no Python runs per row."""
+input partition and one target partition keep their order, and no Python runs per row.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _BATCH_BYTES_MIN = 32 << 10
 _LEVELS = ("gzip", "lz4", "zstd")
 
 
-class Built(NamedTuple):
+class BuiltBatch(NamedTuple):
     """A complete record batch for one partition."""
 
     topic: str
@@ -57,7 +58,7 @@ class _TopicBuilder:
         self._keyless = first % partition_count
         """The partition of the next batch of rows that have neither key nor partition."""
 
-    def add(self, rows: Rows) -> Iterator[Built]:
+    def add(self, rows: Rows) -> Iterator[BuiltBatch]:
         starts = rows.arrange(self._count)
         for place in range(len(starts) - 1):
             position, end = starts[place], starts[place + 1]
@@ -72,12 +73,12 @@ class _TopicBuilder:
                     del self._open[place]
                     yield self._close(place, builder)
 
-    def finish(self) -> Iterator[Built]:
+    def finish(self) -> Iterator[BuiltBatch]:
         for place, builder in sorted(self._open.items()):
             yield self._close(place, builder)
         self._open.clear()
 
-    def _close(self, place: int, builder: BatchBuilder) -> Built:
+    def _close(self, place: int, builder: BatchBuilder) -> BuiltBatch:
         data = builder.build()
         if self._codec:
             self._ratio = next_ratio(self._ratio, builder.ratio)
@@ -85,7 +86,7 @@ class _TopicBuilder:
         if not place:
             partition = self._keyless
             self._keyless = (self._keyless + 1) % self._count
-        return Built(self._topic, partition, builder.count, data)
+        return BuiltBatch(self._topic, partition, builder.count, data)
 
 
 class RowBuilder:
@@ -112,7 +113,7 @@ class RowBuilder:
         self._level = None if level is None else int(level)
         self._topics: dict[str, _TopicBuilder] = {}
 
-    def add(self, batch: pa.RecordBatch) -> Iterator[Built]:
+    def add(self, batch: pa.RecordBatch) -> Iterator[BuiltBatch]:
         """Add rows; yield the batches that are full."""
         if not batch.num_rows:
             return
@@ -126,12 +127,12 @@ class RowBuilder:
                 raise ValueError("A row has no topic: its column topic is null or empty.")
             yield from self._add(name, batch.filter(pc.equal(names, name)))
 
-    def finish(self) -> Iterator[Built]:
+    def finish(self) -> Iterator[BuiltBatch]:
         """Yield the remaining batches."""
         for topic in self._topics.values():
             yield from topic.finish()
 
-    def _add(self, topic: str, batch: pa.RecordBatch) -> Iterator[Built]:
+    def _add(self, topic: str, batch: pa.RecordBatch) -> Iterator[BuiltBatch]:
         builder = self._topics.get(topic)
         if builder is None:
             count = self._count_of(topic)

@@ -3,7 +3,8 @@
 These small values are pickled to the executors. Rules: only `Send` and `BuildAndSend` reach a broker, and
 they refuse to run twice within one transaction, because a partition's sequence numbers start at 0 only once
 there; Spark may repeat the building as often as it likes. One task sends to a partition, or, on one machine,
-several tasks take turns."""
+several tasks take turns.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from ottla.host import HostClock
 from ottla.spark.sink.columns import Columns
 from ottla.spark.sink.errors import RetryRefused
 from ottla.spark.sink.options import SinkOptions
-from ottla.spark.sink.row_builder import Built, RowBuilder, slot_of
-from ottla.spark.sink.turns import Line, Turns
+from ottla.spark.sink.row_builder import BuiltBatch, RowBuilder, slot_of
+from ottla.spark.sink.turns import Turns, TurnSender
 
 BUILT_SCHEMA = "slot int, topic string, partition int, records int, data binary"
 _BUILT = pa.schema(
@@ -97,12 +98,12 @@ def partition_counts(options: SinkOptions, known: Mapping[str, int]) -> Iterator
             producer.close(timeout=0)
 
 
-def built_of(tables: Iterable[pa.RecordBatch]) -> Iterator[Built]:
+def built_of(tables: Iterable[pa.RecordBatch]) -> Iterator[BuiltBatch]:
     """Decode the output of `Build` when Spark returns it."""
     for table in tables:
         columns = (table["topic"], table["partition"], table["records"], table["data"])
         for topic, partition, records, data in zip(*columns, strict=True):
-            yield Built(topic.as_py(), partition.as_py(), records.as_py(), data.as_buffer())
+            yield BuiltBatch(topic.as_py(), partition.as_py(), records.as_py(), data.as_buffer())
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Build:
     first: int | None = None
     """The first partition for rows without a key; None uses the task's number."""
 
-    def built(self, rows: Iterable[pa.RecordBatch]) -> Iterator[Built]:
+    def built(self, rows: Iterable[pa.RecordBatch]) -> Iterator[BuiltBatch]:
         with partition_counts(self.options, self.counts) as count_of:
             first = task_number() if self.first is None else self.first
             builder = RowBuilder(self.options, self.columns, count_of, HostClock().now_ms, first)
@@ -128,14 +129,14 @@ class Build:
             yield from builder.finish()
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        group: list[Built] = []
+        group: list[BuiltBatch] = []
         size = total = 0
         for one in self.built(rows):
             group.append(one)
             size += len(one.data)
             total += len(one.data)
             if self.bytes_max is not None and total > self.bytes_max:
-                yield self._table([Built("", 0, 0, bytearray())]).set_column(
+                yield self._table([BuiltBatch("", 0, 0, bytearray())]).set_column(
                     0, _BUILT.field("slot"), pa.array([TOO_MUCH], pa.int32())
                 )
                 return
@@ -145,7 +146,7 @@ class Build:
         if group:
             yield self._table(group)
 
-    def _table(self, group: list[Built]) -> pa.RecordBatch:
+    def _table(self, group: list[BuiltBatch]) -> pa.RecordBatch:
         columns = [
             pa.array([slot_of(one.topic, one.partition, self.slots) for one in group], pa.int32()),
             pa.array([one.topic for one in group], pa.string()),
@@ -168,17 +169,17 @@ class Send:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield self.send(built_of(batches))
 
-    def send(self, batches: Iterable[Built]) -> pa.RecordBatch:
+    def send(self, batches: Iterable[BuiltBatch]) -> pa.RecordBatch:
         """Send all batches and wait for the acknowledgments; return a report of what was written."""
         self._refuse_retry()
         written: dict[tuple[str, int], tuple[int, int]] = {}
         producer: Producer | None = None
-        line: Line | None = None
+        line: TurnSender | None = None
         try:
             for one in batches:
                 if producer is None:
                     producer = Producer.join(self.handle, **_keywords(self.options.client))
-                    line = None if self.turns is None else Line(self.turns, producer)
+                    line = None if self.turns is None else TurnSender(self.turns, producer)
                 if line is None:
                     producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
                 else:

@@ -10,7 +10,8 @@ died when.
     commit    the marker, then the transaction; Spark records the batch as done after that
 
 Rules: no task writes before the marker was read; after any doubt the driver initializes the transactional id
-again, which bumps the epoch and so fences the tasks of the previous attempt."""
+again, which bumps the epoch and so fences the tasks of the previous attempt.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ class SharedTransaction:
         self._marker: Marker | None = None
         self._began = 0.0
         self._is_open = False
-        self._gives_epochs = False
+        self._bumps_epoch = False
         """Whether the end of a transaction bumps the epoch (transaction version 2), which fences its
         tasks."""
 
@@ -78,7 +79,7 @@ class SharedTransaction:
     def share(self) -> Handle:
         """The handle for the tasks that write."""
         handle = self.producer.transaction_handle()
-        self._gives_epochs = handle.protocol >= 2
+        self._bumps_epoch = handle.protocol >= 2
         return handle
 
     # Steps
@@ -142,7 +143,7 @@ class SharedTransaction:
         if batch_id is not None:
             self._marker = Marker(query_id or "", batch_id)
         self._warn_of_length()
-        if not self._gives_epochs:
+        if not self._bumps_epoch:
             self.close()
 
     def end(self) -> None:

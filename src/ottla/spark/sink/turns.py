@@ -4,7 +4,8 @@ The tasks of a batch share a producer id and epoch, so they also share each part
 file per partition stores the next number. A task locks the file while it writes, and unlocks it when the
 brokers have acknowledged all its sends. Rules: the file is marked while a task writes, and stays marked if
 the task fails midway, so that no task writes after a possible gap; the brokers' acknowledgments alone end a
-turn, whatever its task waits for, so tasks that wait for each other's partitions cannot deadlock."""
+turn, whatever its task waits for, so tasks that wait for each other's partitions cannot deadlock.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from ottla.spark.sink.errors import TurnBroken
 if TYPE_CHECKING:
     from ottla.client.arrow import TableDelivery
     from ottla.client.producer.producer import Producer
-    from ottla.spark.sink.row_builder import Built
+    from ottla.spark.sink.row_builder import BuiltBatch
 
 _NUMBER = struct.Struct("<q")
 _TAKEN = -1
@@ -153,7 +154,7 @@ class Turn:
             os.close(self._file)  # releases the lock
 
 
-class Line:
+class TurnSender:
     """Sends a task's batches in turns. While another task has a partition's turn, it sends to other
     partitions."""
 
@@ -161,10 +162,10 @@ class Line:
         self._turns = turns
         self._producer = producer
         self._held: dict[tuple[str, int], Turn] = {}
-        self._waiting: dict[tuple[str, int], list[Built]] = {}
+        self._waiting: dict[tuple[str, int], list[BuiltBatch]] = {}
         self._waiting_bytes = 0
 
-    def send(self, one: Built) -> None:
+    def send(self, one: BuiltBatch) -> None:
         """Send a batch now, or when the task gets the turn. The batches of a partition keep their order."""
         key = (one.topic, one.partition)
         held = self._held.get(key)
@@ -192,5 +193,5 @@ class Line:
             for one in batches:
                 turn.send(self._sending(one), one.records)
 
-    def _sending(self, one: Built) -> Callable[[], TableDelivery]:
+    def _sending(self, one: BuiltBatch) -> Callable[[], TableDelivery]:
         return lambda: self._producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])

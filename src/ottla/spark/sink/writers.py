@@ -26,7 +26,7 @@ from ottla.spark.options import OptionError
 from ottla.spark.sink.columns import Columns, columns_of
 from ottla.spark.sink.errors import SinkError
 from ottla.spark.sink.options import SinkOptions, parse
-from ottla.spark.sink.row_builder import Built
+from ottla.spark.sink.row_builder import BuiltBatch
 from ottla.spark.sink.tasks import QUERY_ID, Build, SendPlainly, local_property
 from ottla.spark.sink.transaction import SharedTransaction
 
@@ -45,7 +45,7 @@ class Rows(WriterCommitMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
+class _SharedWriter:
     """The part that both writers share."""
 
     options: SinkOptions
@@ -65,17 +65,17 @@ class _Writing:
         try:
             self._send(transaction, messages)
         except Exception as error:
-            told = transaction.explain(error)
-            if told is None:
+            cause = transaction.explain(error)
+            if cause is None:
                 raise
-            raise told from error
+            raise cause from error
 
     def _send(self, transaction: SharedTransaction, messages: Sequence[WriterCommitMessage | None]) -> None:
         for message in messages:
             if not isinstance(message, Rows):
                 raise SinkError("A task did not report its rows: the batch is not committed.")
             for topic, partition, records, data in message.batches:
-                one = Built(topic, partition, records, bytearray(data))
+                one = BuiltBatch(topic, partition, records, bytearray(data))
                 transaction.producer.send_batches(one.topic, [(one.partition, memoryview(one.data))])
 
 
@@ -83,13 +83,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """The sink of a query."""
 
     def __init__(self, options: SinkOptions, columns: Columns) -> None:
-        self._writing = _Writing(options, columns)
+        self._writer = _SharedWriter(options, columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._writing.task(iterator)
+        return self._writer.task(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        options = self._writing.options
+        options = self._writer.options
         ids = {message.query_id for message in messages if isinstance(message, Rows)}
         if not options.is_exactly_once or not ids:
             return
@@ -101,13 +101,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         transaction = self.transaction()
         if not transaction.prepare(query_id, batchId):
             return
-        self._writing.send(transaction, messages)
+        self._writer.send(transaction, messages)
         transaction.commit(query_id, batchId)
         transaction.close()
 
     def transaction(self) -> SharedTransaction:
         """A transaction for each batch, since Spark runs every commit in its own process."""
-        return SharedTransaction(self._writing.options)
+        return SharedTransaction(self._writer.options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Nothing to abort: no transaction was begun."""
@@ -117,19 +117,19 @@ class BatchWriter(DataSourceArrowWriter):
     """The sink of one frame, which is written in one transaction."""
 
     def __init__(self, options: SinkOptions, columns: Columns) -> None:
-        self._writing = _Writing(options, columns)
+        self._writer = _SharedWriter(options, columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._writing.task(iterator)
+        return self._writer.task(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        options = self._writing.options
+        options = self._writer.options
         records = sum(message.records for message in messages if isinstance(message, Rows))
         if not options.is_exactly_once or not records:
             return
         transaction = SharedTransaction(options)
         transaction.begin()
-        self._writing.send(transaction, messages)
+        self._writer.send(transaction, messages)
         transaction.commit()
         transaction.close()
 
@@ -137,7 +137,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Nothing to abort: no transaction was begun."""
 
 
-def named(options: SinkOptions) -> SinkOptions:
+def with_generated_id(options: SinkOptions) -> SinkOptions:
     """Add a random transactional id for a write that never restarts."""
     if options.transactional_id or not options.is_exactly_once:
         return options
@@ -148,7 +148,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     """The writer behind `df.write.format("ottla")`."""
     if overwrite:
         raise OptionError('A topic cannot be overwritten: use mode("append").')
-    chosen = named(parse(options, needs_id=False))
+    chosen = with_generated_id(parse(options, needs_id=False))
     return BatchWriter(chosen, columns_of(schema, chosen))
 
 

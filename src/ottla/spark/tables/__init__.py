@@ -3,7 +3,8 @@
     frame.writeStream.foreachBatch(PostgresTable(query="totals", connection=..., table="totals", key=["id"]))
 
 Spark repeats a batch if its driver died between the write and Spark's own commit. Rule: the rows and the
-marker of a batch become visible together, so that a repeated batch is recognized and skipped."""
+marker of a batch become visible together, so that a repeated batch is recognized and skipped.
+"""
 
 from ottla.spark.tables.base import TableSink
 from ottla.spark.tables.delta import DeltaTable

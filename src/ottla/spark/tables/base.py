@@ -1,7 +1,8 @@
 """The interface of all tables: the query's name, the checkpoint's id, and an observer for tests.
 
 Rule: a table is a value. It keeps no connection between batches, so it can be pickled (Spark Connect runs it
-in another process) and batches are independent."""
+in another process) and batches are independent.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class TableSink(ABC):
     """A function for foreachBatch that writes each batch once.
 
     `query` names the writer and must stay the same across runs. `observe` is called with "written" when the
-    rows are stored but not yet visible, and with "committed" when they are visible."""
+    rows are stored but not yet visible, and with "committed" when they are visible.
+    """
 
     query: str
     observe: Callable[[str], None] = _nothing

@@ -1,7 +1,8 @@
 """Delta tables: Delta's log itself stores the last batch of each writer (txnAppId, txnVersion).
 
 Rule: the writer's name in Delta combines the query and its checkpoint, so batches of a new checkpoint are
-never mistaken for repeated ones; the table's history reveals a new checkpoint, which is refused."""
+never mistaken for repeated ones; the table's history reveals a new checkpoint, which is refused.
+"""
 
 from __future__ import annotations
 

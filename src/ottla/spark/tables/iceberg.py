@@ -2,7 +2,8 @@
 
 The snapshot of a batch records its query, too (`ottla.query`, `ottla.checkpoint`, `ottla.batch`), but only
 the property is read, since snapshots expire. Rows pass through the driver as Arrow. Rule: a commit that loses
-to another writer is retried from the start, including the check of the marker."""
+to another writer is retried from the start, including the check of the marker.
+"""
 
 from __future__ import annotations
 

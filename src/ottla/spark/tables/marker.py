@@ -2,7 +2,8 @@
 
 Spark repeats only the last batch. Rule: a batch that the marker includes is skipped, the next one is written,
 and any other (an older one, or one of another checkpoint, whose numbers mean other rows) is refused before
-anything is written."""
+anything is written.
+"""
 
 from __future__ import annotations
 

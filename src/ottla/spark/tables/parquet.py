@@ -6,7 +6,8 @@
 A batch is written below `_ottla` and then renamed, which is atomic. Rule: a directory with its final name is
 complete and never changes; anything below `_ottla` may be deleted. Every `compact_batches` batches are
 compacted into one directory. A single file (`compaction.json`) decides that, so the next batch finishes an
-interrupted compaction."""
+interrupted compaction.
+"""
 
 from __future__ import annotations
 

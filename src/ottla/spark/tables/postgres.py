@@ -5,7 +5,8 @@
 With a key, rows pass through a temporary table and are merged by key: the last row of a batch wins, or the
 one with the greatest `version`, and an older version never replaces a newer one. Rule: the marker's row is
 locked before anything is written, so that of two drivers with the same checkpoint the second sees the first
-one's batches."""
+one's batches.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Rows for databases: the SQL type of each Spark type, and conversion of frames.
 
-Rule: executors convert types that the database lacks (arrays, structs, maps) to JSON."""
+Rule: executors convert types that the database lacks (arrays, structs, maps) to JSON.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """SQLite: rows and the marker in one transaction of a database file, on one machine.
 
 Rule: the transaction is IMMEDIATE, so that of two drivers with the same checkpoint the second waits and then
-sees the first one's batches."""
+sees the first one's batches.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.spark.pipeline.check import topic_faults
-from ottla.spark.pipeline.graph import as_text, inputs_of, letter_streams, needed_for, nodes
+from ottla.spark.pipeline.graph import as_text, dead_letter_streams, inputs_of, needed_for, nodes
 from ottla.spark.pipeline.parse import load
 from ottla.spark.pipeline.picture import svg
 from ottla.spark.pipeline.sqlnames import names_read
@@ -45,7 +45,7 @@ def test_a_sink_needs_what_its_stream_is_made_of() -> None:
     step = ORDERS.stream("paid_orders")
     assert step is not None
     assert inputs_of(ORDERS, step) == ("orders", "payments")
-    assert [one.name for one in letter_streams(ORDERS)] == ["orders", "payments"]
+    assert [one.name for one in dead_letter_streams(ORDERS)] == ["orders", "payments"]
 
 
 def test_the_text_names_every_part() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.spark.pipeline.model import Restart
 from ottla.spark.pipeline.progress import is_idle, lag_of, progress_of
-from ottla.spark.pipeline.run import is_hopeless, reason_of
+from ottla.spark.pipeline.run import is_permanent, reason_of
 
 
 def test_lag_is_what_is_there_and_was_not_read() -> None:
@@ -65,7 +65,7 @@ def test_a_report_of_an_idle_query_is_known() -> None:
 )
 def test_the_reason_of_a_failure_is_its_innermost_sentence(text: str, reason: str, hopeless: bool) -> None:
     assert reason_of(RuntimeError(text)) == reason
-    assert is_hopeless(RuntimeError(text)) is hopeless
+    assert is_permanent(RuntimeError(text)) is hopeless
 
 
 def test_the_time_before_a_restart_doubles_up_to_its_limit() -> None:

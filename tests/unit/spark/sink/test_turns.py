@@ -21,7 +21,7 @@ from ottla.spark.sink.batch_sink import check_turns  # noqa: E402
 from ottla.spark.sink.columns import columns_of  # noqa: E402
 from ottla.spark.sink.errors import TurnBroken, WritersOverlap  # noqa: E402
 from ottla.spark.sink.options import SinkOptions, parse  # noqa: E402
-from ottla.spark.sink.row_builder import Built  # noqa: E402
+from ottla.spark.sink.row_builder import BuiltBatch  # noqa: E402
 from ottla.spark.sink.tasks import Build, Send  # noqa: E402
 from ottla.spark.sink.transaction import SharedTransaction  # noqa: E402
 from ottla.spark.sink.turns import Turn, Turns  # noqa: E402
@@ -46,7 +46,7 @@ def options_of(broker: Broker, name: str) -> SinkOptions:
     )
 
 
-def pieces(options: SinkOptions, task: int, count: int) -> Iterator[Built]:
+def pieces(options: SinkOptions, task: int, count: int) -> Iterator[BuiltBatch]:
     """Many small batches of a task: ten rows at a time, as if they came from far apart."""
     assert options.topic is not None
     build = Build(options, columns_of(ROWS, options), {options.topic: PARTITIONS})

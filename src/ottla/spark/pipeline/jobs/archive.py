@@ -1,7 +1,8 @@
 """Archives topics to files and tables record by record, and replays archives into a topic.
 
 An archive has the columns key, value, topic, partition, offset, timestamp, headers and date. Rule: an archive
-suffices to recreate the topic with the order of each partition."""
+suffices to recreate the topic with the order of each partition.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ def replay(
 
     Each batch of a Parquet archive is one transaction, whose marker is the batch number: if a replay is
     interrupted, a replay with the same name continues after the last committed batch. An archive without
-    batches (Delta) is replayed in a single transaction."""
+    batches (Delta) is replayed in a single transaction.
+    """
     from ottla.spark.sink.batch_sink import BatchSink
     from ottla.spark.sink.options import parse
     from ottla.spark.tables.base import QUERY_ID

@@ -4,7 +4,8 @@ Records keep their partition, key, value, headers and timestamp. Offsets differ,
 use up offsets, and deleted or compacted records leave gaps. If a group is `k` records before the end of the
 mirrored part, its translated offset is `k` records before the end in the other cluster. Rule: groups are
 translated exactly, by counting, while nothing is mirrored; a group with members connected to the other
-cluster keeps its offsets there."""
+cluster keeps its offsets there.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from ottla.client.consumer.consumer import Consumer
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.spark.pipeline.model import Restart
 from ottla.spark.pipeline.progress import offsets_of
-from ottla.spark.pipeline.run import QueryFailed, is_hopeless, reason_of
+from ottla.spark.pipeline.run import QueryFailed, is_permanent, reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +113,7 @@ def copy_round(spark: SparkSession, mirror: Mirror) -> int:
             query.awaitTermination()
             return copied + _records(query)
         except PySparkException as error:
-            if attempt > policy.attempts or is_hopeless(error):
+            if attempt > policy.attempts or is_permanent(error):
                 raise QueryFailed(f"Mirror {mirror.name!r} failed: {reason_of(error)}") from error
             copied += _records(query)
             time.sleep(policy.delay_of(attempt) / 1000)
@@ -142,7 +143,8 @@ def translate_groups(mirror: Mirror, groups: Iterable[str] | None = None) -> lis
     """Translate the offsets of groups into the target cluster; return a row per partition.
 
     Translates the named groups, or all groups that have offsets in the topics. Nothing may be mirrored
-    meanwhile."""
+    meanwhile.
+    """
     ends = mirrored_ends(mirror.checkpoint)
     rows: list[dict[str, Any]] = []
     with Admin(dict(mirror.source)) as here, Admin(dict(mirror.target)) as there:

@@ -1,7 +1,8 @@
 """Profiles a topic in one pass of Spark: sizes, keys, nulls, late records.
 
 Rule: numbers are exact unless they are called approximate; the profile covers the topic as it was when the
-job began."""
+job began.
+"""
 
 from __future__ import annotations
 

@@ -438,10 +438,10 @@ def _old_epochs_taken() -> list[Patch]:
 # Copies, moves between disks, and the exchange of compacted segments
 
 
-def _deaths_in(*deeds: str) -> Scenario:
+def _deaths_in(*effects: str) -> Scenario:
     """Nodes die at the steps of one kind of work alone."""
     found = SCENARIOS["copies and disks"]
-    return replace(found, aimed=(partial(disks.die_at_a_step, deeds=deeds),))
+    return replace(found, aimed=(partial(disks.die_at_a_step, effects=effects),))
 
 
 def _segments_begin_behind_gaps() -> list[Patch]:

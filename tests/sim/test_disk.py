@@ -139,7 +139,7 @@ def test_chance_leaves_only_legal_states(model: Model) -> None:
     seen = set()
     for seed in range(300):
         state = disk.storage.copy()
-        state.lose_power_by_chance(random.Random(seed))
+        state.lose_power_randomly(random.Random(seed))
         seen.add(tuple(SimulatedDisk(random.Random(1), storage=state).list("/data")))
     assert seen <= legal
     assert len(seen) > 3

@@ -184,7 +184,7 @@ def test_what_was_sent_before_an_abort_may_arrive_after_a_new_connection_speaks(
 
             async def story(world: World = world) -> tuple[bytes, ...]:
                 near, _, far, _ = await _pair(world)
-                way = world.wires.way(near.host, far.host)
+                way = world.wires.link(near.host, far.host)
                 way.delay_s, way.jitter_s = 0.0, 0.1
                 heard: list[bytes] = []
 

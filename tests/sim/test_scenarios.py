@@ -28,16 +28,16 @@ CALM_S = 3.0
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_is_survived_and_did_what_it_is_named_for(name: str) -> None:
     scenario = SCENARIOS[name]
-    deeds: Counter[str] = Counter()
+    effects: Counter[str] = Counter()
     for seed in range(FIRST_SEED, FIRST_SEED + SEEDS + SEEDS_MORE):
-        missing = [deed for deed in scenario.deeds if not deeds[deed]]
+        missing = [effect for effect in scenario.effects if not effects[effect]]
         if seed >= FIRST_SEED + SEEDS and not missing:
             break
         outcome = run_story(seed, seconds=SECONDS, scenario=scenario, calm_s=CALM_S)
         assert outcome.is_right, f"{outcome.report()}\nreplay: {_replay(seed, name)}"
-        deeds += outcome.deeds
-    missing = [deed for deed in scenario.deeds if not deeds[deed]]
-    assert not missing, f"{missing} did not happen; what did: {dict(deeds)}"
+        effects += outcome.effects
+    missing = [effect for effect in scenario.effects if not effects[effect]]
+    assert not missing, f"{missing} did not happen; what did: {dict(effects)}"
 
 
 def _replay(seed: int, name: str) -> str:
@@ -54,7 +54,7 @@ def test_rare_paths_are_taken_in_simulations_alone() -> None:
     assert not rarely("a point that no world knows")
     taken: Counter[str] = Counter()
     for seed in range(3):
-        taken += run_story(seed, seconds=SECONDS, scenario=SCENARIOS["rare paths"], calm_s=CALM_S).deeds
+        taken += run_story(seed, seconds=SECONDS, scenario=SCENARIOS["rare paths"], calm_s=CALM_S).effects
     assert len(taken) >= 5, taken
     assert not rarely("a point that no world knows")
 

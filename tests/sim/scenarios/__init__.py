@@ -3,7 +3,7 @@
     outcome = run_story(7, scenario=SCENARIOS["transaction coordinator killed"])
 
 `of_seed` is what a sweep over seeds takes: each scenario has its share, and half of the seeds mix all faults
-that strike by chance.
+that pick_victim by chance.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ALL = (
         aimed=(aims.kill_the_leader, aims.kill_the_leader, aims.kill_the_controller),
         pause_s=(0.5, 4.0),
         lasts_s=(0.2, 6.0),
-        deeds=("leader killed",),
+        effects=("leader killed",),
     ),
     Scenario(
         name="rolling restart",
@@ -52,7 +52,7 @@ _ALL = (
         aimed=(hosts.start_a_majority,),
         pause_s=(4.0, 15.0),
         lasts_s=(0.5, 8.0),
-        deeds=("all killed",),
+        effects=("all killed",),
     ),
     Scenario(
         name="leader asleep",
@@ -60,7 +60,7 @@ _ALL = (
         text="a leader sleeps past its session and wakes up",
         aimed=(aims.pause_the_leader, aims.pause_the_leader, aims.pause_the_coordinators),
         pause_s=(0.5, 4.0),
-        deeds=("leader replaced in its sleep",),
+        effects=("leader replaced in its sleep",),
     ),
     Scenario(
         name="cut in halves",
@@ -68,7 +68,7 @@ _ALL = (
         text="the network falls apart, with clients on both sides",
         aimed=(hosts.cut_in_halves,),
         pause_s=(0.5, 6.0),
-        deeds=("cut in halves",),
+        effects=("cut in halves",),
     ),
     Scenario(
         name="one-way cuts",
@@ -77,7 +77,7 @@ _ALL = (
         faults=("cut",),
         aimed=(hosts.cut_two_off, hosts.cut_two_off),
         pause_s=(0.2, 4.0),
-        deeds=("cut between two",),
+        effects=("cut between two",),
     ),
     Scenario(
         name="cut in mid-produce",
@@ -87,7 +87,7 @@ _ALL = (
         aimed=(aims.cut_in_mid_produce, aims.cut_in_mid_produce, aims.cut_in_mid_produce),
         pause_s=(0.1, 1.0),
         lasts_s=(0.5, 5.0),
-        deeds=("cut in mid-produce",),
+        effects=("cut in mid-produce",),
     ),
     Scenario(
         name="delayed and repeated",
@@ -97,7 +97,7 @@ _ALL = (
         aimed=(late.deliver_late, late.deliver_late_between_nodes),
         pause_s=(0.2, 3.0),
         lasts_s=(0.5, 8.0),
-        deeds=("late request",),
+        effects=("late request",),
     ),
     Scenario(
         name="late requests",
@@ -108,7 +108,7 @@ _ALL = (
         kills=1.0,
         pause_s=(0.1, 2.0),
         lasts_s=(0.2, 6.0),
-        deeds=("late request 0", "late request 26"),
+        effects=("late request 0", "late request 26"),
     ),
     Scenario(
         name="transaction coordinator killed",
@@ -118,7 +118,7 @@ _ALL = (
         roles=(*_WRITERS, "feeder", "application-1", "application-2"),
         pause_s=(0.1, 1.0),
         lasts_s=(0.5, 5.0),
-        deeds=aims.STEPS_OF_A_COMMIT,
+        effects=aims.STEPS_OF_A_COMMIT,
     ),
     Scenario(
         name="zombies",
@@ -130,7 +130,7 @@ _ALL = (
         parts=(zombies.Zombies,),
         kills=0.3,
         pause_s=(0.2, 3.0),
-        deeds=("rival took over", "paused in a transaction", *zombies.DEEDS),
+        effects=("rival took over", "paused in a transaction", *zombies.EFFECTS),
     ),
     Scenario(
         name="group coordinator killed",
@@ -150,7 +150,7 @@ _ALL = (
         kills=1.0,
         pause_s=(0.1, 2.0),
         lasts_s=(0.5, 6.0),
-        deeds=("coordinator killed in a rebalance",),
+        effects=("coordinator killed in a rebalance",),
     ),
     Scenario(
         name="one static id, two members",
@@ -161,7 +161,7 @@ _ALL = (
         roles=("writer", "classic-group-1", "consumer-group-1"),
         parts=(admins.Twins,),
         pause_s=(0.5, 5.0),
-        deeds=("static member owned",),
+        effects=("static member owned",),
     ),
     Scenario(
         name="last one standing",
@@ -176,7 +176,7 @@ _ALL = (
         kills=0.3,
         pause_s=(2.0, 6.0),
         lasts_s=(0.5, 3.0),
-        deeds=("last one standing lost its tail",),
+        effects=("last one standing lost its tail",),
     ),
     Scenario(
         name="all lose power",
@@ -186,7 +186,7 @@ _ALL = (
         settings=_FLUSHED,
         pause_s=(2.0, 12.0),
         lasts_s=(0.5, 5.0),
-        deeds=("all lost power",),
+        effects=("all lost power",),
     ),
     Scenario(
         name="death within a change",
@@ -207,7 +207,7 @@ _ALL = (
         pause_s=(0.5, 5.0),
         lasts_s=(0.5, 8.0),
         complains=True,
-        deeds=("syncs failed",),
+        effects=("syncs failed",),
     ),
     Scenario(
         name="full disk",
@@ -217,7 +217,7 @@ _ALL = (
         pause_s=(0.5, 4.0),
         lasts_s=(0.5, 8.0),
         complains=True,
-        deeds=damage.FULL,
+        effects=damage.FULL,
     ),
     Scenario(
         name="bits flip",
@@ -240,7 +240,7 @@ _ALL = (
         pause_s=(0.2, 1.0),
         lasts_s=(0.5, 4.0),
         complains=True,
-        deeds=(*damage.FLIPPED, "damaged log used", "damaged log under a leader used"),
+        effects=(*damage.FLIPPED, "damaged log used", "damaged log under a leader used"),
     ),
     Scenario(
         name="voters change",
@@ -257,7 +257,7 @@ _ALL = (
         down_max=1,
         pause_s=(0.5, 5.0),
         lasts_s=(0.5, 8.0),
-        deeds=("voter added", "voter removed"),
+        effects=("voter added", "voter removed"),
     ),
     Scenario(
         name="disk replaced",
@@ -275,7 +275,7 @@ _ALL = (
         down_max=1,
         pause_s=(0.5, 4.0),
         lasts_s=(1.0, 8.0),
-        deeds=("disk replaced", "snapshot fetched"),
+        effects=("disk replaced", "snapshot fetched"),
     ),
     Scenario(
         name="partitions move",
@@ -284,7 +284,7 @@ _ALL = (
         faults=("crash", "isolate", "pause", "restart"),
         nodes=(4, 5),
         parts=(admins.Moves,),
-        deeds=("reassigned",),
+        effects=("reassigned",),
     ),
     Scenario(
         name="compaction and retention",
@@ -294,7 +294,7 @@ _ALL = (
         settings={**_FLUSHED, **CLEANING},
         roles=(),
         parts=(tables.Table, tables.Brief),
-        deeds=("log compacted", "segments deleted"),
+        effects=("log compacted", "segments deleted"),
     ),
     Scenario(
         name="clocks",
@@ -312,7 +312,7 @@ _ALL = (
         settings={"replica.lag.time.max.ms": "5000"},
         pause_s=(0.5, 4.0),
         lasts_s=(2.0, 15.0),
-        deeds=("follower held back",),
+        effects=("follower held back",),
     ),
     Scenario(
         name="late timers",
@@ -323,7 +323,7 @@ _ALL = (
         pause_s=(0.5, 3.0),
         down_max=8,
         rare=0.0,
-        deeds=("followers stalled",),
+        effects=("followers stalled",),
     ),
     Scenario(
         name="copies and disks",
@@ -338,7 +338,7 @@ _ALL = (
         pause_s=(0.2, 1.5),
         lasts_s=(0.5, 3.0),
         complains=True,
-        deeds=(*disks.DEEDS, "reassigned", "moved between disks", "log compacted"),
+        effects=(*disks.EFFECTS, "reassigned", "moved between disks", "log compacted"),
     ),
 )
 

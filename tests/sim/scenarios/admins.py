@@ -43,7 +43,7 @@ async def _change_voters(story: Story, client: SimulatedClient) -> None:
 
 async def _change_a_voter(story: Story, client: SimulatedClient, admin: Any) -> None:
     quorum = await admin.describe_metadata_quorum()
-    voters, deeds = list(quorum.voters), story.deeds
+    voters, effects = list(quorum.voters), story.effects
     others = [
         one
         for one in quorum.observers
@@ -54,13 +54,13 @@ async def _change_a_voter(story: Story, client: SimulatedClient, admin: Any) -> 
             gone = voters[client.random.below(len(voters))]
             story.world.note(client.host, f"removes voter {gone.id}")
             await admin.remove_raft_voter(gone.id, gone.directory_id)
-            deeds["voter removed"] += 1
+            effects["voter removed"] += 1
     else:
         new = others[client.random.below(len(others))]
         story.world.note(client.host, f"adds voter {new.id}")
         endpoint = Endpoint("CONTROLLER", story.world.nodes[new.id].host, CONTROLLER_PORT)
         await admin.add_raft_voter(new.id, new.directory_id, [endpoint])
-        deeds["voter added"] += 1
+        effects["voter added"] += 1
 
 
 class Moves(Part):
@@ -93,16 +93,16 @@ async def _move_something(story: Story, client: SimulatedClient, admin: Any) -> 
         world.note(client.host, f"moves {topic}-{index} to {replicas}")
         results = await admin.alter_partition_reassignments({partition: replicas})
         results.all()
-        story.deeds["reassigned"] += 1
+        story.effects["reassigned"] += 1
     elif what == 3:
         await admin.elect_leaders(ElectionType.PREFERRED, [partition])
-        story.deeds["elected"] += 1
+        story.effects["elected"] += 1
     else:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         retention = str(3_600_000 + chance.below(1_000_000))
         results = await admin.incremental_alter_configs({resource: {"retention.ms": retention}})
         results.all()
-        story.deeds["settings changed"] += 1
+        story.effects["settings changed"] += 1
 
 
 class Twins(Part):
@@ -124,4 +124,4 @@ async def _live_as_twin(story: Story, client: SimulatedClient, protocol: str, in
         while not story.is_ending and story.world.now < until:
             await consumer.poll(POLL_S)  # whoever is fenced ends with it
             if consumer.assignment:
-                story.deeds["static member owned"] += 1
+                story.effects["static member owned"] += 1

@@ -35,35 +35,35 @@ async def kill_the_leader(story: Story, nemesis: Nemesis) -> None:
     """Of one partition, always the same: again and again."""
     topic, index = story.partitions[0]
     node = leader_of(story.world, topic, index)
-    if node is None or nemesis.strike(node) is None:
+    if node is None or nemesis.pick_victim(node) is None:
         return
     try:
         node.crash()
-        nemesis.did("leader killed")
-        await nemesis.last()
-        await nemesis.revive(node)
+        nemesis.count("leader killed")
+        await nemesis.wait_duration()
+        await nemesis.start_until_serving(node)
     finally:
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 async def kill_the_controller(story: Story, nemesis: Nemesis) -> None:
     node = active_controller(story.world)
-    if node is None or nemesis.strike(node) is None:
+    if node is None or nemesis.pick_victim(node) is None:
         return
     try:
         node.crash()
-        nemesis.did("controller killed")
-        await nemesis.last()
-        await nemesis.revive(node)
+        nemesis.count("controller killed")
+        await nemesis.wait_duration()
+        await nemesis.start_until_serving(node)
     finally:
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 async def pause_the_leader(story: Story, nemesis: Nemesis) -> None:
     """Past its session: another one leads when it wakes up, and does not know."""
     topic, index = story.partitions[0]
     node = leader_of(story.world, topic, index)
-    if node is None or nemesis.strike(node) is None:
+    if node is None or nemesis.pick_victim(node) is None:
         return
     try:
         node.pause()
@@ -74,10 +74,10 @@ async def pause_the_leader(story: Story, nemesis: Nemesis) -> None:
             other = leader_of(story.world, topic, index)
             if not is_replaced and other is not None and other is not node:
                 is_replaced = True
-                nemesis.did("leader replaced in its sleep")
+                nemesis.count("leader replaced in its sleep")
     finally:
         node.resume()
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 # At a step of a conversation
@@ -92,7 +92,7 @@ class Trap:
     def __init__(
         self,
         nemesis: Nemesis,
-        deed: str,
+        effect: str,
         when: Callable[[Arrival], bool],
         victim: Callable[[Arrival], SimulatedNode | None],
         *,
@@ -100,7 +100,7 @@ class Trap:
         wait_s: float | None = None,
     ) -> None:
         self._nemesis = nemesis
-        self._deed = deed
+        self._effect = effect
         self._when = when
         self._victim = victim
         self._write = write
@@ -108,26 +108,26 @@ class Trap:
         self.struck: SimulatedNode | None = None
 
     async def spring(self) -> None:
-        """Lie in wait, and revive who was caught."""
+        """Lie in wait, and start_until_serving who was caught."""
         tap = self._nemesis.tap
         tap.listeners.append(self._hear)
         try:
-            await self._nemesis.last()
+            await self._nemesis.wait_duration()
             if self.struck is not None:
                 self._disarm(self.struck)
-                await self._nemesis.revive(self.struck)
+                await self._nemesis.start_until_serving(self.struck)
         finally:
             if self._hear in tap.listeners:
                 tap.listeners.remove(self._hear)
             if self.struck is not None:
                 self._disarm(self.struck)
-                self._nemesis.spare(self.struck)
+                self._nemesis.release(self.struck)
 
     def _hear(self, arrival: Arrival) -> None:
         if self.struck is not None or not self._when(arrival):
             return
         node = self._victim(arrival)
-        if node is None or not node.is_serving or self._nemesis.strike(node) is None:
+        if node is None or not node.is_serving or self._nemesis.pick_victim(node) is None:
             return
         self.struck = node
         if self._write is not None:
@@ -140,8 +140,8 @@ class Trap:
 
     def _kill(self, node: SimulatedNode) -> None:
         if node.is_running:
-            self._nemesis.did(self._deed)
-            self._nemesis.world.note("nemesis", self._deed)
+            self._nemesis.count(self._effect)
+            self._nemesis.world.note("nemesis", self._effect)
             node.crash()
 
     def _arm(self, node: SimulatedNode, path_part: str, count: int) -> None:
@@ -181,7 +181,7 @@ async def kill_the_transaction_coordinator(story: Story, nemesis: Nemesis) -> No
     def marks(arrival: Arrival) -> bool:
         return arrival.api_key == WRITE_TXN_MARKERS
 
-    step = nemesis.least_done(STEPS_OF_A_COMMIT)
+    step = nemesis.least_frequent(STEPS_OF_A_COMMIT)
     if step == "asked to end":
         trap = Trap(nemesis, step, ends, lambda one: at(one.target))
     elif step == "begins to end":
@@ -249,15 +249,15 @@ async def pause_the_coordinators(story: Story, nemesis: Nemesis) -> None:
     topic = nemesis.chance.choice((GROUPS_TOPIC, TRANSACTIONS_TOPIC))
     nodes = [node for node in story.world.nodes.values() if leads_any(node, topic)]
     node = nemesis.chance.choice(nodes) if nodes else None
-    if node is None or nemesis.strike(node) is None:
+    if node is None or nemesis.pick_victim(node) is None:
         return
     try:
         node.pause()
         await asyncio.sleep(nemesis.between((4.0, 12.0)))
-        nemesis.did("coordinator paused")
+        nemesis.count("coordinator paused")
     finally:
         node.resume()
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 async def cut_in_mid_produce(story: Story, nemesis: Nemesis) -> None:
@@ -271,7 +271,7 @@ async def cut_in_mid_produce(story: Story, nemesis: Nemesis) -> None:
         if hit or arrival.api_key != PRODUCE or not arrival.source.startswith(_WRITERS):
             return
         hit.append(arrival)
-        nemesis.did("cut in mid-produce")
+        nemesis.count("cut in mid-produce")
         if way == "reset":
             world.reset(arrival.source, arrival.target)
         elif way == "reset later":
@@ -283,7 +283,7 @@ async def cut_in_mid_produce(story: Story, nemesis: Nemesis) -> None:
 
     tap.listeners.append(hear)
     try:
-        await nemesis.last()
+        await nemesis.wait_duration()
     finally:
         if hear in tap.listeners:
             tap.listeners.remove(hear)
@@ -306,7 +306,7 @@ async def pause_in_a_transaction(story: Story, nemesis: Nemesis) -> None:
         if found:
             hit.append(found[0])
             world.note(arrival.source, "paused in a transaction")
-            nemesis.did("paused in a transaction")
+            nemesis.count("paused in a transaction")
             loop.call_in(loop.root, found[0].process.pause)
 
     tap = nemesis.tap
@@ -332,7 +332,7 @@ async def pause_a_client(story: Story, nemesis: Nemesis) -> None:
     client = nemesis.chance.choice(clients)
     story.world.note(client.host, "paused")
     client.process.pause()
-    nemesis.did("client paused")
+    nemesis.count("client paused")
     try:
         await asyncio.sleep(nemesis.between((2.0, 25.0)))
     finally:

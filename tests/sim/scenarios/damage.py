@@ -83,7 +83,7 @@ async def flip_a_bit_under_a_leader(story: Story, nemesis: Nemesis) -> None:
     world, chance = story.world, nemesis.chance
     topic, index = chance.choice(story.partitions)
     node = leader_of(world, topic, index)
-    if node is None or node.config.is_controller or nemesis.strike(node) is None:
+    if node is None or node.config.is_controller or nemesis.pick_victim(node) is None:
         return
     mend = partial(_mend, story, nemesis, node)
     try:
@@ -99,24 +99,24 @@ async def flip_a_bit_under_a_leader(story: Story, nemesis: Nemesis) -> None:
         path, bit = chance.choice(hit)
         node.disk.flip_bit(path, bit)
         world.note(node.host, f"bit {bit} of {path} flips")
-        nemesis.did("bit flipped under a leader")
+        nemesis.count("bit flipped under a leader")
         node.disk.slow_call = _reads(nemesis, {path: "log under a leader"})
-        nemesis.mends.append(mend)
-        await nemesis.last()
+        nemesis.repairs.append(mend)
+        await nemesis.wait_duration()
         await mend()
-        if mend in nemesis.mends:
-            nemesis.mends.remove(mend)
+        if mend in nemesis.repairs:
+            nemesis.repairs.remove(mend)
     finally:
         if node.disk is not None:
             node.disk.slow_call = None
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 async def flip_bits(story: Story, nemesis: Nemesis) -> None:
     """In some files of a broker that is down; then it starts."""
     world, chance = story.world, nemesis.chance
     brokers = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
-    node = nemesis.strike(chance.choice(brokers)) if brokers else None
+    node = nemesis.pick_victim(chance.choice(brokers)) if brokers else None
     if node is None:
         return
     mend = partial(_mend, story, nemesis, node)
@@ -126,23 +126,23 @@ async def flip_bits(story: Story, nemesis: Nemesis) -> None:
         else:
             node.crash()
         flipped = dict(_flip(nemesis, node) for _ in range(_FLIPS))
-        nemesis.mends.append(mend)
+        nemesis.repairs.append(mend)
         await _start(nemesis, node, _reads(nemesis, flipped))
-        await nemesis.last()
+        await nemesis.wait_duration()
         await mend()
-        if mend in nemesis.mends:
-            nemesis.mends.remove(mend)
+        if mend in nemesis.repairs:
+            nemesis.repairs.remove(mend)
     finally:
         if node.disk is not None:
             node.disk.slow_call = None
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 def _flip(nemesis: Nemesis, node: SimulatedNode) -> tuple[str, str]:
     """Flip a bit of one file, of a kind that was hit least; its path and kind."""
     chance = nemesis.chance
-    deed = nemesis.least_done(FLIPPED)
-    kind = deed.removeprefix(_FLIPPED)
+    effect = nemesis.least_frequent(FLIPPED)
+    kind = effect.removeprefix(_FLIPPED)
     found = [(path, inode) for path, inode in files(node.storage) if KINDS[kind](path)]
     chance.shuffle(found)
     for path, inode in found:
@@ -150,7 +150,7 @@ def _flip(nemesis: Nemesis, node: SimulatedNode) -> tuple[str, str]:
         if bit is not None:
             SimulatedDisk(chance, storage=node.storage).flip_bit(path, bit)
             nemesis.world.note(node.host, f"bit {bit} of {path} flips")
-            nemesis.did(deed)
+            nemesis.count(effect)
             return path, kind
     return "", kind
 
@@ -158,7 +158,7 @@ def _flip(nemesis: Nemesis, node: SimulatedNode) -> tuple[str, str]:
 def _reads(nemesis: Nemesis, flipped: dict[str, str]) -> Callable[[str, str], None]:
     def look(operation: str, path: str) -> None:
         if path in flipped and operation in ("pread", "read", "map"):
-            nemesis.deeds[f"damaged {flipped[path]} used"] = 1
+            nemesis.effects[f"damaged {flipped[path]} used"] = 1
 
     return look
 
@@ -172,10 +172,10 @@ async def _start(nemesis: Nemesis, node: SimulatedNode, look: Callable[[str, str
     try:
         await asyncio.wait_for(starting, _START_S)
     except (ProcessDied, TimeoutError):
-        nemesis.did("refused to start")
+        nemesis.count("refused to start")
         node.crash()
         node.wipe()
-        await nemesis.revive(node)
+        await nemesis.start_until_serving(node)
 
 
 async def _mend(story: Story, nemesis: Nemesis, node: SimulatedNode) -> None:
@@ -184,7 +184,7 @@ async def _mend(story: Story, nemesis: Nemesis, node: SimulatedNode) -> None:
         await asyncio.sleep(0.5)
     node.crash()
     node.wipe()
-    await nemesis.revive(node)
+    await nemesis.start_until_serving(node)
 
 
 _FULL = {
@@ -200,11 +200,11 @@ FULL = tuple(f"no room for {kind}" for kind in _FULL)
 async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
     """There is no room for records, for indexes, or for metadata; then there is."""
     world, chance = story.world, nemesis.chance
-    node = nemesis.strike()
+    node = nemesis.pick_victim()
     if node is None:
         return
-    deed = nemesis.least_done([f"no room for {kind}" for kind in _FULL])
-    kind = deed.removeprefix("no room for ")
+    effect = nemesis.least_frequent([f"no room for {kind}" for kind in _FULL])
+    kind = effect.removeprefix("no room for ")
     operation, part = _FULL[kind]
     disk = node.disk
     try:
@@ -213,26 +213,26 @@ async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
         elif disk is not None:
             disk.fail(operation, part, error=errno.ENOSPC, probability=chance.choice((0.1, 1.0)))
         world.note(node.host, f"has no room for {kind}")
-        await nemesis.last()
-        nemesis.did(deed)
+        await nemesis.wait_duration()
+        nemesis.count(effect)
         node.storage.quota_bytes = None
         if node.disk is not None:
             node.disk.faults.clear()
         world.note(node.host, "has room again")
-        await nemesis.revive(node)
+        await nemesis.start_until_serving(node)
         # A log directory that was taken offline comes back with a start, as in Kafka.
         node.crash()
-        await nemesis.revive(node)
+        await nemesis.start_until_serving(node)
     finally:
         node.storage.quota_bytes = None
         if node.disk is not None:
             node.disk.faults.clear()
-        nemesis.spare(node)
+        nemesis.release(node)
 
 
 async def fail_syncs(story: Story, nemesis: Nemesis) -> None:
     """Syncs fail, and drop what they should have saved. Then the host is booted, as after such a failure."""
-    node = nemesis.strike()
+    node = nemesis.pick_victim()
     if node is None:
         return
     try:
@@ -243,12 +243,12 @@ async def fail_syncs(story: Story, nemesis: Nemesis) -> None:
             story.world.note(
                 node.host, f"its syncs of {part or 'all'} fail, {fault.probability:g} of the time"
             )
-            await nemesis.last()
+            await nemesis.wait_duration()
             if node.disk is not disk or not node.is_serving:
-                nemesis.did("ended after a failed sync")
-            nemesis.did("syncs failed")
+                nemesis.count("ended after a failed sync")
+            nemesis.count("syncs failed")
             disk.faults.clear()
         node.lose_power()
-        await nemesis.revive(node)
+        await nemesis.start_until_serving(node)
     finally:
-        nemesis.spare(node)
+        nemesis.release(node)

@@ -92,7 +92,7 @@ async def _reassign(story: Story, client: SimulatedClient, admin: Any) -> None:
     story.world.note(client.host, f"reassigns {topic}-{index} to {target.id}")
     results = await admin.alter_partition_reassignments({TopicPartition(topic, index): [target.id]})
     results.all()
-    story.deeds["reassigned"] += 1
+    story.effects["reassigned"] += 1
 
 
 async def _move(story: Story, client: SimulatedClient, admin: Any) -> None:
@@ -112,7 +112,7 @@ async def _move(story: Story, client: SimulatedClient, admin: Any) -> None:
     story.world.note(client.host, f"moves {one.topic}-{one.index} of node {node.id} to {path}")
     results = await admin.alter_replica_log_dirs({Replica(one.topic, one.index, node.id): path})
     results.all()
-    story.deeds["moved between disks"] += 1
+    story.effects["moved between disks"] += 1
 
 
 # Death at a step
@@ -155,15 +155,15 @@ STEPS: dict[str, Callable[[SimulatedNode, str, str], bool]] = {
 }
 
 
-DEEDS = tuple(deed for deed in STEPS if deed != "died at the end of a move")
+EFFECTS = tuple(effect for effect in STEPS if effect != "died at the end of a move")
 """Those of a story; the end of a move is part of the move."""
 
 
-async def die_at_a_step(story: Story, nemesis: Nemesis, deeds: Sequence[str] = DEEDS) -> None:
+async def die_at_a_step(story: Story, nemesis: Nemesis, effects: Sequence[str] = EFFECTS) -> None:
     """The first node that copies, moves or compacts ends within a few changes of its disk."""
     chance, world = nemesis.chance, story.world
-    deed = nemesis.least_done(deeds)
-    is_step = STEPS[deed]
+    effect = nemesis.least_frequent(effects)
+    is_step = STEPS[effect]
     loses_power = chance.random() < 0.5
     left = 1 + int(STEPS_MAX * chance.random() ** 2)
     struck: list[SimulatedNode] = []
@@ -173,15 +173,15 @@ async def die_at_a_step(story: Story, nemesis: Nemesis, deeds: Sequence[str] = D
         if operation not in _CHANGES:
             return
         if not struck:
-            if not node.is_serving or not is_step(node, operation, path) or nemesis.strike(node) is None:
+            if not node.is_serving or not is_step(node, operation, path) or nemesis.pick_victim(node) is None:
                 return
             struck.append(node)
         if struck[0] is not node or left <= 0:
             return
         left -= 1
         if left == 0:
-            nemesis.did(deed)
-            world.note(node.host, f"{deed}, at {operation} {path}")
+            nemesis.count(effect)
+            world.note(node.host, f"{effect}, at {operation} {path}")
             (node.lose_power if loses_power else node.crash)()
             raise Crashed
 
@@ -190,13 +190,13 @@ async def die_at_a_step(story: Story, nemesis: Nemesis, deeds: Sequence[str] = D
         if node.disk is not None:
             node.disk.slow_call = partial(look, node)
     try:
-        await nemesis.last()
+        await nemesis.wait_duration()
         for disk in watched:
             disk.slow_call = None
         for node in struck:
-            await nemesis.revive(node)
+            await nemesis.start_until_serving(node)
     finally:
         for disk in watched:
             disk.slow_call = None
         for node in struck:
-            nemesis.spare(node)
+            nemesis.release(node)

@@ -1,4 +1,4 @@
-"""Faults of hosts and of what lies between them, beyond those that strike by chance alone."""
+"""Faults of hosts and of what lies between them, beyond those that pick_victim by chance alone."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ async def lose_all_power(story: Story, nemesis: Nemesis) -> None:
     nodes = list(story.world.nodes.values())
     for node in nodes:
         node.lose_power()
-    nemesis.did("all lost power")
-    await nemesis.last()
-    await asyncio.gather(*(nemesis.revive(node) for node in nodes))
+    nemesis.count("all lost power")
+    await nemesis.wait_duration()
+    await asyncio.gather(*(nemesis.start_until_serving(node) for node in nodes))
 
 
 async def start_a_majority(story: Story, nemesis: Nemesis) -> None:
@@ -34,11 +34,11 @@ async def start_a_majority(story: Story, nemesis: Nemesis) -> None:
     late = controllers[: (len(controllers) - 1) // 2][: nemesis.down_max]
     for node in nodes:
         node.crash()
-    nemesis.did("all killed")
+    nemesis.count("all killed")
     await asyncio.sleep(nemesis.between((0.0, 3.0)))
-    await asyncio.gather(*(nemesis.revive(node) for node in nodes if node not in late))
-    await nemesis.last()
-    await asyncio.gather(*(nemesis.revive(node) for node in late))
+    await asyncio.gather(*(nemesis.start_until_serving(node) for node in nodes if node not in late))
+    await nemesis.wait_duration()
+    await asyncio.gather(*(nemesis.start_until_serving(node) for node in late))
 
 
 async def cut_two_off(story: Story, nemesis: Nemesis) -> None:
@@ -48,8 +48,8 @@ async def cut_two_off(story: Story, nemesis: Nemesis) -> None:
     one_way = nemesis.chance.random() < 0.3
     try:
         world.cut(first, second, both=not one_way)
-        nemesis.did("cut between two")
-        await nemesis.last()
+        nemesis.count("cut between two")
+        await nemesis.wait_duration()
     finally:
         world.wires.heal(first.host, second.host)
         world.wires.heal(second.host, first.host)
@@ -61,7 +61,7 @@ async def cut_in_halves(story: Story, nemesis: Nemesis) -> None:
     world, chance = story.world, nemesis.chance
     nodes = list(world.nodes.values())
     minority = chance.sample(nodes, 1 + int(chance.random() * nemesis.down_max))
-    struck = [node for node in minority if nemesis.strike(node) is not None]
+    struck = [node for node in minority if nemesis.pick_victim(node) is not None]
     if not struck:
         return
     hosts = [node.host for node in struck]
@@ -73,8 +73,8 @@ async def cut_in_halves(story: Story, nemesis: Nemesis) -> None:
                 world.wires.cut(host, other)
                 world.wires.cut(other, host)
         world.note("network", f"{', '.join(hosts)} are on their own")
-        nemesis.did("cut in halves")
-        await nemesis.last()
+        nemesis.count("cut in halves")
+        await nemesis.wait_duration()
     finally:
         for host in hosts:
             for other in others:
@@ -82,7 +82,7 @@ async def cut_in_halves(story: Story, nemesis: Nemesis) -> None:
                 world.wires.heal(other, host)
         world.note("network", f"{', '.join(hosts)} are back")
         for node in struck:
-            nemesis.spare(node)
+            nemesis.release(node)
 
 
 async def hold_a_follower_back(story: Story, nemesis: Nemesis) -> None:
@@ -94,14 +94,14 @@ async def hold_a_follower_back(story: Story, nemesis: Nemesis) -> None:
     if leader is None or not followers:
         return
     follower = nemesis.chance.choice(followers)
-    way = world.wires.way(leader.host, follower.host)
+    way = world.wires.link(leader.host, follower.host)
     if way.bytes_per_second is not None:
         return
     way.bytes_per_second = nemesis.chance.choice((200.0, 1000.0, 5000.0))
     world.note("network", f"{leader.host} -> {follower.host} carries {way.bytes_per_second:g} bytes a second")
-    nemesis.did("follower held back")
+    nemesis.count("follower held back")
     try:
-        await nemesis.last()
+        await nemesis.wait_duration()
     finally:
         way.bytes_per_second = None
         way.free_at = min(way.free_at, world.loop.now)
@@ -115,7 +115,7 @@ async def leave_one_standing(story: Story, nemesis: Nemesis) -> None:
     topic, index = story.partitions[0]
     leader = leader_of(world, topic, index)
     brokers = [node for node in world.nodes.values() if node.is_broker]
-    if leader is None or any(nemesis.strike(node) is None for node in brokers):
+    if leader is None or any(nemesis.pick_victim(node) is None for node in brokers):
         return
     others = [node for node in brokers if node is not leader]
     nemesis.chance.shuffle(others)
@@ -128,17 +128,17 @@ async def leave_one_standing(story: Story, nemesis: Nemesis) -> None:
             await asyncio.sleep(nemesis.between((0.0, 3.0)))
         await _wait(lambda: _in_sync(leader, topic, index) == 1, 20.0)
         if _in_sync(leader, topic, index) == 1:
-            nemesis.did("last one standing lost its tail")
+            nemesis.count("last one standing lost its tail")
         leader.lose_power()
         await asyncio.sleep(nemesis.between((0.0, 3.0)))
         for node in others:
             node.resume()
         revived = [leader, *others] if nemesis.chance.random() < 0.5 else [*others, leader]
-        await asyncio.gather(*(nemesis.revive(node) for node in revived))
+        await asyncio.gather(*(nemesis.start_until_serving(node) for node in revived))
     finally:
         for node in brokers:
             node.resume()
-            nemesis.spare(node)
+            nemesis.release(node)
 
 
 def _in_sync(node: SimulatedNode, topic: str, index: int) -> int:
@@ -175,16 +175,16 @@ async def replace_a_disk(story: Story, nemesis: Nemesis) -> None:
     candidates = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
     if not candidates:
         return
-    node = nemesis.strike(nemesis.chance.choice(candidates))
+    node = nemesis.pick_victim(nemesis.chance.choice(candidates))
     if node is None:
         return
     if not others_have_all(world, node):
-        nemesis.spare(node)
+        nemesis.release(node)
         return
 
     def hear(arrival: Arrival) -> None:
         if arrival.api_key == FETCH_SNAPSHOT and arrival.source == node.host:
-            nemesis.did("snapshot fetched")
+            nemesis.count("snapshot fetched")
             tap.listeners.remove(hear)
 
     tap = nemesis.tap
@@ -193,10 +193,10 @@ async def replace_a_disk(story: Story, nemesis: Nemesis) -> None:
         node.crash()
         node.wipe()
         await asyncio.sleep(nemesis.between((0.0, 3.0)))
-        nemesis.did("disk replaced")
-        await nemesis.revive(node)
-        await nemesis.last()
+        nemesis.count("disk replaced")
+        await nemesis.start_until_serving(node)
+        await nemesis.wait_duration()
     finally:
         if hear in tap.listeners:
             tap.listeners.remove(hear)
-        nemesis.spare(node)
+        nemesis.release(node)

@@ -58,7 +58,9 @@ async def _deliver(client: SimulatedClient, arrival: Arrival) -> None:
 async def _late(story: Story, nemesis: Nemesis, api_keys: tuple[int, ...]) -> None:
     chance, world = nemesis.chance, story.world
     kept: list[Arrival] = []
-    wanted = int(nemesis.least_done([f"late request {api_key}" for api_key in api_keys]).rsplit(" ", 1)[1])
+    wanted = int(
+        nemesis.least_frequent([f"late request {api_key}" for api_key in api_keys]).rsplit(" ", 1)[1]
+    )
     skip = int(chance.random() * 20)
 
     def hear(arrival: Arrival) -> None:
@@ -72,7 +74,7 @@ async def _late(story: Story, nemesis: Nemesis, api_keys: tuple[int, ...]) -> No
     tap = nemesis.tap
     tap.listeners.append(hear)
     try:
-        await nemesis.last()
+        await nemesis.wait_duration()
     finally:
         if hear in tap.listeners:
             tap.listeners.remove(hear)
@@ -82,8 +84,8 @@ async def _late(story: Story, nemesis: Nemesis, api_keys: tuple[int, ...]) -> No
     for arrival in kept:
         await asyncio.sleep(nemesis.between((0.0, 2.0)))
         world.note(late.host, f"sends request {wanted} of {arrival.source} to {arrival.target} again")
-        nemesis.did(f"late request {wanted}")
-        nemesis.did("late request")
+        nemesis.count(f"late request {wanted}")
+        nemesis.count("late request")
         try:
             await late.spawn(_deliver(late, arrival))
         except ProcessDied:
@@ -117,7 +119,7 @@ async def start_a_rival(story: Story, nemesis: Nemesis) -> None:
     try:
         await asyncio.sleep(nemesis.between((0.0, 5.0)))
         await rival.spawn(_rule(story, rival, name))
-        nemesis.did("rival took over")
+        nemesis.count("rival took over")
     except (ProcessDied, *REFUSED) as error:
         story.recorder.complain(rival.host, error)
     finally:

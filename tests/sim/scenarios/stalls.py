@@ -32,7 +32,7 @@ async def stall_followers(story: Story, nemesis: Nemesis) -> None:
     if leader is None or not others:
         return
     chosen = others if chance.random() < 0.7 else [chance.choice(others)]
-    struck = [node for node in chosen if nemesis.strike(node) is not None]
+    struck = [node for node in chosen if nemesis.pick_victim(node) is not None]
     try:
         if struck and len(struck) == len(chosen):
             seconds = STALL_S[0] + (STALL_S[1] - STALL_S[0]) * chance.random() ** 0.2  # most are long
@@ -40,8 +40,8 @@ async def stall_followers(story: Story, nemesis: Nemesis) -> None:
                 assert node.process is not None
                 world.note(node.host, f"stalls for {seconds:.1f} s")
                 node.process.stall(seconds)
-            nemesis.did("followers stalled")
+            nemesis.count("followers stalled")
             await asyncio.sleep(STALL_S[1] + RECOVERY_S)
     finally:
         for node in struck:
-            nemesis.spare(node)
+            nemesis.release(node)

@@ -89,7 +89,7 @@ class Table(Part):
                         view[record.topic, record.partition].append(place)
             views.append(view)
         if any(len(view) < ends[TopicPartition(*partition)] for partition, view in views[0].items()):
-            story.deeds["log compacted"] += 1
+            story.effects["log compacted"] += 1
         story.recorder.history.tables += [
             TableLog(partition=partition, records=tuple(views[0][partition]), committed=tuple(committed))
             for partition, committed in views[1].items()
@@ -124,7 +124,7 @@ class Brief(Part):
         for number, log in enumerate(final):
             if log.partition == (BRIEF, 0):
                 final[number] = replace(log, expires=True)
-                story.deeds["segments deleted"] += log.start > 0
+                story.effects["segments deleted"] += log.start > 0
 
 
 class Rereading(Part):

@@ -41,7 +41,7 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
 }
-DEEDS = tuple(f"zombie fenced: {way}, {protocol}" for way in WAYS for protocol in PROTOCOLS)
+EFFECTS = tuple(f"zombie fenced: {way}, {protocol}" for way in WAYS for protocol in PROTOCOLS)
 
 _ASLEEP_S = (4.5, 7.0)
 _POLL_INTERVAL_MS = 2_000
@@ -143,7 +143,7 @@ class Zombie:
         self._name = name
         self._way = way
 
-    async def strike(self) -> None:
+    async def pick_victim(self) -> None:
         first, last = _ASLEEP_S
         seconds = first + (last - first) * self._client.random.fraction()
         world = self._story.world
@@ -186,4 +186,4 @@ class Zombie:
 
     def refused(self, error: Exception) -> None:
         if isinstance(error, _FENCED):
-            self._story.deeds[f"zombie fenced: {self._way}, {self._protocol}"] += 1
+            self._story.effects[f"zombie fenced: {self._way}, {self._protocol}"] += 1

@@ -1,7 +1,7 @@
 """What a scenario is: a mix of faults, the settings under which they hurt, and who works meanwhile.
 
 A fault that aims takes the story, too: it looks for the leader, the coordinator or the file that it wants to
-hit. What it has done it counts (`Nemesis.did`); a scenario names the deeds without which it was none.
+hit. What it has done it counts (`Nemesis.did`); a scenario names the effects without which it was none.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Scenario:
     pause_s: tuple[float, float] = (1.0, 10.0)
     lasts_s: tuple[float, float] = (0.5, 20.0)
     down_max: int | None = None
-    deeds: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
     complains: bool = False
     """Whether nodes rightly log errors."""
     waived: frozenset[str] = frozenset()

@@ -69,7 +69,7 @@ class Outcome:
     timeline: str
     trace_hash: str
     virtual_s: float
-    deeds: Counter[str]
+    effects: Counter[str]
 
     @property
     def is_right(self) -> bool:
@@ -99,7 +99,7 @@ class Story:
     is_ending: bool = False
     scenario: Scenario | None = None
     parts: list[Part] = field(default_factory=list)
-    deeds: Counter[str] = field(default_factory=Counter)
+    effects: Counter[str] = field(default_factory=Counter)
     rare: RarePaths | None = None
     _tempo: Tempo | None = None
     _began: float = 0.0
@@ -118,7 +118,7 @@ class Story:
         watching = asyncio.ensure_future(self.observer.watch())
         roles = {role: asyncio.ensure_future(self._tend(role, life)) for role, life in self._roles().items()}
         nemesis = Nemesis(world, self.faults) if self.scenario is None else self.scenario.nemesis(self)
-        nemesis.deeds = self.deeds
+        nemesis.effects = self.effects
         await nemesis.run(seconds)
         if self.rare is not None:
             self.rare.is_on = False
@@ -247,7 +247,7 @@ class Story:
         while True:
             for node in self.world.nodes.values():
                 if not node.is_running:
-                    await nemesis.revive(node)
+                    await nemesis.start_until_serving(node)
             await asyncio.sleep(1.0)
 
     async def _finish(self, roles: Mapping[str, asyncio.Future[None]], healed: float) -> None:
@@ -347,7 +347,7 @@ def tell(
         ended.append(Anomaly("not alive", f"{error!r} in {' < '.join(reversed(frames))}"))
     anomalies = [*story.late, *ended, *check(recorder.history)]
     if story.rare is not None:
-        story.deeds.update(story.rare.taken)
+        story.effects.update(story.rare.taken)
     history = recorder.history
     sent = [send.offset for send in history.sends] + [send.offset for send in history.keyed]
     if not ended and not any(offset is not None for offset in sent):
@@ -366,7 +366,7 @@ def tell(
         world.history(),
         world.trace_hash,
         world.now,
-        story.deeds,
+        story.effects,
     )
 
 

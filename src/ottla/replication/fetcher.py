@@ -1,8 +1,8 @@
-"""The loops that follow other brokers: fetch, append, cut, again.
+"""The fetch loops of a follower: fetch, append, truncate, repeat.
 
-One loop for each leader (or `num.replica.fetchers` of them); what to do is decided in `follower.py`. Rule: a
-log is only touched while its partition is followed in the leader epoch that the answer was asked for, and no
-wait lies between that check and the write.
+One loop runs per leader (or `num.replica.fetchers` of them); `follower.py` decides what to do. Rule: a log is
+changed only while its partition is followed in the leader epoch that the fetch was sent with, and there is no
+await between that check and the write.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Replica(Protocol):
     log: Log | None
 
     def watermark_moved(self) -> None:
-        """Tell whoever waits for records here."""
+        """Notify the waiters for records of this partition."""
 
 
 class Storage(Protocol):
@@ -90,11 +90,11 @@ class Storage(Protocol):
 
 
 Ask = Callable[[int, Message], Awaitable[Any]]
-"""Asks a broker. OSError where there is no answer."""
+"""Sends a request to a broker. Raises OSError if no response arrives."""
 
 
 class Fetcher:
-    """One loop that follows one leader."""
+    """The loop that fetches from one leader."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Fetcher:
         self._replicas.pop(key, None)
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Fetch until cancelled."""
         while True:
             for position in self.following.without_epochs(self._now_ms()):
                 await self._cut_without_epochs(position)
@@ -151,7 +151,7 @@ class Fetcher:
 
     def _plan(self) -> Plan | None:
         if self._broker_epoch() < 0:
-            return None  # not registered yet: a leader could not know which run of ours fetches
+            return None  # not registered yet: a fetch needs the broker epoch
         is_held_back = self._is_held_back if self._throttle.has_topics else None
         return self.following.plan(self._now_ms(), self._log_start_of, is_held_back)
 
@@ -165,7 +165,7 @@ class Fetcher:
         )
 
     async def _rest(self) -> None:
-        """Wait until there may be something to ask for."""
+        """Wait until there may be something to fetch."""
         now_ms = self._now_ms()
         resume_ms = self.following.next_resume_ms(now_ms)
         seconds = IDLE_SECONDS if resume_ms is None else min((resume_ms - now_ms) / 1000, IDLE_SECONDS)
@@ -236,7 +236,7 @@ class Fetcher:
             ],
         )
 
-    # Answers
+    # Responses
 
     async def _take(self, plan: Plan, response: FetchResponse) -> None:
         for topic in response.responses:
@@ -248,19 +248,20 @@ class Fetcher:
                 try:
                     await self._take_partition(asked, position, data)
                 except (CorruptMessage, InvalidRecord) as error:
-                    # Bytes that were cut while they were sent: the next fetch brings them whole.
+                    # The bytes were truncated while they were sent: the next fetch returns the complete
+                    # batch.
                     logger.error("%s-%d: %s", position.topic, position.index, error)
                     self._pause(position)
                 except KafkaStorageError as error:
                     logger.error("%s-%d: %s", position.topic, position.index, error)
-                    self._pause(position)  # a full disk may have room again; one that failed has no log here
+                    self._pause(position)  # retry: a full disk may get space; a failed one closes the log
                 except (KafkaError, OSError) as error:
                     logger.warning("%s-%d: %s", position.topic, position.index, error)
                     self._pause(position)
                 except (UnexpectedAppendOffset, OffsetsOutOfOrder) as error:
                     logger.error("%s-%d is not followed any more: %s", position.topic, position.index, error)
                     self.following.forget(position.key)
-                except Exception:  # it concerns this partition alone, and the next fetch may succeed
+                except Exception:  # contained to this partition; the next fetch may succeed
                     logger.exception("%s-%d could not be followed", position.topic, position.index)
                     self._pause(position)
 
@@ -284,7 +285,8 @@ class Fetcher:
         if isinstance(step, Append):
             self._append(position, replica, log, data, step)
             if log.is_flush_due:
-                # A flush that has begun must end, also where nobody follows any more, or hears how it ended.
+                # A started flush must complete, even if nobody follows the partition any more or waits for
+                # the result.
                 await outliving(self._storage.flush(log))
         elif isinstance(step, Truncate):
             logger.info(
@@ -315,7 +317,7 @@ class Fetcher:
         records = data.records
         size = len(records) if records is not None else 0
         if log.log_end_offset != position.offset:
-            position.restart(log)  # another log has taken its place
+            position.restart(log)  # another log has replaced it
             return
         if size:
             assert records is not None
@@ -333,8 +335,8 @@ class Fetcher:
             try:
                 log.append_as_follower(records, leader_epoch=leader_epoch)
             except UnexpectedAppendOffset:
-                # The leader's log starts inside of a batch, and so does this one, which is empty: the batch
-                # comes whole, so the files begin where it begins.
+                # The leader's log starts within a batch, and this log is empty: the batch arrives complete,
+                # so the segment starts at the batch's base offset.
                 first = next(header for _, header in iterate_headers(records))
                 if log.log_start_offset != log.log_end_offset or first.last_offset < log.log_start_offset:
                     raise
@@ -419,10 +421,11 @@ class Fetcher:
 
 
 class Fetchers:
-    """All loops of a node: a partition is followed by one of them, or by none."""
+    """All fetch loops of a node: at most one of them follows a partition."""
 
     def __init__(self, make: Callable[[int, int], Fetcher], count: Callable[[], int]) -> None:
-        """`make`: a fetcher for a leader, and which of its fetchers; `count`: how many a leader has."""
+        """`make` creates a fetcher from the leader's id and the fetcher's number; `count` is the number per
+        leader."""
         self._make = make
         self._count = count
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
@@ -430,7 +433,7 @@ class Fetchers:
         self._places: dict[Key, tuple[int, int]] = {}
 
     def follow(self, replica: Replica) -> None:
-        """Fetch a partition from its leader, from its log's end on."""
+        """Fetch a partition from its leader, starting at the end of its log."""
         key = (replica.topic_id, replica.index)
         self.forget(key)
         log = replica.log
@@ -446,7 +449,7 @@ class Fetchers:
         fetcher.follow(replica, log)
 
     def forget(self, key: Key) -> None:
-        """Do not fetch a partition any more. A loop that has none left ends, and its connection with it."""
+        """Stop fetching a partition. A loop without partitions ends and closes its connection."""
         place = self._places.pop(key, None)
         if place is None:
             return
@@ -454,7 +457,7 @@ class Fetchers:
         fetcher.forget(key)
 
     def end_idle(self) -> None:
-        """End the loops that have nothing left to follow."""
+        """End the loops without partitions."""
         for place, fetcher in list(self._fetchers.items()):
             if not fetcher.following.positions and place not in self._places.values():
                 del self._fetchers[place]
@@ -474,7 +477,7 @@ class Fetchers:
             return
         logger.error("The loop that follows broker %d failed", place[0], exc_info=error)
         if self._tasks.get(place) is task:
-            # What it followed stays with it until it is begun again: once a second at most.
+            # Its partitions stay with it until it restarts: once per second at most.
             asyncio.get_running_loop().call_later(1.0, self._begin_again, place)
 
     def _begin_again(self, place: tuple[int, int]) -> None:

@@ -1,8 +1,8 @@
-"""Wiring: makes a node's parts, starts them in order, runs their duties, and stops them in reverse order.
+"""Wires a node: creates its parts, starts them in order, runs its duties, and stops them in reverse order.
 
-Start: log directories are locked and checked -> the metadata log is replayed -> logs are loaded (recovered
-after an unclean stop) -> the broker registers and is unfenced -> clients are served. Stop: listeners
-close -> what is unanswered is finished -> logs are flushed and marked clean -> the metadata log closes.
+Start: lock and check log directories -> replay the metadata log -> load logs (recover them after an unclean
+stop) -> register the broker and wait until it is unfenced -> serve clients. Stop: close listeners -> finish
+open requests -> flush logs and mark them clean -> close the metadata log.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ T = TypeVar("T")
 DRAIN_SECONDS_MAX = 2.0
 MEMORY_KEPT_BYTES = 4 * 1024 * 1024
 BACKLOG_MIN = 1024
-"""New connections that the system keeps for us, at least. One loop does everything here: where more come
-while it is busy, the next would have to try again after a second."""
+"""The minimum backlog of new connections. One loop does everything here: a connection that exceeds the
+backlog while the loop is busy would retry only after a second."""
 DUTY_RETRY_SECONDS = 1.0
-"""After how long a duty that failed as a whole is begun again."""
+"""The pause before a failed duty restarts."""
 REAPPLY_MS = 5_000
 INTERVAL_MS_MIN = 10
-"""Kafka takes an interval of 0; a loop that never waits would leave no time for anything else."""
+"""Kafka accepts an interval of 0; a loop without pauses would block everything else."""
 
 COLLECTION_THRESHOLDS = (50_000, 10, 20)
-"""When the garbage collector looks for cycles in a process that is a node. Requests leave none behind, but a
-thousand that wait, as in a rebalance, look to it like a growing heap: by default it would walk through them
-again and again, and take more time than serving them does."""
+"""Thresholds for the garbage collector in a node's process. Requests leave no cycles behind, but a thousand
+waiting ones, as in a rebalance, look to it like a growing heap: with its defaults it would traverse them
+again and again, and take more time than serving them."""
 
 logger = logging.getLogger("ottla.server.node")
 
@@ -101,7 +101,7 @@ class Node:
         self._placements: Placements | None = None
         self._replication: Replication | None = None
         self._registration: Registration | None = None
-        self._kinds: dict[str, str] = {}  # of each listener: "broker" or "controller"
+        self._kinds: dict[str, str] = {}  # listener name: "broker" or "controller"
         self._quotas: NodeQuotas | None = None
         self._turns = Turns(clock)
         self._memory = RequestMemory(config.queued_request_bytes or sys.maxsize)
@@ -113,7 +113,7 @@ class Node:
 
     @property
     def port(self) -> int:
-        """The port of the first listener for clients."""
+        """The port of the first client listener."""
         return self.listeners[0].port
 
     # Start
@@ -157,7 +157,7 @@ class Node:
             network=self._network,
             failures=self.failures,
         )
-        await self._serve_listeners("controller")  # without which no leader could be elected
+        await self._serve_listeners("controller")  # a leader election needs them
         await quorum.join()
         self._contain("settings of this node", self._take_dynamic_config)
         if config.is_broker:
@@ -178,17 +178,18 @@ class Node:
                 previous_epoch=directories.previous_broker_epoch,
             )
             await self._unless_failed(self._registration.start())
-            # Until here the image could say that this node leads what the controller gave to others since. To
-            # write there, in an epoch in which others have other records, would go unnoticed.
+            # Until here the image may still name this node the leader of partitions that the controller has
+            # since given to others. A write in such an epoch would conflict with other records and go
+            # unnoticed.
             broker.start_coordinators()
-            # Clients come last: they find a broker that leads its partitions, not one that soon will.
+            # Clients come last: they find a broker that already leads its partitions.
             await self._serve_listeners("broker")
         self._start_duties()
         self._say_started()
 
     async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
-        """Wait for others as long as it takes, but not once this node has failed: no controller takes a
-        broker whose disk is gone. What it failed of is raised then."""
+        """Wait for other nodes as long as necessary, unless this node fails: no controller accepts a broker
+        whose disk failed. In that case raise the failure."""
         assert self.failure is not None
         step = asyncio.ensure_future(work)
         try:
@@ -201,7 +202,7 @@ class Node:
             await asyncio.gather(step, return_exceptions=True)
 
     def _make_quorum(self, cluster_id: str, directory_id: bytes) -> CommittedMetadata:
-        """The controller of this node, or the way to those on other nodes."""
+        """Create the controller of this node, or the connection to controllers on other nodes."""
         config = self.config
         if not config.is_controller:
             from ottla.server.metadata.remote_quorum import RemoteQuorum
@@ -254,7 +255,7 @@ class Node:
         return LogConfig.from_texts(topic_texts(broker.config, broker.image.topic_config(topic)))
 
     async def _bind_listeners(self) -> None:
-        """Take the ports first: the cluster must be told the real ones."""
+        """Bind the ports first, since the node registers with the real ones."""
         config = self.config
         self._kinds = {endpoint.name: "broker" for endpoint in config.data_listeners if config.is_broker}
         if config.is_controller:
@@ -302,7 +303,7 @@ class Node:
             await listener.serve(dispatcher)
 
     def _bound(self, advertised: Sequence[Endpoint]) -> list[Endpoint]:
-        """What others are told, with the real port where 0 asked for a free one."""
+        """The advertised endpoints, with the real port where the configuration says 0."""
         ports = {listener.name: listener.port for listener in self.listeners}
         return [
             endpoint if endpoint.port else endpoint._replace(port=ports[endpoint.name])
@@ -318,7 +319,7 @@ class Node:
         if self._settle_memory is not None:
             self._settle_memory()
 
-    # While it runs
+    # Running
 
     def _on_metadata(self, image: ClusterImage, delta: ImageDelta) -> None:
         own, replicas, quotas = str(self.config.node_id), self._replicas, self._quotas
@@ -336,7 +337,7 @@ class Node:
             self._contain("metadata of coordinators", lambda: self.broker.on_metadata(image, delta))
 
     def _contain(self, name: str, step: Callable[[], object]) -> None:
-        """Take a step that must not keep others from theirs, whatever it raises."""
+        """Run a step whose failure must not prevent the following ones."""
         try:
             step()
         except Exception as error:  # noqa: BLE001 - see `ottla.failures`
@@ -354,7 +355,7 @@ class Node:
         broker.directories.limit_moves(broker.config.int_of("replica.alter.log.dirs.io.max.bytes.per.second"))
         broker.directories.cordon(broker.config.cordoned_directories)
         if self._registration is not None:
-            self._registration.tell_soon()  # the controller places replicas by what heartbeats say
+            self._registration.tell_soon()  # the controller places replicas by heartbeats
         assert self._quotas is not None
         self._quotas.take_limits(broker.config, broker.image)
 
@@ -372,7 +373,7 @@ class Node:
             self._end(Ending.NO_DIRECTORY, f"the last one, {directory.path}, failed with {directory.failure}")
 
     def _on_moved(self, key: tuple[str, int], log: Log) -> None:
-        """A replica has moved to another directory of this node: go on with its new log."""
+        """Switch to the new log of a replica that moved to another directory of this node."""
         partition = self.broker.partitions.get(*key)
         if partition is not None:
             partition.log = log
@@ -384,7 +385,7 @@ class Node:
                 self._placements.note(partition.topic_id, partition.index, directory_id)
 
     def _on_cut(self, key: tuple[str, int], log: Log) -> None:
-        """A log that was truncated takes records again."""
+        """A truncated log accepts appends again."""
         partition = self.broker.partitions.get(*key)
         if partition is not None and partition.log is log and self._replicas is not None:
             self._replicas.log_was_cut(partition)
@@ -443,7 +444,7 @@ class Node:
         self._every("metadata that failed", REAPPLY_MS, self._replicas.apply_failed)
 
     def _keep(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
-        """Run a duty that goes on until the node stops, and begin it again whenever it fails."""
+        """Run a duty until the node stops, and restart it whenever it fails."""
 
         async def run() -> None:
             while True:
@@ -473,7 +474,7 @@ class Node:
             listener.close_idle()
 
     def _give_back_memory(self) -> None:
-        """After large requests the allocator keeps what they needed: let the system have it again."""
+        """Return memory to the system that the allocator kept after large requests."""
         if self._trim is not None and self._memory.most_bytes >= MEMORY_KEPT_BYTES:
             self._memory.most_bytes = 0
             self._trim()
@@ -498,7 +499,7 @@ class Node:
     # Stop
 
     async def stop(self) -> None:
-        """Stop cleanly: nothing acknowledged is left unflushed, and the next start needs no recovery."""
+        """Stop cleanly: flush everything acknowledged, so that the next start needs no recovery."""
         if self._registration is not None:
             await self._registration.leave()
         if self._quorum is not None:
@@ -528,7 +529,7 @@ class Node:
             await self._directories.close(broker_epoch=self._broker_epoch())
 
     async def _drain(self) -> None:
-        """Give requests that are being answered a moment to finish."""
+        """Give open requests a moment to finish."""
         deadline = self._clock.monotonic() + DRAIN_SECONDS_MAX
         while self._clock.monotonic() < deadline and any(
             connection.has_unanswered for listener in self.listeners for connection in listener.connections
@@ -549,7 +550,7 @@ def _cleaner_config(config: BrokerConfig) -> CleanerConfig:
 
 
 def set_up_logging(stream: TextIO = sys.stdout) -> None:
-    """One line an event, in the form and on the stream that Kafka's users know."""
+    """One line per event, in the format and on the stream that Kafka uses."""
     logging.basicConfig(
         level=logging.INFO,
         stream=stream,
@@ -559,7 +560,7 @@ def set_up_logging(stream: TextIO = sys.stdout) -> None:
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the fastest event loop there is."""
+    """Run a coroutine on the fastest available event loop."""
     try:
         import uvloop
     except ImportError:
@@ -569,7 +570,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] | None = None) -> int:
-    """Start a node and run it until SIGTERM or SIGINT, or until it fails. Returns the exit code."""
+    """Start a node and run it until SIGTERM, SIGINT or a failure. Returns the exit code."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -597,7 +598,7 @@ async def serve_until_signal(node: Node, *, on_started: Callable[[Node], None] |
 
 
 def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = None) -> int:
-    """Run a node in the foreground: what `ottla serve` and kafka-server-start.sh do."""
+    """Run a node in the foreground, for `ottla serve` and kafka-server-start.sh."""
     from ottla.host import (
         HostClock,
         HostDisk,

@@ -1,12 +1,12 @@
-"""Brings this node's partitions in line with the cluster's metadata.
+"""Applies the cluster's metadata to this node's partitions.
 
-Called with each committed change, in order. Rule: the image decides. A partition that lists this node as
-a replica is hosted, any other is not; leadership, epochs and settings are taken over as the image has them.
+It is called with each committed change, in order. Rule: the image decides. A partition is hosted if and only
+if it lists this node as a replica; leadership, epochs and settings come from the image.
 
-A change of many partitions is taken over in slices, so that heartbeats and requests go on meanwhile: what is
-left waits in a backlog, and is brought in line with the image as it is when its turn comes. `applied_offset`
-says how far that is. What coordinators live on never waits, nor does the end of a partition: it is not hosted
-any more at once, and only its files leave by and by, or when a partition of the same name comes.
+A change of many partitions is applied in slices, so that heartbeats and requests continue meanwhile: the
+remaining partitions wait in a backlog, and each is applied with the image of its turn. `applied_offset` shows
+the progress. Partitions of coordinators never wait, and neither does the end of a partition: hosting ends at
+once, and only its files are removed later, or when a partition with the same name is created.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.slices import Job
 
 AT_ONCE_MAX = 100
-"""How many partitions are brought in line without a pause: what clients ask for right after is there then."""
+"""How many partitions are applied at once, so that clients can use them right after the request."""
 
 _COORDINATED = (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
 _Key = tuple[bytes, int]
@@ -56,39 +56,37 @@ class Replicas:
         self._placements = placements
         self._replication = replication
         self._failures = failures
-        self._failed: dict[
-            _Key, bool
-        ] = {}  # as the backlog: could not be brought in line, and is tried again
+        self._failed: dict[_Key, bool] = {}  # like the backlog: failed, and will be retried
         self._deletions: dict[asyncio.Task[None], None] = {}
         self._backlog: dict[
             tuple[bytes, int], bool
-        ] = {}  # (topic id, partition): whether its log is to be new
+        ] = {}  # (topic id, partition): whether its log must be new
         self._applied_offset = -1
         self._job: Job | None = None
-        self._leaving: dict[tuple[str, int], None] = {}  # not hosted any more, files not renamed yet
+        self._leaving: dict[tuple[str, int], None] = {}  # no longer hosted, but the files are not renamed yet
         self._leaving_job: Job | None = None
         self._when_drained: list[asyncio.Future[None]] = []
 
     @property
     def applied_offset(self) -> int:
-        """Up to where in the metadata log this node's partitions are as it says."""
+        """The metadata offset up to which this node's partitions are up to date."""
         return self._applied_offset if self._backlog else self._broker.image.offset
 
     def apply_all(self, image: ClusterImage) -> None:
-        """Host everything that the image places here: at start."""
+        """Host everything that the image assigns to this node, at startup."""
         self._bring_in_line(
             image, {(topic.id, index): False for topic in image.topics.values() for index in topic.partitions}
         )
 
     async def drained(self) -> None:
-        """Back once nothing waits in the backlog."""
+        """Return when the backlog is empty."""
         if self._backlog:
             waiting = asyncio.get_running_loop().create_future()
             self._when_drained.append(waiting)
             await waiting
 
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
-        """Take over what a run of committed records changed."""
+        """Apply the changes of a run of committed records."""
         for topic in delta.topics_deleted.values():
             self._stop_hosting(self._hosted(topic))
         node_id = self._broker.node_id
@@ -108,7 +106,7 @@ class Replicas:
             self._applied_offset = image.offset
 
     def _bring_in_line(self, image: ClusterImage, changed: dict[_Key, bool]) -> None:
-        """Take over changed partitions now, or as the last of the backlog if they are many."""
+        """Apply changed partitions now, or add them to the backlog if they are many."""
         later = self._backlog
         is_large = len(changed) > AT_ONCE_MAX
         followed: dict[_Key, bool] = {}
@@ -123,7 +121,7 @@ class Replicas:
                 later[key] = is_new or later.get(key, False)
             else:
                 followed[key] = is_new
-        later.update(followed)  # a follower that comes before its leader is sent away for a while
+        later.update(followed)  # leaders first: they would reject early followers
         if later and self._job is None:
             self._job = self._broker.slices.start(self._drain(), self._on_drained, self._on_drain_failed)
 
@@ -141,7 +139,7 @@ class Replicas:
     def _apply_contained(
         self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
     ) -> None:
-        """Bring one partition in line; what fails is tried again later, and keeps no other from its turn."""
+        """Apply one partition; a failure is retried later and does not delay the others."""
         key = (topic.id, index)
         is_retried = key in self._failed
         is_new = is_new or self._failed.get(key, False)
@@ -154,7 +152,7 @@ class Replicas:
             self._failed.pop(key, None)
 
     def apply_failed(self) -> None:
-        """Try again what could not be brought in line."""
+        """Retry the partitions that failed."""
         if self._failed:
             topics = self._broker.image.topics
             self._failed = {key: is_new for key, is_new in self._failed.items() if key[0] in topics}
@@ -170,7 +168,7 @@ class Replicas:
         self._when_drained.clear()
 
     def _on_drain_failed(self, error: Exception) -> None:
-        """The job itself failed: what is left in the backlog is begun again with the next change."""
+        """The job itself failed: the rest of the backlog is retried later."""
         self._failures.note("metadata", "", error)
         self._job = None
         self._failed.update(self._backlog)
@@ -178,14 +176,14 @@ class Replicas:
         self._on_drained(None)
 
     def _on_leaving_failed(self, error: Exception) -> None:
-        """A log could not be taken out; the others can."""
+        """One log could not be removed; continue with the others."""
         self._failures.note("removal of logs", "", error)
         self._leaving_job = None
         if self._leaving:
             self._leave_slowly()
 
     def close(self) -> None:
-        """Take over nothing more; what is to leave does so now."""
+        """Stop applying metadata; remove the remaining logs now."""
         for job in (self._job, self._leaving_job):
             if job is not None:
                 job.cancel()
@@ -193,7 +191,7 @@ class Replicas:
         self._leaving.clear()
 
     def apply_broker_config(self) -> None:
-        """The node's own settings changed, which are the defaults of every topic's."""
+        """Apply changed settings of the node, which are the defaults of every topic."""
         self._replication.take_config()
         for name in list(self._broker.partitions.by_name):
             self._apply_topic_config_contained(name)
@@ -202,12 +200,12 @@ class Replicas:
                 self.take_verification(partition.log)
 
     def take_verification(self, log: Log) -> None:
-        """Whether a transaction's first write needs its coordinator's word."""
+        """Set whether the first write of a transaction needs a verification by its coordinator."""
         verify = self._broker.config.bool_of("transaction.partition.verification.enable")
         log.producers.verify = verify
 
     def why_stray(self, log: Log) -> str | None:
-        """Why a log found on disk does not belong here; None where it does."""
+        """The reason why a log on disk is stray; None if it belongs here."""
         image = self._broker.image
         if log.topic_id is None or log.topic_id == uuid.ZERO:
             topic = image.topics_by_name.get(log.topic)
@@ -221,7 +219,7 @@ class Replicas:
         return None
 
     async def settle(self) -> None:
-        """Wait for deletions that are under way."""
+        """Wait for deletions in progress."""
         if self._deletions:
             await asyncio.gather(*self._deletions)
 
@@ -246,13 +244,13 @@ class Replicas:
         if hosted is None:
             hosted = self._host(topic, index, registration, is_new=is_new)
         if registration.partition_epoch < hosted.partition_epoch:
-            return  # the controller's answer to a change of in-sync replicas was here before
+            return  # an AlterPartition response was faster
         hosted.replicas = list(registration.replicas)
         hosted.isr = list(registration.isr)
         hosted.partition_epoch = registration.partition_epoch
         hosted.leader_id = registration.leader
         hosted.min_insync_replicas = self._min_insync_replicas(topic.name, len(hosted.replicas))
-        # The try before may have noted the epoch and not followed its leader.
+        # A failed attempt may have stored the epoch without following its leader.
         is_new_epoch = is_retried or registration.leader_epoch > hosted.leader_epoch
         hosted.leader_epoch = registration.leader_epoch
         hosted.is_leader = registration.leader == node_id
@@ -267,22 +265,22 @@ class Replicas:
         self._note_placement(hosted, registration)
 
     def _begin_epoch(self, partition: Partition) -> None:
-        """Write down where the epoch begins, before anything is written in it."""
+        """Store the start offset of the epoch before anything is appended in it."""
         log = partition.log
-        if log is None or log.cuts_pending:  # `log_was_cut` comes back to it
+        if log is None or log.cuts_pending:  # `log_was_cut` does it later
             return
         try:
             log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)
-        except OSError as error:  # the next append tries again, and tells the producer
+        except OSError as error:  # the next append retries, and fails the produce
             logger.error("%s", self._broker.directories.storage_error(log, error))
 
     def log_was_cut(self, partition: Partition) -> None:
-        """Its log takes records again. Of an epoch that began meanwhile it knows nothing yet."""
+        """Store the current epoch, if it began while the log was being truncated."""
         if partition.is_leader:
             self._begin_epoch(partition)
 
     def _note_placement(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Tell the controller where the log is, if it thinks otherwise."""
+        """Report the log's directory, if the controller has another one."""
         if partition.log is None or not registration.directories:
             return
         actual = self._broker.directories.directory_id_of(partition.log)
@@ -293,7 +291,7 @@ class Replicas:
         self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
     ) -> Partition:
         broker = self._broker
-        if (topic.name, index) in self._leaving:  # of a topic that had the name before
+        if (topic.name, index) in self._leaving:  # files of a deleted topic with the same name
             del self._leaving[topic.name, index]
             self._take_out([(topic.name, index)])
         wanted = registration.directory_of(broker.node_id) if registration.directories else None
@@ -311,7 +309,7 @@ class Replicas:
         return partition
 
     def _min_insync_replicas(self, topic: str, replicas: int) -> int:
-        """How many must be in sync; no more than there are."""
+        """The effective min.insync.replicas: never above the number of replicas."""
         broker = self._broker
         value = topic_value(broker.config, broker.image.topic_config(topic), "min.insync.replicas")
         assert isinstance(value, int)
@@ -345,7 +343,7 @@ class Replicas:
             partition.leader_id = -1
             try:
                 self._replication.leave(partition)
-                partition.notify_all()  # whoever waits on it gets its error now
+                partition.notify_all()  # waiting requests get their error now
             except Exception as error:  # noqa: BLE001 - see `ottla.failures`
                 self._failures.note("end of hosting", f"{partition.topic}-{partition.index}", error)
         if len(gone) <= AT_ONCE_MAX:
@@ -364,7 +362,7 @@ class Replicas:
         )
 
     def _take_out(self, gone: list[tuple[str, int]]) -> None:
-        """Rename the files of partitions, which are deleted later."""
+        """Rename the files of partitions; they are deleted later."""
         if gone:
             self._settle_soon(self._broker.directories.detach(gone))
 

@@ -15,18 +15,18 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-def outliving(work: Awaitable[_T]) -> asyncio.Future[_T]:
+def detach(work: Awaitable[_T]) -> asyncio.Future[_T]:
     """Start work that is not cancelled with its waiter; its result is ignored once nobody waits for it."""
-    return asyncio.shield(looked_at(asyncio.ensure_future(work)))
+    return asyncio.shield(mark_retrieved(asyncio.ensure_future(work)))
 
 
-def looked_at(work: asyncio.Future[_T]) -> asyncio.Future[_T]:
+def mark_retrieved(work: asyncio.Future[_T]) -> asyncio.Future[_T]:
     """Keep asyncio from reporting an exception of this future that nobody retrieves."""
-    work.add_done_callback(_look)
+    work.add_done_callback(_retrieve)
     return work
 
 
-def _look(done: asyncio.Future[Any]) -> None:
+def _retrieve(done: asyncio.Future[Any]) -> None:
     if not done.cancelled():
         done.exception()
 

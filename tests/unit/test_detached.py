@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.unit.reports import reported
 
-from ottla.detached import cannot_await, looked_at, outliving
+from ottla.detached import cannot_await, detach, mark_retrieved
 
 
 def test_what_nobody_asks_for_is_reported_where_it_was_not_begun_to_outlive() -> None:
@@ -29,7 +29,7 @@ def test_work_goes_on_without_whoever_waited_and_its_failure_is_not_reported() -
             raise OSError("as asked for")
 
         async def wait() -> None:
-            await outliving(work())
+            await detach(work())
 
         waiting = asyncio.ensure_future(wait())
         await asyncio.sleep(0)
@@ -50,11 +50,11 @@ def test_whoever_still_waits_gets_the_outcome() -> None:
             await asyncio.sleep(0)
             return 10 // number
 
-        assert await outliving(work(2)) == 5
+        assert await detach(work(2)) == 5
         with pytest.raises(ZeroDivisionError):
-            await outliving(work(0))
+            await detach(work(0))
         with pytest.raises(ZeroDivisionError):
-            await looked_at(asyncio.ensure_future(work(0)))
+            await mark_retrieved(asyncio.ensure_future(work(0)))
 
     assert reported(story()) == []
 

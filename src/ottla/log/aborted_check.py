@@ -18,14 +18,14 @@ from ottla.records.batch import BatchHeader
 
 def contradiction(segments: Segments, segment: Segment, *, is_compacted: bool) -> str | None:
     """Why the entries of a segment cannot be right, or None. Compaction may have taken what they name."""
-    looked_at = [segment]
+    mark_retrieved = [segment]
     try:
         for entry in segment.aborted_index.entries():
             for offset, name, is_it in _named(entry):
                 holder = segments.floor(offset)
                 if holder is None:
                     continue  # the log began further down once
-                looked_at.append(holder)
+                mark_retrieved.append(holder)
                 header = _header_of(holder, offset)
                 is_gone = is_compacted and header is None and holder is not segments.active
                 if not is_gone and (header is None or not is_it(header)):
@@ -33,7 +33,7 @@ def contradiction(segments: Segments, segment: Segment, *, is_compacted: bool) -
     except LogDamaged:
         return None  # who reads there is told of it, and no index could be made of it
     finally:
-        for one in looked_at:
+        for one in mark_retrieved:
             if one is not segments.active:
                 one.close_handles()
     return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from zlib import crc32
 
-from ottla.detached import outliving
+from ottla.detached import detach
 from ottla.log.log import Log, OffsetsOutOfOrder, UnexpectedAppendOffset
 from ottla.ports import Clock
 from ottla.rare_paths import rarely
@@ -287,7 +287,7 @@ class Fetcher:
             if log.is_flush_due:
                 # A started flush must complete, even if nobody follows the partition any more or waits for
                 # the result.
-                await outliving(self._storage.flush(log))
+                await detach(self._storage.flush(log))
         elif isinstance(step, Truncate):
             logger.info(
                 "%s: truncating to %d: epoch %d of the leader ends at %d",

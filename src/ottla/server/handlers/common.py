@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.detached import outliving
+from ottla.detached import detach
 from ottla.server.peers.controller_link import ControllerIsHere
 from ottla.server.replicas.partition import Partition, why_not_hosted
 from ottla.wire.errors import RequestTimedOut
@@ -134,7 +134,7 @@ async def decide(
     What was decided stays decided when the client goes away or its time runs out; it does not hear of it.
     """
     if timeout_ms is None:
-        return await outliving(broker.quorum.submit(decision))
+        return await detach(broker.quorum.submit(decision))
     if timeout_ms <= 0:
         raise RequestTimedOut(
             f"The timeout of {timeout_ms} ms is too short to reach the controller. Increase it."
@@ -142,7 +142,7 @@ async def decide(
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             # No frame may keep the future: an error in it leads to the frame, and both to the request.
-            return await outliving(broker.quorum.submit(decision))
+            return await detach(broker.quorum.submit(decision))
     except TimeoutError:
         raise RequestTimedOut(f"The controller did not answer within {timeout_ms} ms.") from None
 

@@ -42,7 +42,7 @@ from ottla.controller.records import encode_record
 from ottla.controller.registrations import InvalidMetadata
 from ottla.controller.result import Result
 from ottla.controller.state import ControllerSettings, ControllerState
-from ottla.detached import outliving
+from ottla.detached import detach
 from ottla.ports import Clock, Disk, Network, Random
 from ottla.raft.driver import CommittedBatch
 from ottla.raft.effects import Ask
@@ -456,7 +456,7 @@ class Quorum(CommittedMetadata):
     async def _ask_here(
         self, decision: Callable[[ControllerState], Result[Any]], timeout_ms: int | None
     ) -> Any:
-        work = outliving(self.submit(decision))
+        work = detach(self.submit(decision))
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 return await work

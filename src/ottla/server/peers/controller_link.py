@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ottla.detached import looked_at
+from ottla.detached import mark_retrieved
 from ottla.ports import Clock, Network
 from ottla.server.net.forwarding import mentions_error
 from ottla.server.peers.channel import Channel
@@ -124,7 +124,7 @@ class ControllerLink:
     async def _ask_while_it_leads(self, address: Address, request: Message) -> Any:
         """Wait for a response, but only until another node becomes the controller: this one may be silent."""
         # If it fails at the moment when its waiter gives up, nobody retrieves the exception.
-        talk = looked_at(asyncio.ensure_future(self._ask_once(address, request)))
+        talk = mark_retrieved(asyncio.ensure_future(self._ask_once(address, request)))
         self._talks[talk] = address
         try:
             await asyncio.wait([talk])

@@ -16,15 +16,15 @@ from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMIT_VERSION = 9  # the last one that names topics and not their ids
+COMMIT_VERSION = 9  # the last one with topic names instead of ids
 COMMIT_CONNECTIONS = 20
 COMMIT_RATE = 5_000
 GROUPS = 5
-"""How many groups one load has, one after the other: it is over fast, and chance has a part in each."""
+"""The number of groups per load, one after the other: each is short, and varies randomly."""
 
 
 def commits(target: Target) -> Outcome:
-    """On each connection somebody who is no member commits as fast as it goes. Commits a second."""
+    """On each connection a non-member commits at full speed. Commits per second."""
     find_coordinator(target.port, target.topic, target.timeout_s)
     told = connection_load(target, commit_frame(target.topic, target.topic), COMMIT_CONNECTIONS)
     check_commits(told)
@@ -32,7 +32,7 @@ def commits(target: Target) -> Outcome:
 
 
 def paced_commits(target: Target) -> Outcome:
-    """The same at a pace; the 99th percentile in milliseconds."""
+    """The same at a constant rate; the 99th percentile in milliseconds."""
     find_coordinator(target.port, target.topic, target.timeout_s)
     frame = commit_frame(target.topic, target.topic)
     told = connection_load(target, frame, COMMIT_CONNECTIONS, COMMIT_RATE)
@@ -42,7 +42,7 @@ def paced_commits(target: Target) -> Outcome:
 
 
 def commit_frame(group: str, topic: str) -> bytes:
-    """A commit for one partition by somebody who is no member."""
+    """A commit for one partition by a non-member."""
     partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=42)
     request = OffsetCommitRequest(
         group_id=group,
@@ -52,7 +52,7 @@ def commit_frame(group: str, topic: str) -> bytes:
 
 
 def check_commits(told: Mapping[str, Any]) -> None:
-    """Every commit must have been accepted: the first was, and the others got the same answer."""
+    """Every commit must have succeeded: the first did, and the others got the same response."""
     frame = bytes.fromhex(told["first"])[SIZE_BYTES:]
     response: OffsetCommitResponse
     _, response = read_response(frame, OffsetCommitRequest.API_KEY or 0, COMMIT_VERSION)
@@ -65,7 +65,7 @@ def check_commits(told: Mapping[str, Any]) -> None:
 
 
 def members(protocol: str, figure: str, rebalances: int = 0) -> Callable[[Target], Outcome]:
-    """A load with a group of as many members as the target has records; `figure` is the row's number."""
+    """A load with a group of as many members as the target has records; `figure` is the row's figure."""
 
     def load(target: Target) -> Outcome:
         command = [
@@ -81,7 +81,7 @@ def members(protocol: str, figure: str, rebalances: int = 0) -> Callable[[Target
 
 
 def assignor_holds(timeout_s: int) -> Outcome:
-    """The longest hold of a loop by an assignor, in milliseconds of the processor."""
+    """The longest time that an assignor holds the loop, in milliseconds of CPU time."""
     command = [sys.executable, "-m", "bench.hold"]
     told = json.loads(run_program(command, timeout_s, environment=_environment()))
     return Outcome(told["cpu_ms"], told)

@@ -1,6 +1,6 @@
 """A group of the consumer protocol on a coordinator with a log, in this process: see `hold`.
 
-Everything that a new assignment costs the loop is in it: the snapshot, the assignor, the records, their
+It includes everything that a new assignment costs the loop: the snapshot, the assignor, the records, their
 replay and the write.
 """
 
@@ -57,7 +57,7 @@ def image_of(topics: dict[str, int]) -> ClusterImage:
 
 
 class GroupOnALoop:
-    """The coordinator and its one group. Assignments are made as soon as somebody asks for them."""
+    """The coordinator and its one group. An assignment is computed as soon as a member needs one."""
 
     def __init__(self, directory: Path, topics: dict[str, int], assignor: str) -> None:
         self._clock = HostClock()
@@ -96,7 +96,7 @@ class GroupOnALoop:
     def heartbeat(
         self, member_id: str, epoch: int, answered: Callable[[ConsumerGroupHeartbeatResponse], None]
     ) -> None:
-        """A member joins (epoch 0), asks for news, or leaves (epoch -1)."""
+        """A member joins (epoch 0), sends a heartbeat, or leaves (epoch -1)."""
         request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch)
         if epoch == 0:
             request.rebalance_timeout_ms = 60_000
@@ -107,7 +107,7 @@ class GroupOnALoop:
         self._coordinator.ask(0, lambda shard, reply: shard.consumer.heartbeat(request, CALLER, reply), reply)
 
     async def settle(self, member_id: str, epoch: int) -> int:
-        """A heartbeat, and the loop until it is answered; the member's epoch then."""
+        """Send a heartbeat and run the loop until the response; return the member's epoch."""
         answers: list[ConsumerGroupHeartbeatResponse] = []
         self.heartbeat(member_id, epoch, answers.append)
         while not answers and not self.refused:

@@ -1,7 +1,7 @@
-"""How long a coordinator takes to load a million committed offsets.
+"""Measures how long a coordinator takes to load a million committed offsets.
 
 Both brokers get the same record batches, written into `__consumer_offsets` as Kafka's coordinator writes
-them, and are stopped. What counts is the time from a start to the first offset fetched, less the same time of
+them, and are stopped. The result is the time from a start to the first fetched offset, minus the same time of
 a broker whose groups have almost nothing to load.
 """
 
@@ -29,7 +29,7 @@ from ottla.wire.messages.produce import ProduceRequest
 
 TOPIC = "__consumer_offsets"
 ADMIN_CLIENT_ID = "__admin_client"
-"""The one client that Kafka lets write to internal topics."""
+"""The only client id with which Kafka allows writes to internal topics."""
 
 _PRODUCE_VERSION = 12
 _FETCH_VERSION = 9
@@ -44,7 +44,7 @@ _NOT_YET = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stopped:
-    """A broker that is down, with the last commit that its coordinator has to load."""
+    """A stopped broker, with the last commit that its coordinator has to load."""
 
     broker: BrokerProcess
     group: str
@@ -142,7 +142,7 @@ def _pause(broker: BrokerProcess, started: float) -> None:
 
 
 def _is_loaded(client: Client, stopped: _Stopped) -> bool:
-    """Whether the coordinator knows the last commit; it must not answer with anything else."""
+    """Whether the coordinator has loaded the last commit; any other response is an error."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopics(
         name=COMMITTED_TOPIC, partition_indexes=[stopped.offset % PARTITIONS]
     )

@@ -1,7 +1,7 @@
-"""The work of a controller that takes over: from its election to its first decision, with many partitions.
+"""The work of a new controller: from its election to its first decision, with many partitions.
 
-The decision is the one that a failover waits for: the broker that led the old quorum is fenced, and every
-partition that it led gets another leader. Nothing but work is counted: no disk, no network, no waiting.
+The decision is the one that a failover waits for: fence the broker that led the old quorum, and elect new
+leaders for its partitions. Only work counts: no disk, no network, no waiting.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEVEL = 25
 
 
 class _Rules:
-    """Settings as nobody changed them."""
+    """The default settings."""
 
     def check(self, *_: object) -> None: ...
 
@@ -41,7 +41,7 @@ class _Rules:
 
 
 def image_of(partitions: int) -> ClusterImage:
-    """Three brokers, and topics that all of them hold."""
+    """Three brokers, and topics with replicas on all of them."""
     image = ClusterImage()
     image.replay(FeatureLevelRecord(name=METADATA_VERSION, feature_level=LEVEL))
     for broker in BROKERS:
@@ -69,7 +69,7 @@ def image_of(partitions: int) -> ClusterImage:
 
 
 def measure_reign(partitions: int) -> Mapping[str, float]:
-    """Milliseconds of the processor: to take over, to decide, and both."""
+    """CPU milliseconds: to take over, to decide, and both."""
     committed = image_of(partitions)
     started = time.process_time()
     state = ControllerState(

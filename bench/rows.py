@@ -1,4 +1,4 @@
-"""The rows of the table: what each loads the brokers with, and what is wanted of it."""
+"""The rows of the table: the load of each, and its target."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Load = Callable[[Target], Outcome]
 
 
 class Kind(StrEnum):
-    """How a row is judged."""
+    """How a row is evaluated."""
 
     THROUGHPUT = "throughput"
     LATENCY = "latency"
@@ -71,10 +71,10 @@ _GROUP_KINDS = (Kind.RATE, Kind.TIME, Kind.LOAD, Kind.HOLD)
 class Row:
     """One line of the table.
 
-    Its load runs on a fresh topic; on one that has got some of the load before, without being measured, where
-    first writes to many partitions would drown the rest (`primed`); or on one to read from (`filled`).
-    What a load sends is looked for in the topic unless it does not go there (`is_stored`). A quick run leaves
-    out what is not `is_quick`. A load may be for three nodes in the place of one broker (`is_cluster`).
+    Its load runs on a new topic; on one with some unmeasured load before, if first writes to many partitions
+    would dominate (`primed`); or on one to read from (`filled`). The run checks that the topic has all sent
+    records, unless the load sends none there (`is_stored`). A quick run skips rows without `is_quick`. A load
+    may be for three nodes instead of one broker (`is_cluster`).
     """
 
     name: str
@@ -146,7 +146,7 @@ def _librdkafka_consume(target: Target) -> Outcome:
 
 
 def fill(target: Target, size: int) -> None:
-    """Fill a topic that consumers read, with batches that are full on both brokers."""
+    """Fill a topic for consumers, with full batches on both brokers."""
     generators.producer_performance(target, size=size, settings=(*ACKS_ONE, "linger.ms=100"))
 
 

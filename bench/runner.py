@@ -1,4 +1,4 @@
-"""One run: starts, warm-up, rounds. Whatever happens, every process that it started ends with it."""
+"""One run: starts, warm-up, rounds. In any case it stops every process that it started."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _topic_numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to run."""
+    """The parameters of a run."""
 
     rows: Sequence[Row]
     has_ceiling: bool = True
@@ -52,12 +52,12 @@ class Plan:
 
     @property
     def passes(self) -> int:
-        """How often a topic is read."""
+        """How often consumers read a topic."""
         return PASSES_QUICK if self.is_quick else PASSES
 
 
 def run(plan: Plan, tell: Callable[[str], None]) -> Results:
-    """Run the plan. `tell` gets a line for each thing done."""
+    """Run the plan. `tell` gets a progress line for each step."""
     generators.build_all()
     with tempfile.TemporaryDirectory(prefix="ottla-bench-", dir=plan.directory) as temporary:
         directory = Path(temporary)
@@ -91,7 +91,7 @@ def run(plan: Plan, tell: Callable[[str], None]) -> Results:
 
 
 def _time_starts(plan: Plan, directory: Path, tell: Callable[[str], None]) -> list[Measurement]:
-    """Start each broker several times, in turn, on a formatted directory that was left clean."""
+    """Start each broker several times, in turn, on a formatted directory after a clean stop."""
     found: list[Measurement] = []
     with ExitStack() as stack:
         brokers = {name: make_broker(name, directory / f"start-{name}") for name in NAMES}
@@ -112,7 +112,7 @@ def _time_starts(plan: Plan, directory: Path, tell: Callable[[str], None]) -> li
 
 
 def _measure_holds(row: Row, plan: Plan, tell: Callable[[str], None]) -> list[Measurement]:
-    """What only Ottla's processes can tell: how long an assignor holds the loop."""
+    """Measure inside Ottla's processes how long an assignor holds the loop."""
     found: list[Measurement] = []
     for number in range(plan.rounds):
         held = groups.assignor_holds(plan.load_timeout_s)
@@ -126,7 +126,7 @@ def _measure_holds(row: Row, plan: Plan, tell: Callable[[str], None]) -> list[Me
 
 
 def _measure_clusters(plan: Plan, directory: Path, tell: Callable[[str], None]) -> list[Measurement]:
-    """What is measured on three nodes without a load: failovers, many partitions, a controller's work."""
+    """Measure three nodes without a load: failovers, many partitions, a controller's work."""
     found: list[Measurement] = []
     failovers = [row for row in plan.rows if row.kind is Kind.FAILOVER]
     if failovers:
@@ -185,7 +185,7 @@ class _Rounds:
         return Contender(name, self._directory / name)
 
     def _warm_up(self) -> None:
-        """The same unmeasured load for each: every row once, a part of its size."""
+        """Run the same unmeasured load on each: every row once, with fewer records."""
         for contender in self._contenders:
             started = time.monotonic()
             filled: set[str] = set()
@@ -218,7 +218,7 @@ class _Rounds:
                 )
 
     def _rows_for(self, contender: Contender) -> list[Row]:
-        """The rows with a load; who stores nothing has nothing to read, and no latency to compare."""
+        """The rows with a load; the ceiling broker has no records to read, and no latency to compare."""
         return [
             row
             for row in self._plan.rows
@@ -241,7 +241,7 @@ class _Rounds:
         number: int = -1,
         others: Sequence[Contender] = (),
     ) -> Measurement:
-        """Run a row's load on one broker, on a topic of its own, and check that every record arrived."""
+        """Run a row's load on one broker, on its own topic, and check that every record arrived."""
         assert row.load is not None
         topic = _topic_of(row)
         created = time.monotonic()
@@ -311,6 +311,6 @@ def _topic_of(row: Row) -> str:
 
 
 def _client_cpu_s() -> float:
-    """CPU seconds of all children that have ended: the load generators."""
+    """CPU seconds of all exited children: the load generators."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

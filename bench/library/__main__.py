@@ -30,7 +30,7 @@ SLOW = (AIOKAFKA, KAFKA_PYTHON)
 WIDTH_WITHOUT_TERMINAL = 180
 TASK_SECONDS_MAX = 170
 SPARE_RECORDS = 20_000
-"""More than is read, so that nobody waits for a last chunk that would not be full."""
+"""Spare records, so that no reader waits for a last chunk that would not be full."""
 _numbers = itertools.count()
 
 
@@ -131,7 +131,7 @@ def _run(rows: Sequence[Row], rounds: int, is_quick: bool, patience_s: float, co
 
 
 def _child(client: str, name: str, task: Task) -> dict[str, float]:
-    """Run a task in a process of its own."""
+    """Run a task in a separate process."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
     environment.pop("OTTLA_KERNEL", None)
     if client == PLAIN:

@@ -336,7 +336,7 @@ class HostDisk:
         self._urgent.shutdown(wait=True)
 
 
-def give_back_memory() -> None:
+def trim_memory() -> None:
     """Return freed memory that the allocator keeps to the system, if the C library (glibc) can."""
     import ctypes
 
@@ -344,7 +344,7 @@ def give_back_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def allow_open_files() -> None:
+def raise_open_files_limit() -> None:
     """Raise the limit of open files to the hard limit, as a JVM does."""
     import resource
 
@@ -354,7 +354,7 @@ def allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def settle_memory() -> None:
+def freeze_startup_objects() -> None:
     """Exclude the objects of a freshly started process from garbage collection, since they live forever."""
     gc.collect()
     gc.freeze()

@@ -1,10 +1,9 @@
-"""Requests that can be read, of every API and version, with the values that programs stumble over.
+"""Decodable requests of every API and version, with values that programs often mishandle.
 
-A field's name says what stands in it: names of topics that are there, or are paths, or are too long; ids of
-nobody; numbers at their limits; epochs of the past and the future; timeouts that are short, or for ever.
-`Lexicon` holds the values, and learns from the answers of the node (members, producers, sessions), so that
-requests come that go on where others have ended. Nothing names the topic `kept`: what was written there
-before must be there afterwards, whatever is asked for.
+The values depend on a field's name: names of topics that exist, or are paths, or are too long; unknown ids;
+numbers at their limits; old and future epochs; timeouts that are short or infinite. `Lexicon` holds the
+values, and learns from the node's responses (members, producers, sessions), so that requests continue earlier
+ones. No request names the topic `kept`: its records must survive everything.
 """
 
 from __future__ import annotations
@@ -242,7 +241,7 @@ _NUMBERS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "resource_type_filter": ((1, 2, 3), (0, 4, -1, 127)),
 }  # fmt: skip
 _ODDNESS = (0.0, 0.0, 0.02, 0.05, 0.15, 0.5)
-"""How odd a request is: the chance of each of its fields. One odd field in a right request goes deepest."""
+"""How odd a request is: the probability per field. One odd field in a valid request gets furthest."""
 _SHORT_ARRAYS = (1, 1, 1, 1, 1, 1, 2, 2, 3)
 _LEARNED = {
     "member_id", "producer_id", "producer_epoch", "session_id", "generation_id", "member_epoch", "topic_id",
@@ -252,7 +251,7 @@ _LEARNED_MAX = 24
 
 
 class Lexicon:
-    """What may stand in a field; grows by what the node answers."""
+    """The values for fields; grows with the node's responses."""
 
     def __init__(self) -> None:
         self.topic_ids: list[bytes] = []
@@ -260,12 +259,12 @@ class Lexicon:
         self.numbers = {name: list(values) for name, (values, _) in _NUMBERS.items()}
         self.directory_ids: list[bytes] = []
         self.kept_id = b""
-        """Of the topic that nothing may name."""
+        """The id of the topic that no request may name."""
         self.batches = Batches()
         self._next = 0
 
     def forget(self) -> None:
-        """What was learned of a node that is no more."""
+        """Drop the values that came from a previous node."""
         self._next = 0
         self.topic_ids.clear()
         self.directory_ids.clear()
@@ -275,7 +274,7 @@ class Lexicon:
             del self.numbers[name][len(numbers) :]
 
     def learn(self, message: Struct) -> None:
-        """Remember ids that the node gave out."""
+        """Remember ids in the node's responses."""
         for name in type(message).__slots__:
             if name in _LEARNED:
                 self.keep(name, getattr(message, name))
@@ -310,7 +309,7 @@ class Lexicon:
 
 
 class Grammar:
-    """Draws requests. One seed gives the same ones, as long as the node answers the same."""
+    """Draws requests. A seed gives the same ones, as long as the node's responses are the same."""
 
     def __init__(self, draw: random.Random, lexicon: Lexicon) -> None:
         self._draw = draw
@@ -323,7 +322,7 @@ class Grammar:
         return pool[int(self._random() * len(pool))]
 
     def frame(self, key: int, version: int, correlation_id: int) -> bytes | None:
-        """A request with its size; None where these values cannot be written in that version."""
+        """A request with its size; None if the version cannot encode these values."""
         maker = self._makers.get((key, version))
         if maker is None:
             maker = self._makers[key, version] = self._struct(API_BY_KEY[key].request_class(), version)
@@ -405,7 +404,7 @@ class Grammar:
         if field.type == "uint16":
             low, high = 0, 2**16 - 1
         odd = (*_NUMBERS[field.name][1], *limits)
-        if outer.API_KEY == 64:  # UnregisterBroker of the node itself: the round would be over
+        if outer.API_KEY == 64:  # UnregisterBroker of the node itself would end the round
             odd, numbers = (*odd[1:], 2, 3), [2, 3]
         given: list[int] = numbers
 

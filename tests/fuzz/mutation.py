@@ -1,4 +1,4 @@
-"""Frames with bytes flipped, lengths overwritten, ends cut off, and pieces of other frames in them."""
+"""Mutates frames: flips bytes, overwrites lengths, truncates, inserts pieces of other frames."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _NASTY = (
     b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80",
 )
 _COUNTS = (1, 1, 1, 2, 2, 4)
-_HEADER_BYTES = 12  # size, key, version, correlation id: mostly left alone, else nothing goes deep
+_HEADER_BYTES = 12  # size, key, version, correlation id: rarely mutated, or frames fail early
 
 
 class Mutation:
-    """Changes frames. `other` frames are those that pieces are taken from."""
+    """Mutates frames. Pieces are taken from `other` frames."""
 
     def __init__(self, draw: random.Random) -> None:
         self._random = draw.random
@@ -37,7 +37,7 @@ class Mutation:
         return pool[int(self._random() * len(pool))]
 
     def mutated(self, frame: bytes, other: bytes) -> bytes:
-        """A changed frame, with a size that fits in 98 of 100."""
+        """A mutated frame, with a correct size in 98 of 100 cases."""
         chance = self._random
         data = bytearray(frame)
         first = 4 if chance() < 0.05 else _HEADER_BYTES

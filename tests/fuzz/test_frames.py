@@ -158,7 +158,7 @@ def test_records_that_are_gone_are_found() -> None:
 def test_a_log_that_is_deleted_while_it_is_flushed_is_no_error(
     is_served: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seed 31: flush.messages=1, and a topic deleted before its first flush had ended."""
+    """Seed 31: flush.messages=1, and a topic that was deleted before its first flush ended."""
     with node(1, Lexicon()) as target:
         broker = target.node.broker
         partition = broker.partitions.get("alpha", 0)
@@ -179,7 +179,7 @@ def test_a_log_that_is_deleted_while_it_is_flushed_is_no_error(
 
 
 def test_a_fetch_session_goes_on_in_an_older_version() -> None:
-    """Seed 1, round 175: the session knew an epoch; an answer of version 10 has no place for its end."""
+    """Seed 1, round 175: the session knew an epoch; a response of version 10 cannot carry its end."""
     wanted = FetchRequest.FetchPartition(
         partition=0,
         fetch_offset=1000,
@@ -207,7 +207,7 @@ def test_a_fetch_session_goes_on_in_an_older_version() -> None:
 def test_partitions_that_no_topic_has_are_left_out_when_a_group_moves_to_the_newer_protocol(
     assignor: str,
 ) -> None:
-    """Found by seed 1: the leader of a classic group gave a member the partition -2^31."""
+    """Found by seed 1: the leader of a classic group assigned partition -2^31 to a member."""
     topic = ConsumerProtocolAssignment.TopicPartition(topic="alpha", partitions=[0, -1, -(2**31)])
     given = pack(">h", 1) + encode(ConsumerProtocolAssignment(assigned_partitions=[topic]), 1)
     subscription = pack(">h", 1) + encode(ConsumerProtocolSubscription(topics=["alpha"]), 1)

@@ -1,6 +1,5 @@
-"""What a consumer does for its user around the edges, on production nodes in virtual time: listeners that use
-the consumer, polls that are cancelled, paused partitions, topics that cannot be read, leaders that are gone.
-"""
+"""A consumer's edge cases, on production nodes in virtual time: listeners that use the consumer, cancelled
+polls, paused partitions, unreadable topics, missing leaders."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ Act = Callable[[World, SimulatedClient], Coroutine[Any, Any, None]]
 
 
 def play(act: Act, *, partitions: int = 2, records: int = 20, size_bytes: int = 10) -> None:
-    """Run `act` in a client's process, with a topic "t" that has so many records in each partition."""
+    """Run `act` in a client's process, with a topic "t" that has this many records in each partition."""
     with World(3) as world:
         world.add_nodes(1)
         client = world.client("client")
@@ -220,7 +219,7 @@ def test_a_revocation_that_a_cancelled_poll_did_not_finish_is_told_by_the_next_p
             await second.subscribe(["t"])
             while not engine.group.calls:
                 await second.poll(0.1)
-            if within == "the commit before it":  # which takes longer than each poll
+            if within == "the commit before it":  # takes longer than each poll
                 world.slow("client", world.nodes[1].host, delay_s=1.0)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(first.poll(5.0), 0.5)
@@ -234,7 +233,7 @@ def test_a_revocation_that_a_cancelled_poll_did_not_finish_is_told_by_the_next_p
             [taken] = second.assignment
             found = (await second.committed([taken]))[taken]
             assert found is not None
-            assert found.offset == 20  # of the first member's automatic commit
+            assert found.offset == 20  # from the first member's automatic commit
 
     play(act)
 
@@ -358,7 +357,7 @@ def test_partitions_that_are_paused_with_a_full_buffer_do_not_starve_the_others(
             assert others
             found = await read(consumer, 40 * len(others))
             assert {record.partition for record in found} == others
-            await consumer.resume(list(full)[:1])  # and the rest stays aside
+            await consumer.resume(list(full)[:1])  # the others stay buffered
             [resumed] = list(full)[:1]
             found = await read(consumer, 5)
             assert {record.partition for record in found} == {resumed.partition}
@@ -373,7 +372,7 @@ def test_partitions_that_are_paused_with_a_full_buffer_do_not_starve_the_others(
     play(act, partitions=4, records=40, size_bytes=500)
 
 
-# Brokers that cannot give what is asked for
+# Brokers that cannot answer
 
 
 @PROTOCOLS
@@ -381,7 +380,7 @@ def test_a_topic_that_can_never_be_read_is_an_error(protocol: str) -> None:
     async def act(world: World, client: SimulatedClient) -> None:
         async with member(client, protocol) as consumer:
             await consumer.subscribe(["not a topic"])
-            for _ in range(2):  # and again, as long as it is subscribed
+            for _ in range(2):  # again, as long as it is subscribed
                 with pytest.raises(InvalidTopicException, match="not a topic"):
                     await read(consumer, 1)
             await consumer.subscribe(["t"])
@@ -394,19 +393,19 @@ def test_metadata_is_asked_for_less_and_less_often_while_a_partition_has_no_lead
     async def act(world: World, client: SimulatedClient) -> None:
         asked: list[float] = []
 
-        def hear(arrival: Arrival) -> None:
+        def on_arrival(arrival: Arrival) -> None:
             if arrival.api_key == METADATA and arrival.source == "client":
                 asked.append(world.now)
 
         tap = Tap(world.wires)
-        tap.listeners.append(hear)
+        tap.listeners.append(on_arrival)
         async with client.consumer(auto_offset_reset="earliest") as consumer:
             await consumer.assign([TopicPartition("t", 7)])
             await consumer.poll(60.0)
             assert 40 < len(asked) < 90  # retry.backoff.max.ms is a second
             gaps = [later - sooner for sooner, later in pairwise(asked)]
             assert min(gaps[-20:]) > 0.7
-        tap.listeners.remove(hear)
+        tap.listeners.remove(on_arrival)
 
     play(act)
 
@@ -451,7 +450,9 @@ def test_a_consumer_whose_membership_failed_says_so_at_each_poll_until_it_subscr
                 began = world.now
                 with pytest.raises(GroupAuthorizationFailed):
                     await consumer.poll(2.0)
-            assert world.now - began == pytest.approx(2.0, abs=0.1)  # not at once: a loop does not spin
+            assert world.now - began == pytest.approx(
+                2.0, abs=0.1
+            )  # not at once, so that a loop does not spin
             with pytest.raises(GroupAuthorizationFailed):
                 await anext(aiter(consumer))
             await consumer.subscribe(["t"])

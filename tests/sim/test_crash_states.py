@@ -1,7 +1,8 @@
-"""Every prefix and legal reordering of unsynced writes, at every step of a log's life: recovery is right.
+"""Recovery is correct from every prefix and legal reordering of unsynced writes, at every step of a log's
+life.
 
-`OTTLA_TEST_STATES` sets how many states are tried (`make sim-ci`: 20,000), `OTTLA_TEST_SEED` the first life;
-a failure names the life, the step and the state, which is all that it takes to see it again.
+`OTTLA_TEST_STATES` sets the number of states (`make sim-ci`: 20,000), `OTTLA_TEST_SEED` the first life; a
+failure names the life, the step and the state, which suffice to reproduce it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ STATES_OF_A_MOMENT = 12
 
 
 async def live(seed: int, model: Model, kind: str, limit: int) -> int:
-    """One life, with every step's crash states judged; how many there were."""
+    """One life, with the crash states of every step checked; returns their number."""
     life = Life(seed, model, kind)
     await life.begin()
     judged = 0
@@ -56,7 +57,7 @@ async def judge_all(life: Life, losses: list[PowerLoss], where: str, *, is_withi
 
 
 def choose_losses(life: Life, storage: Storage, count: int) -> list[PowerLoss]:
-    """Some by chance, and each of several file systems with all of its changes while the others have none."""
+    """Random losses, and for several file systems those where one has all its changes and the others none."""
     losses = list(power_losses(storage))
     chosen = life.chance.sample(losses, min(len(losses), count))
     numbers = numbers_by_file_system(storage)
@@ -66,7 +67,7 @@ def choose_losses(life: Life, storage: Storage, count: int) -> list[PowerLoss]:
 
 
 def killed(storage: Storage) -> Storage:
-    """What a process that is killed leaves: all that it has written."""
+    """The content after a kill of the process: everything written."""
     left = storage.copy()
     left.sync_all()
     return left
@@ -98,7 +99,7 @@ def test_an_exchange_of_segments_that_syncs_no_names_is_found(monkeypatch: pytes
 
 
 async def follow(model: Model, kind: str, steps: Sequence[Step]) -> int:
-    """Take these steps, with some states of every moment judged; how many there were."""
+    """Take these steps and check some states of every moment; return their number."""
     life = Life(SEED, model, kind)
     await life.begin()
     judged = 0

@@ -1,4 +1,4 @@
-"""Disks of the simulated world: what programs see, what a loss of power leaves, and what fails."""
+"""Disks of the simulated world: visible contents, states after a power loss, and failures."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def test_a_replaced_file_is_old_or_new_in_every_state(model: Model) -> None:
     disk.replace("/data/point", b"old" * 1_000)
     seen: set[bytes | None] = set()
 
-    def look() -> None:
+    def on_call() -> None:
         seen.update(_content(state, "/data/point") for state in _states(disk))
 
-    disk.slow_call = lambda operation, path: look()
+    disk.slow_call = lambda operation, path: on_call()
     disk.replace("/data/point", b"new" * 1_000)
     disk.slow_call = None
     assert seen == {b"old" * 1_000, b"new" * 1_000}
@@ -252,7 +252,7 @@ _STEPS = some.one_of(
 
 
 def _do(disk: Disk, root: str, step: tuple[Any, ...]) -> object:
-    """Take a step; what comes of it, or the class of the error."""
+    """Take a step; return its result, or the class of the error."""
     name, path, *rest = step
     where = f"{root}/{path}"
 
@@ -294,7 +294,7 @@ def test_a_program_sees_what_a_real_disk_shows(steps: list[tuple[Any, ...]]) -> 
         for step in steps:
             shown = _do(real, directory, step), _do(simulated, "/data", step)
             if shown[0] is not shown[1] and isinstance(shown[0], type) and isinstance(shown[1], type):
-                continue  # which of two faults is named first is not promised
+                continue  # the order of two errors is not defined
             assert shown[0] == shown[1], step
         found = {
             str(path.relative_to(directory)): path.read_bytes()

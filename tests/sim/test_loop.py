@@ -1,4 +1,4 @@
-"""The loop of virtual time keeps asyncio's promises, and what it leaves open is up to the seed."""
+"""The virtual-time loop keeps asyncio's guarantees, and the seed decides the rest."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_what_nobody_caught_is_collected() -> None:
 
         async def work() -> None:
             asyncio.get_running_loop().call_soon(fail)
-            asyncio.ensure_future(fail_later())  # noqa: RUF006 - forgotten on purpose
+            asyncio.ensure_future(fail_later())  # noqa: RUF006 - deliberately not stored
             await asyncio.sleep(1)
 
         async def story() -> None:
@@ -239,7 +239,7 @@ def test_what_is_begun_while_a_world_ends_goes_with_it() -> None:
         await asyncio.sleep(1)
 
     outside = asyncio.new_event_loop()
-    asyncio.set_event_loop(outside)  # where code that runs in no loop would begin it, and it would stay
+    asyncio.set_event_loop(outside)  # would receive it if no loop were running
     try:
         with World(1) as world:
             world.run(story(world.client("one")))

@@ -1,4 +1,4 @@
-"""What simulated worlds have found, each as a story of its own: see docs/reliability.md."""
+"""Bugs found by simulated worlds, each as a story: see docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def test_a_fetch_that_waits_is_answered_when_the_records_cannot_be_read() -> Non
                 await (await producer.send("told", b"one"))
                 disk = world.nodes[1].disk
                 assert disk is not None
-                disk.fail("pread", "told-0", times=2)  # one for each follower, whose fetches wait
+                disk.fail("pread", "told-0", times=2)  # one for each follower's waiting fetch
                 await (await producer.send("told", b"two"))
 
         async def story() -> float:
             await world.start()
             await client.spawn(create())
-            await asyncio.sleep(5)  # until fetches have nothing to do but wait
+            await asyncio.sleep(5)  # until the fetches wait
             began = world.now
             await client.spawn(write())
             return world.now - began
 
-        assert world.run(story(), limit_s=200) < 15  # and not after the followers' request.timeout.ms
+        assert world.run(story(), limit_s=200) < 15  # not only after the followers' request.timeout.ms
         assert world.unhandled == []
 
 
@@ -71,7 +71,7 @@ def test_a_node_whose_metadata_log_failed_answers_no_votes_and_says_so_once() ->
             broken = next(node for node in nodes if node is not leader)
             assert broken.disk is not None
             broken.disk.fail("pwrite", "__cluster_metadata")
-            leader.crash()  # and votes are asked for
+            leader.crash()  # which triggers vote requests
             while broken.is_running:
                 await asyncio.sleep(1)
             await world.start()
@@ -114,7 +114,7 @@ def test_a_controller_without_a_directory_leads_no_more() -> None:
             await reading
             return took
 
-        assert world.run(story(), limit_s=300) < 1.0  # others do not wait until they hear nothing more
+        assert world.run(story(), limit_s=300) < 1.0  # others do not wait for the fetch timeout
         assert world.unhandled == []
 
 
@@ -132,7 +132,7 @@ def test_batches_under_way_are_known_after_a_clean_restart_and_not_written_again
             async with client.producer(**settings) as producer:
                 await (await producer.send("once", b"first"))
                 for node in nodes:
-                    world.cut(node, client)  # answers do not get through any more
+                    world.cut(node, client)  # responses are lost from now on
                 waits = []
                 for number in range(4):
                     waits.append(await producer.send("once", b"%d" % number))
@@ -177,7 +177,7 @@ def test_a_broker_starts_after_a_power_loss_that_came_after_a_snapshot_of_metada
             pending = broker.storage.pending
             log = [one for one in pending if "write /node-1/data/__cluster_metadata" in str(one)]
             kept = [one.number for one in pending if one not in log[:-1]]
-            broker.storage.lose_power(kept)  # with a hole before the last write, where it was not flushed
+            broker.storage.lose_power(kept)  # with a hole before the last write, if it was unflushed
             await broker.start()
 
         world.run(story(), limit_s=300)
@@ -222,9 +222,9 @@ def test_a_node_that_starts_again_coordinates_nothing_before_it_is_registered() 
                 assert node.node is not None
                 if any(one.is_leader for one in _coordinated(node.node.broker)):
                     break
-            node.lose_power()  # and with it what was not flushed
+            node.lose_power()  # and with it its unflushed records
             starting = asyncio.ensure_future(node.start())
-            await asyncio.sleep(1)  # the controller knows of its last life, and waits for its session to end
+            await asyncio.sleep(1)  # the controller still waits for its old session to end
             assert node.node is not None
             assert not node.is_serving
             broker = node.node.broker
@@ -245,7 +245,7 @@ def test_a_broker_that_is_killed_with_work_under_way_keeps_nothing_in_memory() -
 
 
 def _killed_with_work_under_way() -> tuple[weakref.ref[WorldLoop], weakref.ref[LogDirectories]]:
-    """The world's loop and the broker's directories: they go when nobody has them any more."""
+    """The world's loop and the broker's directories, as weak references."""
     with World(1) as world:
         nodes = world.add_nodes(3)
         client = world.client("client")

@@ -1,6 +1,6 @@
-"""Each scenario of `tests.sim.scenarios` keeps every promise, and has really done what it is named for.
+"""Each scenario of `tests.sim.scenarios` keeps every guarantee, and really has its named effects.
 
-`OTTLA_TEST_SCENARIO_SEEDS=20` takes more seeds for each, from `OTTLA_TEST_SEED` on.
+`OTTLA_TEST_SCENARIO_SEEDS=20` runs more seeds for each, starting at `OTTLA_TEST_SEED`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.sim.workload import run_story
 SEEDS = int(os.environ.get("OTTLA_TEST_SCENARIO_SEEDS", "1"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
 SEEDS_MORE = 9
-"""So many more seeds are told where the first ones have not done all that the scenario is about."""
+"""The number of further seeds if the first ones lack some of the scenario's effects."""
 SECONDS = 12.0
 CALM_S = 3.0
 
@@ -61,7 +61,7 @@ def test_rare_paths_are_taken_in_simulations_alone() -> None:
 
 def test_a_scenario_replays_in_another_process_with_other_hashes() -> None:
     traces = set()
-    for hashes in ("1", "2"):  # they order the directories of logs differently
+    for hashes in ("1", "2"):  # they change the order of log directories
         run = subprocess.run(
             [sys.executable, "-m", "tests.sim", "7", "--hash", "--seconds", "6", "--scenario", "rare paths"],
             env={**os.environ, "PYTHONHASHSEED": hashes},

@@ -1,4 +1,4 @@
-"""Processes that stand still or have slow disks, and do nothing wrong: no leader or session ends by it."""
+"""Processes that stall or have slow disks: no leader or session ends because of that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _leader(nodes: list[SimulatedNode]) -> SimulatedNode:
 
 @pytest.mark.parametrize(("who", "seconds"), [("followers", 2.2), ("everybody", 2.2), ("everybody", 10.0)])
 def test_a_quorum_keeps_its_leader_when_processes_stand_still(who: str, seconds: float) -> None:
-    """Their timers fire late, when the answers of the leader lie in their sockets."""
+    """Their timers fire late, while the leader's responses wait in their sockets."""
     with World(1) as world:
         nodes = world.add_nodes(3)
 
@@ -87,7 +87,7 @@ def test_a_controller_that_stood_still_fences_no_broker_whose_heartbeats_it_has_
         controller = next(node for node in nodes if not node.is_broker)
 
         async def look_at_sessions(quorum: Quorum) -> None:
-            """As after a stall: no broker was heard of for ten seconds, and nobody looked at the time."""
+            """As after a stall: no heartbeat for ten seconds, and no timer ran."""
             assert quorum._state is not None
             contacts = quorum._state.heartbeats.contacts
             now = quorum._clock.monotonic()

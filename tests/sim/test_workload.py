@@ -1,4 +1,4 @@
-"""The workload in simulated worlds keeps every promise that the checker knows, and a seed replays."""
+"""The workload keeps every guarantee that the checker knows, and a seed can be replayed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_run_without_faults_is_right_and_knows_what_became_of_everything() -> 
 
 def test_a_seed_of_the_workload_replays_in_another_process_with_other_hashes() -> None:
     traces = set()
-    for hashes in ("11", "21"):  # they order the names of these topics differently
+    for hashes in ("11", "21"):  # they change the order of these topics
         run = subprocess.run(
             [sys.executable, "-m", "tests.sim", "20", "--hash", "--seconds", "6"],
             env={**os.environ, "PYTHONHASHSEED": hashes},

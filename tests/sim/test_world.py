@@ -1,4 +1,4 @@
-"""Production nodes and clients in the simulated world: they live through faults, and a seed replays."""
+"""Production nodes and clients in the simulated world: they survive faults, and a seed can be replayed."""
 
 from __future__ import annotations
 
@@ -152,7 +152,8 @@ def test_a_node_that_ends_by_itself_says_why() -> None:
 
 
 def test_what_another_thread_does_is_not_of_this_world(caplog: pytest.LogCaptureFixture) -> None:
-    """A test may have a real broker beside a world: its errors are its own, and it takes no rare paths."""
+    """A test may run a real broker beside a world: its errors are not the world's, and it takes no rare
+    paths."""
     answers: list[bool] = []
 
     def elsewhere() -> None:

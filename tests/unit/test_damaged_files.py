@@ -174,16 +174,14 @@ EACH = pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name
 
 
 @EACH
-def test_a_sound_file_is_read(reader: Reader) -> None:
+def test_a_valid_file_is_read(reader: Reader) -> None:
     reader.check(reader.read(reader.sound))
 
 
 @EACH
 @settings(max_examples=100)
 @given(st.data())
-def test_whatever_a_file_holds_it_is_read_or_refused_with_its_own_error(
-    reader: Reader, data: st.DataObject
-) -> None:
+def test_any_file_is_read_or_refused_with_a_typed_error(reader: Reader, data: st.DataObject) -> None:
     content = data.draw(damaged(reader.sound) | damaged(reader.sound).flatmap(damaged))
     with within_memory(len(content)):
         try:

@@ -151,5 +151,5 @@ def test_nodes_and_clients_reach_out_through_ports_alone() -> None:
         ("def late():\n    import socket", "socket"),
     ],
 )
-def test_what_reaches_out_is_seen(code: str, what: str) -> None:
+def test_violations_are_detected(code: str, what: str) -> None:
     assert [found for _, found in _reaches(ast.parse(code))] == [what]

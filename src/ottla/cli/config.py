@@ -19,7 +19,7 @@ app = typer.Typer(help="Read, change and explain settings.", no_args_is_help=Tru
 
 
 class Kind(StrEnum):
-    """What a setting belongs to."""
+    """The kinds of entities that have settings."""
 
     BROKER = "broker"
     TOPIC = "topic"
@@ -191,7 +191,7 @@ def describe_settings(
 
     session = _json_session(context, as_json)
     if name is None:
-        # `config describe retention.ms` has long been the same as `config explain retention.ms`.
+        # `config describe retention.ms` is a long-standing alias of `config explain retention.ms`.
         if not any(definition(one.resource, kind) for one in Kind):
             raise Misuse(f"Specify a name: ottla config describe {kind} NAME")
         _explain(session, kind, for_kind)
@@ -215,7 +215,7 @@ def _value_cell(value: Any) -> Cell:
     return Styled("(null)", "dim") if value is None else str(value)
 
 
-# What settings mean
+# Descriptions of settings
 
 
 @app.command("list")
@@ -295,7 +295,7 @@ def check_file(
     except OSError as error:
         raise Problem(f"Cannot read {file}: {error.strerror}.") from error
     except ConfigError as error:
-        # It has a line for each fault.
+        # The error has one line per invalid setting.
         typer.echo(error, err=True)
         raise typer.Exit(1) from error
     except ValueError as error:

@@ -226,7 +226,7 @@ def measure(contestants: Sequence[Contestant], load: Load, tell: Any) -> None:
     rounds = 1 if len(contestants) == 1 else 3
     for part in load.parts:
         for number in range(rounds):
-            # Who begins changes, so that nobody always comes second.
+            # Take turns in going first, so that no cluster always comes second.
             turn = contestants if number % 2 == 0 else contestants[::-1]
             for one in turn:
                 tell(f"{part} {one.name}" + (f", round {number + 1} of {rounds}" if rounds > 1 else ""))

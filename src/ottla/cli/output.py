@@ -85,7 +85,7 @@ def emit(session: Session, data: object) -> None:
 
 
 def emit_each(session: Session, facts: Sequence[_Facts], show_one: Callable[[_Facts], None]) -> None:
-    """Print what was asked about several things: one value for programs, one after the other for people."""
+    """Print several results: one list for programs, one after the other for people."""
     if session.is_structured:
         emit(session, facts if len(facts) > 1 else facts[0])
         return

@@ -384,7 +384,7 @@ def reset(
                 abort=True,
             )
         client = cluster_session(session, pipeline).client_config("admin")
-        # Delta's log is written by Spark alone.
+        # Only Spark can change Delta's log.
         is_delta = any(one.name in names and one.target.kind == "delta" for one in pipeline.sinks)
         spark = spark_of(pipeline, None, None) if is_delta else None
         try:

@@ -63,7 +63,7 @@ def show_profile(
     session = session_of(context)
     known = profiles.load()
     if name is None:
-        # What is used is more than the profile: the environment and flags are on top of it.
+        # The settings in effect also include the environment and flags.
         chosen: Mapping[str, str] = session.settings
         head: dict[str, Any] = {"profile": session.profile}
     else:

@@ -342,7 +342,7 @@ def _named(names: Iterable[str], name: str) -> list[str]:
     return [name]
 
 
-# Words
+# Texts
 
 
 def _rate(text: str) -> int:

@@ -332,7 +332,7 @@ def _filter(grep: str | None, key: str | None, kinds: tuple[Kind, Kind]) -> Call
         try:
             return record.value is not None and pattern.search(kinds[1].shown(record.value)) is not None
         except BadValue:
-            return True  # so that it is told of
+            return True  # so that the caller reports it
 
     return matches
 

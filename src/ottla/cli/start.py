@@ -167,7 +167,7 @@ def _layout(directory: Path, nodes: int | None, port: int | None, override: list
     return write_layout(directory, plan)
 
 
-# What a person reads
+# Output
 
 
 def tell(what: str, servers: str) -> None:

@@ -173,7 +173,7 @@ def list_topics(
             for name in names:
                 print(name)
             return
-        # A topic that was deleted meanwhile is no error of a list.
+        # A topic that was deleted meanwhile is no error in a list.
         described = admin.describe_topics(names).succeeded if names else {}
         rows = [listed_facts(one) for one in described.values()]
         if unhealthy:

@@ -178,7 +178,8 @@ def _terminate(admin: Admin, name: str) -> None:
     try:
         admin.force_terminate_transaction(name)
     except UnsupportedVersion:
-        # Before there was a way of its own, whoever took the id over ended what was open.
+        # Older brokers have no API for this, but initializing the transactional id aborts its open
+        # transaction.
         admin.fence_producers([name]).all()
 
 

@@ -21,11 +21,11 @@ from ottla.rare_paths import rarely
 from ottla.records.batch import iterate_headers
 from ottla.replication.follower import (
     Append,
-    Asked,
     FindOffsets,
     Following,
     GiveUp,
     Key,
+    PartitionFetch,
     Pause,
     Plan,
     Position,
@@ -118,14 +118,14 @@ class Fetcher:
         self._settings = settings
         self._throttle = throttle
         self._replicas: dict[Key, Replica] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._failures = 0
 
     def follow(self, replica: Replica, log: Log) -> None:
         position = Position(replica.topic, replica.topic_id, replica.index, replica.leader_epoch, log)
         self._replicas[position.key] = replica
         self.following.follow(position)
-        self._news.set()
+        self._changed.set()
 
     def forget(self, key: Key) -> None:
         self.following.forget(key)
@@ -135,16 +135,16 @@ class Fetcher:
         """Fetch until cancelled."""
         while True:
             for position in self.following.without_epochs(self._now_ms()):
-                await self._cut_without_epochs(position)
+                await self._truncate_to_high_watermark(position)
             plan = self._plan()
             if plan is None:
-                await self._rest()
+                await self._wait()
                 continue
             response = await self._fetch(plan)
             if response is not None and rarely("a follower loses an answer"):
-                self.following.session.lost()
+                self.following.session.reset()
             elif response is not None:
-                await self._take(plan, response)
+                await self._handle_response(plan, response)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
@@ -164,15 +164,15 @@ class Fetcher:
             position.topic, position.index, in_sync=position.is_in_sync, now_ms=self._now_ms()
         )
 
-    async def _rest(self) -> None:
+    async def _wait(self) -> None:
         """Wait until there may be something to fetch."""
         now_ms = self._now_ms()
         resume_ms = self.following.next_resume_ms(now_ms)
         seconds = IDLE_SECONDS if resume_ms is None else min((resume_ms - now_ms) / 1000, IDLE_SECONDS)
-        self._news.clear()
+        self._changed.clear()
         try:
             async with asyncio.timeout(max(seconds, 0.001) if self.following.positions else None):
-                await self._news.wait()
+                await self._changed.wait()
         except TimeoutError:
             return
 
@@ -183,13 +183,13 @@ class Fetcher:
             self._failures += 1
             if self._failures in (1, 10) or self._failures % 600 == 0:
                 logger.warning("Cannot fetch from broker %d, trying again: %s", self._leader_id, error)
-            self.following.session.lost()
+            self.following.session.reset()
             self._pause_all()
             return None
         if self._failures:
             logger.info("Fetching from broker %d again", self._leader_id)
             self._failures = 0
-        if self.following.session.answered(response.error_code, response.session_id):
+        if self.following.session.on_response(response.error_code, response.session_id):
             return response
         code = for_code(response.error_code).code
         if code not in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
@@ -203,14 +203,14 @@ class Fetcher:
     def _request(self, plan: Plan) -> FetchRequest:
         settings = self._settings
         topics: dict[bytes, list[FetchRequest.FetchPartition]] = {}
-        for asked in plan.sent:
-            topics.setdefault(asked.topic_id, []).append(
+        for fetch in plan.sent:
+            topics.setdefault(fetch.topic_id, []).append(
                 FetchRequest.FetchPartition(
-                    partition=asked.index,
-                    current_leader_epoch=asked.leader_epoch,
-                    fetch_offset=asked.offset,
-                    last_fetched_epoch=asked.last_fetched_epoch,
-                    log_start_offset=asked.log_start_offset,
+                    partition=fetch.index,
+                    current_leader_epoch=fetch.leader_epoch,
+                    fetch_offset=fetch.offset,
+                    last_fetched_epoch=fetch.last_fetched_epoch,
+                    log_start_offset=fetch.log_start_offset,
                     partition_max_bytes=settings.partition_bytes_max,
                 )
             )
@@ -238,15 +238,15 @@ class Fetcher:
 
     # Responses
 
-    async def _take(self, plan: Plan, response: FetchResponse) -> None:
+    async def _handle_response(self, plan: Plan, response: FetchResponse) -> None:
         for topic in response.responses:
             for data in topic.partitions:
-                asked = plan.asked.get((topic.topic_id, data.partition_index))
-                position = self.following.current(asked)
-                if asked is None or position is None:
+                fetch = plan.fetches.get((topic.topic_id, data.partition_index))
+                position = self.following.current(fetch)
+                if fetch is None or position is None:
                     continue
                 try:
-                    await self._take_partition(asked, position, data)
+                    await self._handle_partition(fetch, position, data)
                 except (CorruptMessage, InvalidRecord) as error:
                     # The bytes were truncated while they were sent: the next fetch returns the complete
                     # batch.
@@ -268,14 +268,16 @@ class Fetcher:
     def _pause(self, position: Position) -> None:
         self.following.pause([position.key], self._now_ms() + self._settings.backoff_ms)
 
-    async def _take_partition(self, asked: Asked, position: Position, data: _PartitionData) -> None:
+    async def _handle_partition(
+        self, fetch: PartitionFetch, position: Position, data: _PartitionData
+    ) -> None:
         replica = self._replicas[position.key]
         log = replica.log
         if log is None:
             return
         step = self.following.step(
             log,
-            leader_epoch=asked.leader_epoch,
+            leader_epoch=fetch.leader_epoch,
             code=data.error_code,
             diverging_epoch=data.diverging_epoch.epoch,
             diverging_end_offset=data.diverging_epoch.end_offset,
@@ -301,7 +303,7 @@ class Fetcher:
         elif isinstance(step, FindOffsets):
             await self._find_offsets(position, log)
         elif isinstance(step, GiveUp):
-            logger.info("%s: leader epoch %d is over; waiting for metadata", log.name, asked.leader_epoch)
+            logger.info("%s: leader epoch %d is over; waiting for metadata", log.name, fetch.leader_epoch)
             self.following.forget(position.key)
         elif isinstance(step, Pause):
             logger.debug("%s: broker %d answered %s", log.name, self._leader_id, step.code.name)
@@ -351,7 +353,7 @@ class Fetcher:
         except OSError as error:
             raise self._storage.storage_error(log, error) from error
 
-    async def _cut_without_epochs(self, position: Position) -> None:
+    async def _truncate_to_high_watermark(self, position: Position) -> None:
         log = self._replicas[position.key].log
         if log is None:
             return
@@ -478,11 +480,11 @@ class Fetchers:
         logger.error("The loop that follows broker %d failed", place[0], exc_info=error)
         if self._tasks.get(place) is task:
             # Its partitions stay with it until it restarts: once per second at most.
-            asyncio.get_running_loop().call_later(1.0, self._begin_again, place)
+            asyncio.get_running_loop().call_later(1.0, self._restart_loop, place)
 
-    def _begin_again(self, place: tuple[int, int]) -> None:
+    def _restart_loop(self, place: tuple[int, int]) -> None:
         fetcher = self._fetchers.get(place)
         if fetcher is not None:
-            fetcher.following.session.lost()
+            fetcher.following.session.reset()
             task = self._tasks[place] = asyncio.ensure_future(fetcher.run())
             task.add_done_callback(lambda done: self._on_ended(place, done))

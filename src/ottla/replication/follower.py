@@ -106,10 +106,10 @@ class Position:
     """The fetch position of one partition."""
 
     __slots__ = (
-        "asked",
         "index",
         "key",
         "lag",
+        "last_fetch",
         "last_fetched_epoch",
         "leader_epoch",
         "needs_epoch",
@@ -125,7 +125,7 @@ class Position:
         self.index = index
         self.key: Key = (topic_id, index)
         self.leader_epoch = leader_epoch
-        self.asked: Asked | None = None  # the last fetch of this partition
+        self.last_fetch: PartitionFetch | None = None  # the last fetch of this partition
         self.lag: int | None = None  # behind the leader's high watermark; None if unknown
         self.resume_ms = 0
         self.offset = 0
@@ -140,16 +140,16 @@ class Position:
         self.last_fetched_epoch = log.epochs.latest_epoch
         self.needs_epoch = False
 
-    def ask(self, log_start_offset: int) -> Asked:
+    def next_fetch(self, log_start_offset: int) -> PartitionFetch:
         """The fetch for this position: the previous object if nothing has changed."""
-        asked = self.asked
+        fetch = self.last_fetch
         if (
-            asked is None
-            or asked.offset != self.offset
-            or asked.last_fetched_epoch != self.last_fetched_epoch
-            or asked.log_start_offset != log_start_offset
+            fetch is None
+            or fetch.offset != self.offset
+            or fetch.last_fetched_epoch != self.last_fetched_epoch
+            or fetch.log_start_offset != log_start_offset
         ):
-            asked = self.asked = Asked(
+            fetch = self.last_fetch = PartitionFetch(
                 self.topic_id,
                 self.index,
                 self.offset,
@@ -157,7 +157,7 @@ class Position:
                 self.last_fetched_epoch,
                 log_start_offset,
             )
-        return asked
+        return fetch
 
     @property
     def is_in_sync(self) -> bool:
@@ -166,7 +166,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PartitionFetch:
     """The fetch of one partition."""
 
     topic_id: bytes
@@ -187,9 +187,9 @@ class Plan:
 
     session_id: int
     session_epoch: int
-    sent: list[Asked]
+    sent: list[PartitionFetch]
     forgotten: list[Key]
-    asked: Mapping[Key, Asked]
+    fetches: Mapping[Key, PartitionFetch]
     """All partitions of the session, since the response may contain any of them."""
 
 
@@ -201,22 +201,22 @@ class Session:
     def __init__(self) -> None:
         self._id = 0
         self._epoch = EPOCH_INITIAL
-        self._known: dict[Key, Asked] = {}
+        self._known: dict[Key, PartitionFetch] = {}
 
-    def plan(self, wanted: dict[Key, Asked]) -> Plan:
+    def plan(self, wanted: dict[Key, PartitionFetch]) -> Plan:
         known = self._known
         self._known = wanted
         if self._epoch == EPOCH_INITIAL:
             return Plan(self._id, EPOCH_INITIAL, list(wanted.values()), [], wanted)
         sent = [
-            asked
-            for key, asked in wanted.items()
-            if (before := known.get(key)) is not asked and before != asked  # usually the same object
+            fetch
+            for key, fetch in wanted.items()
+            if (before := known.get(key)) is not fetch and before != fetch  # usually the same object
         ]
         forgotten = [key for key in known if key not in wanted]
         return Plan(self._id, self._epoch, sent, forgotten, wanted)
 
-    def answered(self, code: int, session_id: int) -> bool:
+    def on_response(self, code: int, session_id: int) -> bool:
         """Process the session fields of a response; return whether its partitions may be used."""
         if code:
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -230,7 +230,7 @@ class Session:
             self._epoch = 1 if self._epoch in (EPOCH_INITIAL, _EPOCH_MAX) else self._epoch + 1
         return True
 
-    def lost(self) -> None:
+    def reset(self) -> None:
         """Start a new session and close the old one: it is unknown which requests the leader received."""
         self._epoch = EPOCH_INITIAL
 
@@ -258,7 +258,7 @@ class Following:
         is_held_back: Callable[[Position], bool] | None,
     ) -> Plan | None:
         """The next fetch; None if there is nothing to fetch now."""
-        wanted: dict[Key, Asked] = {}
+        wanted: dict[Key, PartitionFetch] = {}
         for key, position in self.positions.items():
             if position.resume_ms > now_ms or position.needs_epoch:
                 continue
@@ -266,7 +266,7 @@ class Following:
                 continue
             log_start_offset = log_start_of(key)
             if log_start_offset is not None:
-                wanted[key] = position.ask(log_start_offset)
+                wanted[key] = position.next_fetch(log_start_offset)
         return self.session.plan(wanted) if wanted else None
 
     def without_epochs(self, now_ms: int) -> list[Position]:
@@ -288,12 +288,12 @@ class Following:
             if position is not None:
                 position.resume_ms = max(position.resume_ms, until_ms)
 
-    def current(self, asked: Asked | None) -> Position | None:
+    def current(self, fetch: PartitionFetch | None) -> Position | None:
         """The position that a response is about; None if it has changed since the request."""
-        if asked is None:
+        if fetch is None:
             return None
-        position = self.positions.get(asked.key)
-        if position is None or position.offset != asked.offset or position.leader_epoch != asked.leader_epoch:
+        position = self.positions.get(fetch.key)
+        if position is None or position.offset != fetch.offset or position.leader_epoch != fetch.leader_epoch:
             return None
         return position
 

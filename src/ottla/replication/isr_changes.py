@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from ottla.replication.leader import Agreed, Proposal
+from ottla.replication.leader import AcceptedChange, Proposal
 from ottla.wire.errors import ErrorCode, KafkaError, for_code
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
@@ -32,9 +32,9 @@ class Proposer(Protocol):
     def is_proposing(self, proposal: Proposal) -> bool:
         """Whether a response to this proposal is still needed."""
 
-    def isr_agreed(self, proposal: Proposal, answer: Agreed) -> None: ...
+    def isr_change_accepted(self, proposal: Proposal, answer: AcceptedChange) -> None: ...
 
-    def isr_refused(self, proposal: Proposal, code: ErrorCode) -> bool:
+    def isr_change_rejected(self, proposal: Proposal, code: ErrorCode) -> bool:
         """Return whether to send it again."""
 
 
@@ -100,12 +100,12 @@ class IsrChanges:
     ) -> bool:
         if not answer.error_code:
             self._forget(key, proposal)
-            proposer.isr_agreed(
-                proposal, Agreed(answer.leader_epoch, answer.partition_epoch, tuple(answer.isr))
+            proposer.isr_change_accepted(
+                proposal, AcceptedChange(answer.leader_epoch, answer.partition_epoch, tuple(answer.isr))
             )
             return True
         code = for_code(answer.error_code).code
-        if proposer.isr_refused(proposal, code):
+        if proposer.isr_change_rejected(proposal, code):
             logger.warning("A change of in-sync replicas failed with %s and is tried again", code.name)
             return False
         self._forget(key, proposal)

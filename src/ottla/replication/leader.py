@@ -40,7 +40,7 @@ _WAIT_FOR_METADATA = frozenset(
 )
 
 
-class Standing(Protocol):
+class BrokerStatus(Protocol):
     """The state of a broker in the cluster's metadata."""
 
     @property
@@ -53,7 +53,7 @@ class Standing(Protocol):
     def in_controlled_shutdown(self) -> bool: ...
 
 
-class Surroundings(Protocol):
+class LeaderEnvironment(Protocol):
     """The leader's view of its environment."""
 
     @property
@@ -64,7 +64,7 @@ class Surroundings(Protocol):
         """The epoch of this broker's registration."""
 
     @property
-    def brokers(self) -> Mapping[int, Standing]: ...
+    def brokers(self) -> Mapping[int, BrokerStatus]: ...
 
     @property
     def lag_max_ms(self) -> int:
@@ -74,7 +74,7 @@ class Surroundings(Protocol):
         """Milliseconds on a monotonic clock."""
 
 
-class Progress:
+class FollowerProgress:
     """The progress of one follower, from its fetches."""
 
     __slots__ = (
@@ -143,7 +143,7 @@ class Proposal:
     removed: frozenset[int] = frozenset()
 
 
-class Agreed(NamedTuple):
+class AcceptedChange(NamedTuple):
     """The controller's response to an accepted proposal."""
 
     leader_epoch: int
@@ -151,7 +151,7 @@ class Agreed(NamedTuple):
     isr: tuple[int, ...]
 
 
-class Reading(NamedTuple):
+class ReadableReplica(NamedTuple):
     """A replica that a consumer may read from; the greater one is preferred."""
 
     end_offset: int
@@ -174,9 +174,9 @@ class Leadership:
         "pending",
     )
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: LeaderEnvironment) -> None:
         self._around = around
-        self.followers: dict[int, Progress] = {}
+        self.followers: dict[int, FollowerProgress] = {}
         self.isr: frozenset[int] = frozenset()  # accepted by the controller
         self.maximal_isr: frozenset[int] = frozenset()  # including a replica that is proposed
         self.leader_epoch = -1
@@ -199,7 +199,7 @@ class Leadership:
         """Apply metadata that names this node the leader. `end_offset` is the end of its log."""
         followers = self.followers
         others = [replica for replica in replicas if replica != self._around.node_id]
-        self.followers = {replica: followers.get(replica) or Progress() for replica in others}
+        self.followers = {replica: followers.get(replica) or FollowerProgress() for replica in others}
         if partition_epoch > self.partition_epoch or leader_epoch > self.leader_epoch:
             self._commit(frozenset(isr), partition_epoch)
         if leader_epoch > self.leader_epoch:
@@ -218,7 +218,7 @@ class Leadership:
 
     # Fetches of followers
 
-    def follower(self, replica_id: int, *, names_epoch: bool) -> Progress:
+    def follower(self, replica_id: int, *, names_epoch: bool) -> FollowerProgress:
         """The follower that fetches; raises the error for a node that is not a replica."""
         progress = self.followers.get(replica_id)
         if progress is None:
@@ -232,7 +232,7 @@ class Leadership:
 
     def fetched(
         self,
-        progress: Progress,
+        progress: FollowerProgress,
         replica_id: int,
         *,
         offset: int,
@@ -242,8 +242,8 @@ class Leadership:
     ) -> bool:
         """Record a fetch; return whether the follower's end offset changed. Refuses a broker with an old
         epoch."""
-        standing = self._around.brokers.get(replica_id)
-        is_replaced = standing is not None and not standing.fenced and standing.epoch > broker_epoch
+        status = self._around.brokers.get(replica_id)
+        is_replaced = status is not None and not status.fenced and status.epoch > broker_epoch
         if is_replaced and broker_epoch != UNKNOWN_BROKER_EPOCH:
             raise NotLeaderOrFollower(
                 f"Node {replica_id} fetches with broker epoch {broker_epoch}, which is over."
@@ -252,9 +252,9 @@ class Leadership:
         progress.take(offset, log_start_offset, leader_end_offset, self._around.now_ms(), broker_epoch)
         return progress.log_end_offset != before
 
-    def settled(
+    def unchanged_follower(
         self, replica_id: int, *, offset: int, log_start_offset: int, broker_epoch: int
-    ) -> Progress | None:
+    ) -> FollowerProgress | None:
         """The follower, if a fetch with these values changes nothing."""
         progress = self.followers.get(replica_id)
         if (
@@ -282,7 +282,7 @@ class Leadership:
                 lowest = progress.log_end_offset
         return lowest
 
-    def _may_soon_join(self, replica_id: int, progress: Progress, end_offset: int) -> bool:
+    def _may_soon_join(self, replica_id: int, progress: FollowerProgress, end_offset: int) -> bool:
         """Whether the watermark waits for an out-of-sync follower, which could never catch up otherwise."""
         around = self._around
         return progress.is_caught_up(end_offset, around.now_ms(), around.lag_max_ms) and self._is_eligible(
@@ -293,22 +293,22 @@ class Leadership:
         """The smallest log start offset of the leader and of the live followers."""
         brokers = self._around.brokers
         for replica_id, progress in self.followers.items():
-            standing = brokers.get(replica_id)
-            if standing is not None and not standing.fenced and progress.log_start_offset < log_start_offset:
+            status = brokers.get(replica_id)
+            if status is not None and not status.fenced and progress.log_start_offset < log_start_offset:
                 log_start_offset = progress.log_start_offset
         return log_start_offset
 
     # In-sync replicas
 
-    def _is_eligible(self, replica_id: int, progress: Progress) -> bool:
+    def _is_eligible(self, replica_id: int, progress: FollowerProgress) -> bool:
         """Whether the controller would accept it: alive, not shutting down, and with the epoch that we
         know."""
-        standing = self._around.brokers.get(replica_id)
+        status = self._around.brokers.get(replica_id)
         return (
-            standing is not None
-            and not standing.fenced
-            and not standing.in_controlled_shutdown
-            and progress.broker_epoch in (UNKNOWN_BROKER_EPOCH, standing.epoch)
+            status is not None
+            and not status.fenced
+            and not status.in_controlled_shutdown
+            and progress.broker_epoch in (UNKNOWN_BROKER_EPOCH, status.epoch)
         )
 
     def expansion(self, replica_id: int, high_watermark: int) -> Proposal | None:
@@ -373,7 +373,7 @@ class Leadership:
         # A member that has not fetched yet. If it had died, the controller would have removed it itself.
         return UNKNOWN_BROKER_EPOCH if progress is None else _known(progress.broker_epoch)
 
-    def agreed(self, proposal: Proposal, answer: Agreed) -> bool:
+    def accepted(self, proposal: Proposal, answer: AcceptedChange) -> bool:
         """Apply an accepted proposal; return whether that changed the ISR's state."""
         if proposal is not self.pending:
             return False
@@ -382,7 +382,7 @@ class Leadership:
         self._commit(frozenset(answer.isr), answer.partition_epoch)
         return True
 
-    def refused(self, proposal: Proposal, code: ErrorCode) -> bool:
+    def rejected(self, proposal: Proposal, code: ErrorCode) -> bool:
         """Handle a rejected proposal; return whether to send it again."""
         if proposal is not self.pending:
             return False
@@ -395,10 +395,10 @@ class Leadership:
 
     # Consumers
 
-    def readable(self, offset: int) -> list[Reading]:
+    def readable(self, offset: int) -> list[ReadableReplica]:
         """The in-sync followers that have the record at `offset`, or whose logs end there."""
         return [
-            Reading(progress.log_end_offset, progress.caught_up_ms, replica_id)
+            ReadableReplica(progress.log_end_offset, progress.caught_up_ms, replica_id)
             for replica_id, progress in self.followers.items()
             if replica_id in self.isr and progress.log_start_offset <= offset <= progress.log_end_offset
         ]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ottla.replication.leader import Reading
+from ottla.replication.leader import ReadableReplica
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER = "org.apache.kafka.common.replica.LeaderSelector"
 
 
 def nearest_replica(
-    client_rack: str, leader_id: int, readings: Sequence[Reading], racks: Mapping[int, str | None]
+    client_rack: str, leader_id: int, readings: Sequence[ReadableReplica], racks: Mapping[int, str | None]
 ) -> int | None:
     """The follower with the largest offset in the client's rack; None for the leader, if it is in that rack
     or no follower is.

@@ -28,7 +28,7 @@ from ottla.server.metadata.broker_registration import NotRegistered
 from ottla.wire.errors import KafkaStorageError
 
 
-class Ending(Enum):
+class StopReason(Enum):
     """Why a running node stops."""
 
     NO_DIRECTORY = "every log directory is offline"

@@ -29,7 +29,7 @@ from ottla.log.log import Log
 from ottla.ports import PASSING, Clock, Disk, Network, Random
 from ottla.server.broker import Broker
 from ottla.server.coordinators.producer_ids import ProducerIds
-from ottla.server.fatal_errors import STARTING_ERRORS, Ending
+from ottla.server.fatal_errors import STARTING_ERRORS, StopReason
 from ottla.server.formatter import format_if_new
 from ottla.server.handlers import HANDLERS
 from ottla.server.metadata.broker_registration import Registration
@@ -41,7 +41,7 @@ from ottla.server.net.loop_lag import LoopLateness
 from ottla.server.net.node_quotas import NodeQuotas
 from ottla.server.net.request_memory import RequestMemory
 from ottla.server.net.turns import Turns
-from ottla.server.replicas.directory_assignments import Placements
+from ottla.server.replicas.directory_assignments import DirectoryAssignments
 from ottla.server.replicas.fetch_sessions import FetchSessions
 from ottla.server.replicas.reconciler import Replicas
 from ottla.server.replicas.replication import Replication
@@ -79,8 +79,8 @@ class Node:
         random: Random,
         disk: Disk,
         network: Network,
-        give_back_memory: Callable[[], None] | None = None,
-        settle_memory: Callable[[], None] | None = None,
+        trim_memory: Callable[[], None] | None = None,
+        freeze_startup_objects: Callable[[], None] | None = None,
     ) -> None:
         self.config = config
         self.listeners: list[Listener] = []
@@ -90,18 +90,18 @@ class Node:
         self._random = random
         self._disk = disk
         self._network = network
-        self._trim = give_back_memory
-        self._settle_memory = settle_memory
+        self._trim = trim_memory
+        self._settle_memory = freeze_startup_objects
         self.failures = Failures()
         self._duties: dict[str, asyncio.Task[None]] = {}
         self._broker: Broker | None = None
         self._quorum: CommittedMetadata | None = None
         self._directories: LogDirectories | None = None
         self._replicas: Replicas | None = None
-        self._placements: Placements | None = None
+        self._assignments: DirectoryAssignments | None = None
         self._replication: Replication | None = None
         self._registration: Registration | None = None
-        self._kinds: dict[str, str] = {}  # listener name: "broker" or "controller"
+        self._listener_roles: dict[str, str] = {}  # listener name: "broker" or "controller"
         self._quotas: NodeQuotas | None = None
         self._turns = Turns(clock)
         self._memory = RequestMemory(config.queued_request_bytes or sys.maxsize)
@@ -159,14 +159,14 @@ class Node:
         )
         await self._serve_listeners("controller")  # a leader election needs them
         await quorum.join()
-        self._contain("settings of this node", self._take_dynamic_config)
+        self._contain("settings of this node", self._apply_dynamic_config)
         if config.is_broker:
-            self._placements = Placements(broker, self._broker_epoch)
+            self._assignments = DirectoryAssignments(broker, self._broker_epoch)
             broker.replication = self._replication = Replication(broker, self._broker_epoch)
             broker.replicas = self._replicas = Replicas(
-                broker, self._placements, self._replication, failures=self.failures
+                broker, self._assignments, self._replication, failures=self.failures
             )
-            await directories.load(is_stray=self._replicas.why_stray)
+            await directories.load(is_stray=self._replicas.stray_reason)
             broker.hold_coordinators()
             self._replicas.apply_all(quorum.image)
         quorum.subscribe(self._on_metadata)
@@ -185,7 +185,7 @@ class Node:
             # Clients come last: they find a broker that already leads its partitions.
             await self._serve_listeners("broker")
         self._start_duties()
-        self._say_started()
+        self._log_started()
 
     async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for other nodes as long as necessary, unless this node fails: no controller accepts a broker
@@ -246,7 +246,7 @@ class Node:
             log_config=self._log_config,
             on_offline=self._on_offline,
             on_moved=self._on_moved,
-            on_cut=self._on_cut,
+            on_cut=self._on_truncated,
             failures=self.failures,
         )
 
@@ -257,12 +257,14 @@ class Node:
     async def _bind_listeners(self) -> None:
         """Bind the ports first, since the node registers with the real ones."""
         config = self.config
-        self._kinds = {endpoint.name: "broker" for endpoint in config.data_listeners if config.is_broker}
+        self._listener_roles = {
+            endpoint.name: "broker" for endpoint in config.data_listeners if config.is_broker
+        }
         if config.is_controller:
-            self._kinds |= {endpoint.name: "controller" for endpoint in config.controller_listeners}
-        self._quotas = quotas = NodeQuotas(self._clock, config, self._kinds, self.listeners)
-        for endpoint in sorted(config.listeners, key=lambda one: self._kinds.get(one.name, "")):
-            if endpoint.name not in self._kinds:
+            self._listener_roles |= {endpoint.name: "controller" for endpoint in config.controller_listeners}
+        self._quotas = quotas = NodeQuotas(self._clock, config, self._listener_roles, self.listeners)
+        for endpoint in sorted(config.listeners, key=lambda one: self._listener_roles.get(one.name, "")):
+            if endpoint.name not in self._listener_roles:
                 continue
             listener = Listener(
                 ListenerSettings(
@@ -293,7 +295,7 @@ class Node:
     async def _serve_listeners(self, kind: str) -> None:
         quorum = self.broker.quorum
         for listener in self.listeners:
-            if self._kinds[listener.name] != kind:
+            if self._listener_roles[listener.name] != kind:
                 continue
             forward = quorum.forward if kind == "broker" else None
             dispatcher = Dispatcher(self.broker, HANDLERS, listener.name, kind, forward=forward)
@@ -310,7 +312,7 @@ class Node:
             for endpoint in advertised
         ]
 
-    def _say_started(self) -> None:
+    def _log_started(self) -> None:
         where = ", ".join(
             f"{listener.name}://{listener.host_shown}:{listener.port}" for listener in self.listeners
         )
@@ -327,7 +329,7 @@ class Node:
             ResourceType.BROKER,
             own,
         ) in delta.configs_changed:
-            self._contain("settings of this node", self._take_dynamic_config)
+            self._contain("settings of this node", self._apply_dynamic_config)
             if replicas is not None:
                 self._contain("settings of topics", replicas.apply_broker_config)
         elif delta.client_quotas_changed and quotas is not None:
@@ -343,7 +345,7 @@ class Node:
         except Exception as error:  # noqa: BLE001 - see `ottla.failures`
             self.failures.note(name, "", error)
 
-    def _take_dynamic_config(self) -> None:
+    def _apply_dynamic_config(self) -> None:
         broker = self.broker
         broker.config = broker.config.with_dynamic(
             cluster=broker.image.config(ResourceType.BROKER, ""),
@@ -370,7 +372,9 @@ class Node:
         if self._registration is not None:
             self._registration.tell_soon()
         if self._directories is not None and not any(one.online for one in self._directories.directories):
-            self._end(Ending.NO_DIRECTORY, f"the last one, {directory.path}, failed with {directory.failure}")
+            self._end(
+                StopReason.NO_DIRECTORY, f"the last one, {directory.path}, failed with {directory.failure}"
+            )
 
     def _on_moved(self, key: tuple[str, int], log: Log) -> None:
         """Switch to the new log of a replica that moved to another directory of this node."""
@@ -378,30 +382,30 @@ class Node:
         if partition is not None:
             partition.log = log
             if self._replicas is not None:
-                self._replicas.take_verification(log)
+                self._replicas.apply_verification(log)
             partition.notify_all()
-            if self._placements is not None:
+            if self._assignments is not None:
                 directory_id = self.broker.directories.directory_id_of(log)
-                self._placements.note(partition.topic_id, partition.index, directory_id)
+                self._assignments.submit(partition.topic_id, partition.index, directory_id)
 
-    def _on_cut(self, key: tuple[str, int], log: Log) -> None:
+    def _on_truncated(self, key: tuple[str, int], log: Log) -> None:
         """A truncated log accepts appends again."""
         partition = self.broker.partitions.get(*key)
         if partition is not None and partition.log is log and self._replicas is not None:
-            self._replicas.log_was_cut(partition)
+            self._replicas.log_truncated(partition)
 
     def _broker_epoch(self) -> int:
         return self._registration.broker_epoch if self._registration is not None else -1
 
-    def _end(self, why: Ending, cause: str) -> None:
+    def _end(self, why: StopReason, cause: str) -> None:
         if self.failure is not None and not self.failure.done():
             self.failure.set_exception(DirectoryError(f"{why.value[0].upper()}{why.value[1:]}: {cause}"))
 
     def _start_duties(self) -> None:
         directories, config = self._directories, self.config
         assert directories is not None
-        self._every("close idle connections", 30_000, self._close_idle)
-        self._every("give back memory", 30_000, self._give_back_memory)
+        self._run_every("close idle connections", 30_000, self._close_idle)
+        self._run_every("give back memory", 30_000, self._trim_memory)
         if not config.is_broker:
             return
         for name, setting, duty in (
@@ -427,23 +431,23 @@ class Node:
                 directories.expire_producers,
             ),
         ):
-            self._every(name, config.int_of(setting), duty)
-        self._every(
+            self._run_every(name, config.int_of(setting), duty)
+        self._run_every(
             "flush", min(config.int_of("log.flush.scheduler.interval.ms"), 1_000), directories.flush_due
         )
-        self._keep("deletion", self._delete_due)
+        self._run_duty("deletion", self._delete_due)
         for number in range(config.int_of("log.cleaner.threads")):
-            self._keep(f"cleaning {number}", self._clean)
-        self._keep("moves", self._copy_futures)
-        assert self._placements is not None
+            self._run_duty(f"cleaning {number}", self._clean)
+        self._run_duty("moves", self._copy_futures)
+        assert self._assignments is not None
         assert self._replication is not None
         assert self._replicas is not None
-        self._keep("placements", self._placements.run)
-        self._keep("in-sync replicas", self._replication.isr_changes.run)
-        self._every("lag", config.int_of("replica.lag.time.max.ms") // 2, self._replication.shrink)
-        self._every("metadata that failed", REAPPLY_MS, self._replicas.apply_failed)
+        self._run_duty("assignments", self._assignments.run)
+        self._run_duty("in-sync replicas", self._replication.isr_changes.run)
+        self._run_every("lag", config.int_of("replica.lag.time.max.ms") // 2, self._replication.shrink)
+        self._run_every("metadata that failed", REAPPLY_MS, self._replicas.apply_failed)
 
-    def _keep(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+    def _run_duty(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
         """Run a duty until the node stops, and restart it whenever it fails."""
 
         async def run() -> None:
@@ -456,7 +460,7 @@ class Node:
 
         self._duties[name] = asyncio.ensure_future(run())
 
-    def _every(self, name: str, interval_ms: int, duty: Callable[[], Awaitable[Any] | Any]) -> None:
+    def _run_every(self, name: str, interval_ms: int, duty: Callable[[], Awaitable[Any] | Any]) -> None:
         async def run() -> None:
             while True:
                 await asyncio.sleep(max(interval_ms, INTERVAL_MS_MIN) / 1000)
@@ -473,7 +477,7 @@ class Node:
         for listener in self.listeners:
             listener.close_idle()
 
-    def _give_back_memory(self) -> None:
+    def _trim_memory(self) -> None:
         """Return memory to the system that the allocator kept after large requests."""
         if self._trim is not None and self._memory.most_bytes >= MEMORY_KEPT_BYTES:
             self._memory.most_bytes = 0
@@ -522,7 +526,7 @@ class Node:
             await self._broker.end_appends()
         if self._replicas is not None:
             self._replicas.close()
-            await self._replicas.settle()
+            await self._replicas.wait_for_deletions()
         if self._quorum is not None:
             await self._quorum.stop()
         if self._directories is not None:
@@ -604,13 +608,13 @@ def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = Non
         HostDisk,
         HostNetwork,
         HostRandom,
-        allow_open_files,
-        give_back_memory,
-        settle_memory,
+        freeze_startup_objects,
+        raise_open_files_limit,
+        trim_memory,
     )
 
     set_up_logging()
-    allow_open_files()
+    raise_open_files_limit()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     try:
         node = Node(
@@ -619,8 +623,8 @@ def run(config: BrokerConfig, *, on_started: Callable[[Node], None] | None = Non
             random=HostRandom(),
             disk=HostDisk(),
             network=HostNetwork(),
-            give_back_memory=give_back_memory,
-            settle_memory=settle_memory,
+            trim_memory=trim_memory,
+            freeze_startup_objects=freeze_startup_objects,
         )
         return run_loop(serve_until_signal(node, on_started=on_started))
     except STARTING_ERRORS as error:

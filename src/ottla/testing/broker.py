@@ -230,7 +230,7 @@ class _ChildRun:
 def make_node(data_directory: str, port: int, config: Mapping[str, str]) -> Node:
     """A node for tests: development settings, on 127.0.0.1."""
     from ottla.config import development_config
-    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, settle_memory
+    from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom, freeze_startup_objects
     from ottla.server.node import Node
 
     settings = development_config(
@@ -242,5 +242,5 @@ def make_node(data_directory: str, port: int, config: Mapping[str, str]) -> Node
         random=HostRandom(),
         disk=HostDisk(),
         network=HostNetwork(),
-        settle_memory=settle_memory,
+        freeze_startup_objects=freeze_startup_objects,
     )

@@ -1,5 +1,5 @@
-"""What the verifiable producer and consumer share: events as lines of JSON, each with its time and name; and
-that both end in order on SIGTERM and Ctrl-C, with the exit code of a JVM that ended so."""
+"""The code that the verifiable producer and consumer share: events as JSON lines with time and name, and a
+clean exit on SIGTERM and Ctrl-C, with the exit code of a JVM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _lock = threading.Lock()
 
 
 def tell(name: str, **facts: object) -> None:
-    """Print an event; whole lines, whichever thread tells."""
+    """Print an event as a complete line, from any thread."""
     text = json.dumps(
         {"timestamp": now_ms(), "name": name, **facts}, separators=(",", ":"), ensure_ascii=False
     )
@@ -28,7 +28,7 @@ def place(partition: tuple[str, int]) -> dict[str, object]:
 
 
 def until_signalled(work: Callable[[], None]) -> int:
-    """Do the work; SIGTERM and SIGINT raise KeyboardInterrupt in it. The exit code."""
+    """Run the work; SIGTERM and SIGINT raise KeyboardInterrupt in it. Returns the exit code."""
     codes = [0]
 
     def stop(number: int, frame: FrameType | None) -> None:

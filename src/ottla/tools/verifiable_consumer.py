@@ -1,6 +1,6 @@
-"""`kafka-verifiable-consumer.sh`: reads a topic as a member of a group; each event is a line of JSON.
+"""`kafka-verifiable-consumer.sh`: reads a topic as a member of a group and prints events as JSON lines.
 
-Options and events are those of Kafka's tool. SIGTERM and Ctrl-C end it in order.
+Options and events are those of Kafka's tool. SIGTERM and Ctrl-C exit cleanly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     return finish(lambda: _work(words))
 
@@ -121,10 +121,10 @@ class _Reading:
             self._consumer.close()
             tell("shutdown_complete")
             if not is_asked:
-                tell("shutdown_requested")  # Kafka's says so when its JVM ends
+                tell("shutdown_requested")  # Kafka's tool prints this when its JVM exits
 
     def _poll(self) -> list[Any]:
-        """The next records. A broker that is not there yet is waited for, as one that went away is."""
+        """The next records. It waits for a broker that is not available yet, or no longer."""
         try:
             return self._consumer.poll(_POLL_SECONDS)
         except Disconnected as error:

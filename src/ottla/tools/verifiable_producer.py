@@ -1,6 +1,6 @@
-"""`kafka-verifiable-producer.sh`: counting numbers to a topic, and a line of JSON for what became of each.
+"""`kafka-verifiable-producer.sh`: sends increasing numbers to a topic and prints the results as JSON lines.
 
-Options and events are those of Kafka's tool. SIGTERM and Ctrl-C end it in order, with its summary.
+Options and events are those of Kafka's tool. SIGTERM and Ctrl-C exit cleanly, with a summary.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.wire.errors import KafkaError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code."""
+    """Run the tool; return the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     return finish(lambda: _work(words))
 

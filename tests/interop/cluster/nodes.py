@@ -177,7 +177,7 @@ class Five:
             return {}
         return {(topic.name, one.partition_index): one for topic in found for one in topic.partitions}
 
-    def wait_until_whole(self, topics: Mapping[str, int]) -> None:
+    def wait_until_in_sync(self, topics: Mapping[str, int]) -> None:
         """Until every node that runs says that all replicas of `topics` (with their partitions) are in sync
         and led; the internal topics count too, as far as they are there."""
         seen: dict[int, Any] = {}

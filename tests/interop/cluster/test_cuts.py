@@ -96,7 +96,7 @@ class Cuts:
     def heal(self, *, resets: bool) -> None:
         """Recovery: every replica in sync, and every client gets on."""
         self.links.heal(resets=resets)
-        self.five.wait_until_whole(TOPICS)
+        self.five.wait_until_in_sync(TOPICS)
         self.load.wait_for_progress()
         self.load.check_committed()
 
@@ -233,7 +233,7 @@ def test_no_cut_loses_doubles_or_reorders_anything_and_all_is_whole_after_healin
     chance = random.Random(SEED)
     with Five(tmp_path, links=links) as five:
         create_topics(five.bootstrap)
-        five.wait_until_whole(TOPICS)
+        five.wait_until_in_sync(TOPICS)
         load, watch = Load(five.bootstrap), Watch(five, TOPICS)
         done = []
         with load, watch:

@@ -1,4 +1,4 @@
-"""The checker finds each kind of broken promise, and nothing in runs that kept them all."""
+"""The checker finds each kind of broken guarantee, and none in a correct run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IN, OUT = ("in", 0), ("out", 0)
 
 
 def sound_history(seed: int) -> History:
-    """A run of a little model of a cluster that keeps every promise: writes, a group, transactions."""
+    """The history of a small correct model of a cluster: writes, a group, transactions."""
     chance = random.Random(seed)
     history = History()
     logs: dict[tuple[str, int], list[tuple[int, str | None, bool]]] = {IN: [], OUT: []}
@@ -135,7 +135,7 @@ def test_a_run_that_kept_every_promise_has_no_anomaly(seed: int) -> None:
 
 
 def small_history() -> History:
-    """Three writes, one transaction that committed and one that aborted, all well."""
+    """Three writes, one committed and one aborted transaction, all correct."""
     history = History()
     for number in range(3):
         history.sends.append(
@@ -432,7 +432,7 @@ TABLE = ("table", 0)
 def table_history(
     sends: list[tuple[str, str | None, int]], left: list[tuple[int, str, str | None]]
 ) -> History:
-    """Acknowledged writes (key, value, offset), and what compaction has left of them."""
+    """Acknowledged writes (key, value, offset), and the records that compaction has kept."""
     history = History()
     for key, value, offset in sends:
         history.keyed.append(

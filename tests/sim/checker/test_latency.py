@@ -1,4 +1,4 @@
-"""The checker bounds waits and counts elections while nothing is broken; and knows what acks promise."""
+"""The checker limits waits and reports elections without faults; and knows the guarantees of acks."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def test_an_election_is_found_where_nothing_was_broken_unless_it_has_a_cause(ste
 @pytest.mark.parametrize(
     ("acks", "began", "is_lost"),
     [
-        (-1, 1.0, True),  # all had it
-        (1, 1.0, False),  # its leader went
-        (1, 5.5, False),  # by one that did not know yet that another leads
+        (-1, 1.0, True),  # all replicas had it
+        (1, 1.0, False),  # its leader died
+        (1, 5.5, False),  # acknowledged by a deposed leader
         (1, 7.0, True),  # its leader leads to the end
-        (0, 7.0, False),  # something was broken
+        (0, 7.0, False),  # during a fault
         (0, 11.0, True),
     ],
 )

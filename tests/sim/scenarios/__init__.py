@@ -2,17 +2,17 @@
 
     outcome = run_story(7, scenario=SCENARIOS["transaction coordinator killed"])
 
-`of_seed` is what a sweep over seeds takes: each scenario has its share, and half of the seeds mix all faults
-that pick_victim by chance.
+`of_seed` picks the scenario in a sweep over seeds: each scenario gets its share, and half of the seeds mix
+all random faults.
 """
 
 from __future__ import annotations
 
-from tests.sim.scenarios import admins, aims, damage, disks, hosts, late, stalls, tables, zombies
+from tests.sim.scenarios import admins, damage, disks, hosts, late, stalls, tables, targeted, zombies
 from tests.sim.scenarios.tables import CLEANING
-from tests.sim.workload.scenario import Aimed, Part, Scenario
+from tests.sim.workload.scenario import Part, Scenario, TargetedStory
 
-__all__ = ["SCENARIOS", "Aimed", "Part", "Scenario", "of_seed"]
+__all__ = ["SCENARIOS", "Part", "Scenario", "TargetedStory", "of_seed"]
 
 _FLUSHED = {"log.flush.interval.messages": "1"}
 _WRITERS = ("writer", "ledger-1", "ledger-2", "committed-reader", "reader")
@@ -21,7 +21,7 @@ _ALL = (
     Scenario(
         name="rare paths",
         number=0,
-        text="in our own code, taken on purpose, with few other faults",
+        text="rare paths of our own code, taken deliberately, with few other faults",
         faults=("crash", "reset", "slow"),
         settings={"replica.lag.time.max.ms": "5000", **CLEANING},
         parts=(tables.Table,),
@@ -31,8 +31,8 @@ _ALL = (
     Scenario(
         name="leader killed",
         number=1,
-        text="the leader of one partition is killed again and again",
-        aimed=(aims.kill_the_leader, aims.kill_the_leader, aims.kill_the_controller),
+        text="the leader of one partition is killed repeatedly",
+        targeted_faults=(targeted.kill_the_leader, targeted.kill_the_leader, targeted.kill_the_controller),
         pause_s=(0.5, 4.0),
         lasts_s=(0.2, 6.0),
         effects=("leader killed",),
@@ -40,7 +40,7 @@ _ALL = (
     Scenario(
         name="rolling restart",
         number=2,
-        text="nodes are stopped cleanly, one after the other, and started again",
+        text="nodes are stopped cleanly, one after the other, and restarted",
         faults=("restart",),
         pause_s=(0.5, 4.0),
         lasts_s=(0.2, 4.0),
@@ -48,8 +48,8 @@ _ALL = (
     Scenario(
         name="all killed",
         number=3,
-        text="all are killed; at first a majority comes back",
-        aimed=(hosts.start_a_majority,),
+        text="all nodes are killed; at first only a majority is restarted",
+        targeted_faults=(hosts.start_a_majority,),
         pause_s=(4.0, 15.0),
         lasts_s=(0.5, 8.0),
         effects=("all killed",),
@@ -57,34 +57,42 @@ _ALL = (
     Scenario(
         name="leader asleep",
         number=4,
-        text="a leader sleeps past its session and wakes up",
-        aimed=(aims.pause_the_leader, aims.pause_the_leader, aims.pause_the_coordinators),
+        text="a leader is paused beyond its session timeout and resumes",
+        targeted_faults=(
+            targeted.pause_the_leader,
+            targeted.pause_the_leader,
+            targeted.pause_the_coordinators,
+        ),
         pause_s=(0.5, 4.0),
         effects=("leader replaced in its sleep",),
     ),
     Scenario(
         name="cut in halves",
         number=5,
-        text="the network falls apart, with clients on both sides",
-        aimed=(hosts.cut_in_halves,),
+        text="a network partition, with clients on both sides",
+        targeted_faults=(hosts.cut_in_halves,),
         pause_s=(0.5, 6.0),
         effects=("cut in halves",),
     ),
     Scenario(
         name="one-way cuts",
         number=6,
-        text="cuts of one direction, and between two nodes that others still hear",
+        text="cuts in one direction, and between two nodes that others can still reach",
         faults=("cut",),
-        aimed=(hosts.cut_two_off, hosts.cut_two_off),
+        targeted_faults=(hosts.cut_two_off, hosts.cut_two_off),
         pause_s=(0.2, 4.0),
         effects=("cut between two",),
     ),
     Scenario(
         name="cut in mid-produce",
         number=7,
-        text="a producer loses its leader between a request and its answer",
+        text="a producer loses its leader between a request and its response",
         faults=("reset",),
-        aimed=(aims.cut_in_mid_produce, aims.cut_in_mid_produce, aims.cut_in_mid_produce),
+        targeted_faults=(
+            targeted.cut_in_mid_produce,
+            targeted.cut_in_mid_produce,
+            targeted.cut_in_mid_produce,
+        ),
         pause_s=(0.1, 1.0),
         lasts_s=(0.5, 5.0),
         effects=("cut in mid-produce",),
@@ -92,9 +100,9 @@ _ALL = (
     Scenario(
         name="delayed and repeated",
         number=8,
-        text="slow ways, resets, and requests that come again when their connection is gone",
+        text="slow links, resets, and requests that arrive again after their connection is gone",
         faults=("slow", "reset"),
-        aimed=(late.deliver_late, late.deliver_late_between_nodes),
+        targeted_faults=(late.deliver_late, late.deliver_late_between_nodes),
         pause_s=(0.2, 3.0),
         lasts_s=(0.5, 8.0),
         effects=("late request",),
@@ -103,7 +111,7 @@ _ALL = (
         name="late requests",
         number=9,
         text="Produce, EndTxn and markers arrive after the producer's epoch has moved on",
-        aimed=(late.deliver_late, late.deliver_late, late.start_a_rival),
+        targeted_faults=(late.deliver_late, late.deliver_late, late.start_a_rival),
         roles=(*_WRITERS, "feeder", "application-1", "application-2"),
         kills=1.0,
         pause_s=(0.1, 2.0),
@@ -114,17 +122,17 @@ _ALL = (
         name="transaction coordinator killed",
         number=10,
         text="at each step of a commit",
-        aimed=(aims.kill_the_transaction_coordinator,),
+        targeted_faults=(targeted.kill_the_transaction_coordinator,),
         roles=(*_WRITERS, "feeder", "application-1", "application-2"),
         pause_s=(0.1, 1.0),
         lasts_s=(0.5, 5.0),
-        effects=aims.STEPS_OF_A_COMMIT,
+        effects=targeted.STEPS_OF_A_COMMIT,
     ),
     Scenario(
         name="zombies",
         number=11,
-        text="a producer sleeps while another takes over its id or its partitions; a group puts members out",
-        aimed=(late.start_a_rival, aims.pause_a_client, aims.pause_in_a_transaction),
+        text="a producer is paused while another takes over its id or partitions; a group removes members",
+        targeted_faults=(late.start_a_rival, targeted.pause_a_client, targeted.pause_in_a_transaction),
         settings=zombies.SETTINGS,
         roles=("ledger-1", "ledger-2", "feeder", "application-1", "application-2", "committed-reader"),
         parts=(zombies.Zombies,),
@@ -136,7 +144,11 @@ _ALL = (
         name="group coordinator killed",
         number=12,
         text="in the middle of a rebalance",
-        aimed=(aims.kill_the_group_coordinator, aims.kill_the_group_coordinator, aims.pause_a_client),
+        targeted_faults=(
+            targeted.kill_the_group_coordinator,
+            targeted.kill_the_group_coordinator,
+            targeted.pause_a_client,
+        ),
         roles=(
             "writer",
             "classic-group-1",
@@ -155,9 +167,9 @@ _ALL = (
     Scenario(
         name="one static id, two members",
         number=13,
-        text="they fence each other, while the coordinator fails over",
+        text="they fence each other while the coordinator fails over",
         faults=("crash",),
-        aimed=(aims.kill_the_group_coordinator, aims.pause_the_coordinators),
+        targeted_faults=(targeted.kill_the_group_coordinator, targeted.pause_the_coordinators),
         roles=("writer", "classic-group-1", "consumer-group-1"),
         parts=(admins.Twins,),
         pause_s=(0.5, 5.0),
@@ -166,8 +178,8 @@ _ALL = (
     Scenario(
         name="last one standing",
         number=14,
-        text="the last in-sync replica loses what it had not flushed",
-        aimed=(hosts.leave_one_standing,),
+        text="the last in-sync replica loses its unflushed records",
+        targeted_faults=(hosts.leave_one_standing,),
         settings={"replica.lag.time.max.ms": "5000"},
         nodes=(3,),
         combined=0.0,
@@ -181,8 +193,8 @@ _ALL = (
     Scenario(
         name="all lose power",
         number=15,
-        text="at once; what is flushed before it is acknowledged is there",
-        aimed=(hosts.lose_all_power,),
+        text="at once; records that were flushed before they were acknowledged survive",
+        targeted_faults=(hosts.lose_all_power,),
         settings=_FLUSHED,
         pause_s=(2.0, 12.0),
         lasts_s=(0.5, 5.0),
@@ -191,7 +203,7 @@ _ALL = (
     Scenario(
         name="death within a change",
         number=16,
-        text="nodes lose power in the middle of a change of their disk",
+        text="nodes lose power in the middle of a change on disk",
         faults=("crash within change",),
         settings=_FLUSHED,
         pause_s=(0.5, 4.0),
@@ -202,28 +214,28 @@ _ALL = (
         number=17,
         text="reads, writes and syncs fail; what a sync dropped does not count as written",
         faults=("failing disk",),
-        aimed=(damage.fail_syncs,),
+        targeted_faults=(damage.fail_syncs,),
         settings=_FLUSHED,
         pause_s=(0.5, 5.0),
         lasts_s=(0.5, 8.0),
-        complains=True,
+        logs_errors=True,
         effects=("syncs failed",),
     ),
     Scenario(
         name="full disk",
         number=18,
-        text="no room for records, for indexes, for metadata, for anything",
-        aimed=(damage.fill_for_one_kind,),
+        text="no space for records, for indexes, for metadata, for anything",
+        targeted_faults=(damage.fill_for_one_kind,),
         pause_s=(0.5, 4.0),
         lasts_s=(0.5, 8.0),
-        complains=True,
+        logs_errors=True,
         effects=damage.FULL,
     ),
     Scenario(
         name="bits flip",
         number=19,
         text="in records, indexes, snapshots and checkpoints at rest",
-        aimed=(damage.flip_bits, damage.flip_a_bit_under_a_leader),
+        targeted_faults=(damage.flip_bits, damage.flip_a_bit_under_a_leader),
         roles=("writer", "feeder", "ledger-1", "ledger-2", "application-1", "classic-group-1"),
         parts=(tables.Rereading,),
         settings={
@@ -239,7 +251,7 @@ _ALL = (
         down_max=1,
         pause_s=(0.2, 1.0),
         lasts_s=(0.5, 4.0),
-        complains=True,
+        logs_errors=True,
         effects=(*damage.FLIPPED, "damaged log used", "damaged log under a leader used"),
     ),
     Scenario(
@@ -247,7 +259,7 @@ _ALL = (
         number=20,
         text="voters are added and removed while nodes are cut off",
         faults=("isolate", "crash"),
-        aimed=(hosts.cut_in_halves, hosts.cut_two_off),
+        targeted_faults=(hosts.cut_in_halves, hosts.cut_two_off),
         nodes=(5,),
         combined=1.0,
         controllers=3,
@@ -262,9 +274,9 @@ _ALL = (
     Scenario(
         name="disk replaced",
         number=21,
-        text="a node comes back with nothing, and installs a snapshot",
+        text="a node comes back with an empty disk, and installs a snapshot",
         faults=("isolate",),
-        aimed=(hosts.replace_a_disk, hosts.replace_a_disk),
+        targeted_faults=(hosts.replace_a_disk, hosts.replace_a_disk),
         settings={
             "metadata.log.max.record.bytes.between.snapshots": "2000",
             "metadata.max.retention.bytes": "2000",
@@ -280,7 +292,7 @@ _ALL = (
     Scenario(
         name="partitions move",
         number=22,
-        text="reassignments, elections and changes of settings while nodes fail",
+        text="reassignments, elections and config changes while nodes fail",
         faults=("crash", "isolate", "pause", "restart"),
         nodes=(4, 5),
         parts=(admins.Moves,),
@@ -306,9 +318,9 @@ _ALL = (
     Scenario(
         name="slow disk, slow follower",
         number=25,
-        text="a follower falls behind and comes back, disks stall",
+        text="a follower falls behind and catches up, disks stall",
         faults=("slow disk", "slow"),
-        aimed=(hosts.hold_a_follower_back, hosts.hold_a_follower_back),
+        targeted_faults=(hosts.hold_a_follower_back, hosts.hold_a_follower_back),
         settings={"replica.lag.time.max.ms": "5000"},
         pause_s=(0.5, 4.0),
         lasts_s=(2.0, 15.0),
@@ -317,8 +329,8 @@ _ALL = (
     Scenario(
         name="late timers",
         number=26,
-        text="event loops stand still for seconds, with answers in their sockets; nobody is elected",
-        aimed=(stalls.stall_followers,),
+        text="event loops stall for seconds, with responses in their sockets; there must be no election",
+        targeted_faults=(stalls.stall_followers,),
         keeps_leaders=True,
         pause_s=(0.5, 3.0),
         down_max=8,
@@ -329,15 +341,15 @@ _ALL = (
         name="copies and disks",
         number=27,
         text="nodes die in the middle of copies, of moves between their disks and of compaction",
-        aimed=(disks.die_at_a_step,),
+        targeted_faults=(disks.die_at_a_step,),
         settings={**_FLUSHED, **CLEANING},
         disks=2,
         roles=("writer",),
-        parts=(disks.Lone, disks.LoneTable, tables.Table, disks.Copies),
+        parts=(disks.SingleReplica, disks.SingleReplicaTable, tables.Table, disks.Copies),
         kills=0.3,
         pause_s=(0.2, 1.5),
         lasts_s=(0.5, 3.0),
-        complains=True,
+        logs_errors=True,
         effects=(*disks.EFFECTS, "reassigned", "moved between disks", "log compacted"),
     ),
 )
@@ -346,5 +358,5 @@ SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _ALL}
 
 
 def of_seed(seed: int) -> Scenario | None:
-    """The scenario of a seed in a sweep. None: faults by chance, or none at all, as the seed says."""
+    """The scenario of a seed in a sweep. None: random faults, or none at all, as the seed says."""
     return _ALL[seed // 2 % len(_ALL)] if seed % 2 else None

@@ -1,4 +1,4 @@
-"""Clients that change the cluster while it breaks: voters, replicas, leaders, settings; and a member with the
+"""Clients that change the cluster during faults: voters, replicas, leaders, settings; and a member with the
 static id of another one."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ADMIN = {"request_timeout_ms": REQUEST_TIMEOUT_MS, "default_api_timeout_ms": 20
 
 
 class Voters(Part):
-    """Somebody adds voters and removes them, three at least."""
+    """A client that adds and removes voters; at least three remain."""
 
     def roles(self, story: Story) -> Mapping[str, Life]:
         return {"voter-admin": partial(_change_voters, story)}
@@ -38,7 +38,7 @@ async def _change_voters(story: Story, client: SimulatedClient) -> None:
             try:
                 await _change_a_voter(story, client, admin)
             except REFUSED as error:
-                story.recorder.complain(client.host, error)
+                story.recorder.record_error(client.host, error)
 
 
 async def _change_a_voter(story: Story, client: SimulatedClient, admin: Any) -> None:
@@ -64,7 +64,7 @@ async def _change_a_voter(story: Story, client: SimulatedClient, admin: Any) -> 
 
 
 class Moves(Part):
-    """Somebody reassigns partitions, elects preferred leaders and changes settings."""
+    """A client that reassigns partitions, elects preferred leaders and changes settings."""
 
     def roles(self, story: Story) -> Mapping[str, Life]:
         return {"mover": partial(_move, story)}
@@ -77,7 +77,7 @@ async def _move(story: Story, client: SimulatedClient) -> None:
             try:
                 await _move_something(story, client, admin)
             except REFUSED as error:
-                story.recorder.complain(client.host, error)
+                story.recorder.record_error(client.host, error)
 
 
 async def _move_something(story: Story, client: SimulatedClient, admin: Any) -> None:
@@ -106,7 +106,7 @@ async def _move_something(story: Story, client: SimulatedClient, admin: Any) -> 
 
 
 class Twins(Part):
-    """Two members with one static id: one of them is fenced, and comes back, and fences the other."""
+    """Two members with the same static id: each fences the other in turn."""
 
     def roles(self, story: Story) -> Mapping[str, Life]:
         protocol = story.world.chance.choice(("classic", "consumer"))
@@ -122,6 +122,6 @@ async def _live_as_twin(story: Story, client: SimulatedClient, protocol: str, in
         await consumer.subscribe([story.partitions[0][0]])
         until = story.world.now + 3.0 + 10.0 * client.random.fraction()
         while not story.is_ending and story.world.now < until:
-            await consumer.poll(POLL_S)  # whoever is fenced ends with it
+            await consumer.poll(POLL_S)  # raises in the fenced member
             if consumer.assignment:
                 story.effects["static member owned"] += 1

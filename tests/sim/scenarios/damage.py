@@ -1,7 +1,8 @@
-"""Disks that lie or are full: bits that flip in files at rest, and no room for one kind of file.
+"""Corrupt or full disks: bits that flip in files at rest, and no space for one kind of file.
 
-After a flip a node must be right, or refuse: what it serves is never other than what was written. One whose
-records are damaged is given a new disk in the end, as its owner would, and has everything from the others.
+After a flip a node must serve correct data or refuse: it never serves anything that was not written. A node
+with damaged records gets a new disk at the end, as an operator would do, and replicates everything from the
+others.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 _METADATA = "__cluster_metadata-0"
 _START_S = 20.0
 _UNDER_CRC = 17
-"""Where in a batch what its checksum covers begins: the checksum itself first. The epoch and the base offset
-before it are under none, in Kafka's format."""
+"""The offset in a batch where its checksum's coverage begins: the checksum itself first. In Kafka's format no
+checksum covers the epoch and the base offset before it."""
 
 
 def _is_data(path: str) -> bool:
@@ -67,7 +68,7 @@ def files(storage: Storage) -> Iterator[tuple[str, Inode]]:
 
 
 def _bit(chance: random.Random, path: str, inode: Inode) -> int | None:
-    """Which bit of the file flips; None where it has none that counts."""
+    """The bit to flip; None if the file has none that matters."""
     content = bytes(inode.content)
     if not path.endswith(".log"):
         return int(chance.random() * len(content) * 8) if content else None
@@ -79,13 +80,13 @@ def _bit(chance: random.Random, path: str, inode: Inode) -> int | None:
 
 
 async def flip_a_bit_under_a_leader(story: Story, nemesis: Nemesis) -> None:
-    """In a closed segment of a partition that a broker leads, while it serves: readers meet it."""
+    """Flip a bit in a closed segment of a partition that a broker leads, while it serves readers."""
     world, chance = story.world, nemesis.chance
     topic, index = chance.choice(story.partitions)
     node = leader_of(world, topic, index)
     if node is None or node.config.is_controller or nemesis.pick_victim(node) is None:
         return
-    mend = partial(_mend, story, nemesis, node)
+    mend = partial(_replace_disk, story, nemesis, node)
     try:
         logs = [
             (path, inode)
@@ -113,13 +114,13 @@ async def flip_a_bit_under_a_leader(story: Story, nemesis: Nemesis) -> None:
 
 
 async def flip_bits(story: Story, nemesis: Nemesis) -> None:
-    """In some files of a broker that is down; then it starts."""
+    """Flip bits in some files of a stopped broker, and start it."""
     world, chance = story.world, nemesis.chance
     brokers = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
     node = nemesis.pick_victim(chance.choice(brokers)) if brokers else None
     if node is None:
         return
-    mend = partial(_mend, story, nemesis, node)
+    mend = partial(_replace_disk, story, nemesis, node)
     try:
         if chance.random() < 0.5:
             await node.stop()
@@ -139,7 +140,7 @@ async def flip_bits(story: Story, nemesis: Nemesis) -> None:
 
 
 def _flip(nemesis: Nemesis, node: SimulatedNode) -> tuple[str, str]:
-    """Flip a bit of one file, of a kind that was hit least; its path and kind."""
+    """Flip a bit of one file, of the least frequently hit kind; return its path and kind."""
     chance = nemesis.chance
     effect = nemesis.least_frequent(FLIPPED)
     kind = effect.removeprefix(_FLIPPED)
@@ -156,19 +157,19 @@ def _flip(nemesis: Nemesis, node: SimulatedNode) -> tuple[str, str]:
 
 
 def _reads(nemesis: Nemesis, flipped: dict[str, str]) -> Callable[[str, str], None]:
-    def look(operation: str, path: str) -> None:
+    def on_call(operation: str, path: str) -> None:
         if path in flipped and operation in ("pread", "read", "map"):
             nemesis.effects[f"damaged {flipped[path]} used"] = 1
 
-    return look
+    return on_call
 
 
-async def _start(nemesis: Nemesis, node: SimulatedNode, look: Callable[[str, str], None]) -> None:
-    """Start it; whose disk is too bad for that gets a new one."""
+async def _start(nemesis: Nemesis, node: SimulatedNode, on_call: Callable[[str, str], None]) -> None:
+    """Start it; if its disk is too damaged, replace the disk."""
     starting = asyncio.ensure_future(node.start())
     await asyncio.sleep(0)
     if node.disk is not None:
-        node.disk.slow_call = look
+        node.disk.slow_call = on_call
     try:
         await asyncio.wait_for(starting, _START_S)
     except (ProcessDied, TimeoutError):
@@ -178,8 +179,8 @@ async def _start(nemesis: Nemesis, node: SimulatedNode, look: Callable[[str, str
         await nemesis.start_until_serving(node)
 
 
-async def _mend(story: Story, nemesis: Nemesis, node: SimulatedNode) -> None:
-    """A new disk, once nothing is on the old one alone."""
+async def _replace_disk(story: Story, nemesis: Nemesis, node: SimulatedNode) -> None:
+    """Replace the disk, once no data is only on the old one."""
     while not others_have_all(story.world, node):
         await asyncio.sleep(0.5)
     node.crash()
@@ -198,7 +199,7 @@ FULL = tuple(f"no room for {kind}" for kind in _FULL)
 
 
 async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
-    """There is no room for records, for indexes, or for metadata; then there is."""
+    """Fill the disk for records, for indexes, or for metadata, and free it later."""
     world, chance = story.world, nemesis.chance
     node = nemesis.pick_victim()
     if node is None:
@@ -220,7 +221,7 @@ async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
             node.disk.faults.clear()
         world.note(node.host, "has room again")
         await nemesis.start_until_serving(node)
-        # A log directory that was taken offline comes back with a start, as in Kafka.
+        # An offline log directory returns only after a restart, as in Kafka.
         node.crash()
         await nemesis.start_until_serving(node)
     finally:
@@ -231,7 +232,7 @@ async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
 
 
 async def fail_syncs(story: Story, nemesis: Nemesis) -> None:
-    """Syncs fail, and drop what they should have saved. Then the host is booted, as after such a failure."""
+    """Syncs fail and drop the data. Then the host reboots, as an operator would do."""
     node = nemesis.pick_victim()
     if node is None:
         return

@@ -1,4 +1,4 @@
-"""Faults of hosts and of what lies between them, beyond those that pick_victim by chance alone."""
+"""Faults of hosts and of the network between them, beyond the random ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FETCH_SNAPSHOT = 59
 
 
 async def lose_all_power(story: Story, nemesis: Nemesis) -> None:
-    """All hosts at once."""
+    """Cut the power of all hosts at once."""
     nodes = list(story.world.nodes.values())
     for node in nodes:
         node.lose_power()
@@ -27,7 +27,7 @@ async def lose_all_power(story: Story, nemesis: Nemesis) -> None:
 
 
 async def start_a_majority(story: Story, nemesis: Nemesis) -> None:
-    """All are killed, and for a while a majority alone comes back."""
+    """Kill all nodes, and restart only a majority for a while."""
     nodes = list(story.world.nodes.values())
     controllers = [node for node in nodes if node.config.is_controller]
     nemesis.chance.shuffle(controllers)
@@ -42,7 +42,7 @@ async def start_a_majority(story: Story, nemesis: Nemesis) -> None:
 
 
 async def cut_two_off(story: Story, nemesis: Nemesis) -> None:
-    """Two nodes do not hear each other; all others hear both."""
+    """Two nodes are disconnected from each other; all others reach both."""
     world = story.world
     first, second = nemesis.chance.sample(list(world.nodes.values()), 2)
     one_way = nemesis.chance.random() < 0.3
@@ -57,7 +57,7 @@ async def cut_two_off(story: Story, nemesis: Nemesis) -> None:
 
 
 async def cut_in_halves(story: Story, nemesis: Nemesis) -> None:
-    """A minority on the one side, with some of the clients; the rest on the other."""
+    """A minority on one side, with some of the clients; the rest on the other."""
     world, chance = story.world, nemesis.chance
     nodes = list(world.nodes.values())
     minority = chance.sample(nodes, 1 + int(chance.random() * nemesis.down_max))
@@ -86,7 +86,7 @@ async def cut_in_halves(story: Story, nemesis: Nemesis) -> None:
 
 
 async def hold_a_follower_back(story: Story, nemesis: Nemesis) -> None:
-    """What the leader sends to one follower comes through a thin pipe: it falls behind, and out."""
+    """The leader's traffic to one follower is slow: it lags, and drops out of the ISR."""
     world = story.world
     topic, index = story.partitions[0]
     leader = leader_of(world, topic, index)
@@ -109,8 +109,8 @@ async def hold_a_follower_back(story: Story, nemesis: Nemesis) -> None:
 
 
 async def leave_one_standing(story: Story, nemesis: Nemesis) -> None:
-    """All in-sync replicas but the leader fall out, then the leader loses what it had not flushed. Those who
-    fell out while there were too few have everything that was acknowledged: one of them must lead."""
+    """All in-sync replicas but the leader drop out, then the leader loses its unflushed records. The replicas
+    that dropped out last have everything that was acknowledged: one of them must lead."""
     world = story.world
     topic, index = story.partitions[0]
     leader = leader_of(world, topic, index)
@@ -154,8 +154,8 @@ async def _wait(holds: object, seconds: float) -> None:
 
 
 def others_have_all(world: World, node: SimulatedNode) -> bool:
-    """Whether each partition has a leader, and an in-sync replica beside this node that serves: else its disk
-    is not to be lost."""
+    """Whether each partition has a leader and a serving in-sync replica besides this node; otherwise its disk
+    must not be lost."""
     led: dict[tuple[str, int], tuple[int, list[int]]] = {}
     hosted: set[tuple[str, int]] = set()
     for other in world.nodes.values():
@@ -170,7 +170,7 @@ def others_have_all(world: World, node: SimulatedNode) -> bool:
 
 
 async def replace_a_disk(story: Story, nemesis: Nemesis) -> None:
-    """A broker comes back with a new disk, and gets metadata from a snapshot and records from the others."""
+    """A broker returns with a new disk, and gets metadata from a snapshot and records from the others."""
     world = story.world
     candidates = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
     if not candidates:
@@ -182,13 +182,13 @@ async def replace_a_disk(story: Story, nemesis: Nemesis) -> None:
         nemesis.release(node)
         return
 
-    def hear(arrival: Arrival) -> None:
+    def on_arrival(arrival: Arrival) -> None:
         if arrival.api_key == FETCH_SNAPSHOT and arrival.source == node.host:
             nemesis.count("snapshot fetched")
-            tap.listeners.remove(hear)
+            tap.listeners.remove(on_arrival)
 
     tap = nemesis.tap
-    tap.listeners.append(hear)
+    tap.listeners.append(on_arrival)
     try:
         node.crash()
         node.wipe()
@@ -197,6 +197,6 @@ async def replace_a_disk(story: Story, nemesis: Nemesis) -> None:
         await nemesis.start_until_serving(node)
         await nemesis.wait_duration()
     finally:
-        if hear in tap.listeners:
-            tap.listeners.remove(hear)
+        if on_arrival in tap.listeners:
+            tap.listeners.remove(on_arrival)
         nemesis.release(node)

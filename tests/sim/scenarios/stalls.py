@@ -1,8 +1,7 @@
-"""Nodes whose event loop stands still for a while: their timers all fire late, and what others sent meanwhile
-lies in their sockets.
+"""Nodes whose event loop stalls for a while: all their timers fire late, and requests wait in their sockets.
 
-Such a node must read what it has been sent before it judges others by the time: nobody is elected while the
-leader of the quorum is alive and answers.
+Such a node must read what it has received before it acts on timeouts: nobody may be elected while the leader
+of the quorum is alive and responds.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ if TYPE_CHECKING:
 
 STALL_S = (1.0, 2.4)
 """Longer than a voter waits for its leader (2 s), shorter than a leader waits for a majority (3 s, of which a
-follower's last fetch may have taken 0.5) and than a broker's session (4 s, with a heartbeat a second)."""
+follower's last fetch may have taken 0.5) and than a broker's session (4 s, with a heartbeat per second)."""
 
 RECOVERY_S = 3.0
-"""So long a node is left alone afterwards: a second stall would be felt as one with the first."""
+"""The pause after a stall, so that two stalls do not act as one."""
 
 
 async def stall_followers(story: Story, nemesis: Nemesis) -> None:
-    """One node, or all, but never who leads the quorum: that one has been heard of all the time."""
+    """Stall one node, or all, but never the leader of the quorum, whose requests keep arriving."""
     world, chance = story.world, nemesis.chance
     leader = active_controller(world)
     others = [node for node in world.nodes.values() if node is not leader and node.is_serving]

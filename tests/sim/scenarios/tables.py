@@ -1,6 +1,6 @@
-"""A compacted topic: writers of keys, some in transactions, some deleting; read and judged in the end.
+"""A compacted topic: writers of keys, some in transactions, some deleting; read and checked at the end.
 
-And a topic whose records go soon, with the same open and aborted transactions in it.
+And a topic with short retention, with the same open and aborted transactions in it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CLEANING = {
 
 
 class Table(Part):
-    """`table`, compacted all the time."""
+    """The topic `table`, compacted continuously."""
 
     topic = TABLE
     replicas_max = 3
@@ -97,7 +97,7 @@ class Table(Part):
 
 
 class Brief(Part):
-    """`brief`, of which old segments are deleted all the time."""
+    """The topic `brief`, whose old segments are deleted continuously."""
 
     def story_topics(self, story: Story) -> list[NewTopic]:
         settings = {
@@ -128,7 +128,7 @@ class Brief(Part):
 
 
 class Rereading(Part):
-    """Somebody reads everything again and again, from the beginning."""
+    """A client that reads everything repeatedly, from the beginning."""
 
     def roles(self, story: Story) -> Mapping[str, Life]:
         return {"rereader": partial(_read_again, story)}
@@ -158,7 +158,7 @@ def _replicas(story: Story) -> int:
 async def _put(
     story: Story, topic: str, client: SimulatedClient, producer: Any, transaction: str | None = None
 ) -> asyncio.Task[None]:
-    """One key gets a new value, or is deleted."""
+    """Write a new value to a key, or delete it."""
     keyed = story.recorder.history.keyed
     chance = client.random
     index = chance.below(PARTITIONS)
@@ -181,15 +181,15 @@ async def _put(
     except REFUSED:
         keyed[number] = replace(keyed[number], outcome=Outcome.FAILED)
         raise
-    return asyncio.ensure_future(_settle(story, client.host, number, delivery))
+    return asyncio.ensure_future(_record_outcome(story, client.host, number, delivery))
 
 
-async def _settle(story: Story, process: str, number: int, delivery: Any) -> None:
+async def _record_outcome(story: Story, process: str, number: int, delivery: Any) -> None:
     keyed = story.recorder.history.keyed
     try:
         report = await delivery
     except REFUSED as error:
-        story.recorder.complain(process, error)
+        story.recorder.record_error(process, error)
     else:
         keyed[number] = replace(keyed[number], outcome=Outcome.OK, offset=report.offset)
 
@@ -210,7 +210,7 @@ async def _write_keys(story: Story, topic: str, client: SimulatedClient) -> None
 
 
 async def _write_keys_in_transactions(story: Story, topic: str, client: SimulatedClient, name: str) -> None:
-    """Transactions that stay open for seconds now and then, over segments that roll and are compacted."""
+    """Transactions that occasionally stay open for seconds, across segments that roll and are compacted."""
     recorder = story.recorder
     async with client.producer(**transactional(name)) as producer:
         while not story.is_ending:

@@ -87,7 +87,7 @@ def outcome(arguments: list[str], *, quick: bool) -> tuple[str, Any]:
         ["a", "--count"],
     ],
 )
-def test_only_the_time_differs(arguments: list[str]) -> None:
+def test_the_fast_path_gives_the_same_results(arguments: list[str]) -> None:
     assert outcome(arguments, quick=True) == outcome(arguments, quick=False)
 
 

@@ -96,7 +96,7 @@ def fill(cluster: Cluster, topic: str) -> None:
         producer.flush()
 
 
-def test_a_plan_is_shown_saved_and_carried_out(
+def test_a_plan_is_shown_saved_and_executed(
     cluster: Cluster, admin: Admin, ottla: Ottla, tmp_path: Path
 ) -> None:
     create(cluster, admin, "spread", [[1], [1], [1]])
@@ -123,7 +123,7 @@ def test_a_plan_is_shown_saved_and_carried_out(
     wait_for(cluster, "spread", [[1], [1], [1]])
 
 
-def test_a_throttled_move_is_seen_and_cancelled(cluster: Cluster, admin: Admin, ottla: Ottla) -> None:
+def test_a_throttled_move_is_shown_and_cancelled(cluster: Cluster, admin: Admin, ottla: Ottla) -> None:
     create(cluster, admin, "large", [[1]])
     fill(cluster, "large")
     planned = ottla.json("plan", "large", "--replication-factor", "2", "--to", "1,2")
@@ -208,7 +208,7 @@ def words_topic(cluster: Cluster) -> None:
         (["throttle", "5MB"], 1, "No reassignment is in progress, so there is nothing to throttle."),
     ],
 )
-def test_what_cannot_be_done_is_told_in_one_line(
+def test_an_impossible_request_is_one_line(
     ottla: Ottla, tmp_path: Path, words: list[str], code: int, told: str
 ) -> None:
     row = {"topic": "words", "partition": 0, "replicas": [1, 2]}

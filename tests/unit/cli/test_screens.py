@@ -50,7 +50,7 @@ MISTAKES = ("ottla topc list", "ottla -b localhost:1")
 
 
 @pytest.mark.parametrize("line", [one for one in typed() if not one.startswith(MISTAKES)])
-def test_what_is_typed_in_a_screen_exists(line: str) -> None:
+def test_commands_in_screens_exist(line: str) -> None:
     words = shlex.split(line.partition(">")[0])[1:]
     noun, rest = words[0], words[1:]
     assert noun in NOUNS
@@ -62,7 +62,7 @@ def test_what_is_typed_in_a_screen_exists(line: str) -> None:
     assert set(flags) <= known
 
 
-def test_every_screen_is_kept_and_referred_to() -> None:
+def test_every_screen_is_saved_and_referenced() -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
     names = {screen.name for screen in script().SCREENS} | {"start"}
 

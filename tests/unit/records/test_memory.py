@@ -32,7 +32,7 @@ def blocks_gained(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 @pytest.mark.parametrize("form", [0, 1], ids=["compiled", "plain"])
-def test_building_and_reading_leave_nothing_behind(form: int, codec: Codec) -> None:
+def test_building_and_reading_leak_no_memory(form: int, codec: Codec) -> None:
     builder = [*forms_of("builder")][form]
     reader = [*forms_of("reader")][form]
     topic = "topic-" + "x" * 10
@@ -51,7 +51,7 @@ def test_building_and_reading_leave_nothing_behind(form: int, codec: Codec) -> N
 
 
 @pytest.mark.parametrize("form", [0, 1], ids=["compiled", "plain"])
-def test_columns_leave_nothing_behind(form: int) -> None:
+def test_columns_leak_no_memory(form: int) -> None:
     builder = [*forms_of("builder")][form]
     reader = [*forms_of("reader")][form]
     columns = [*forms_of("columns")][form]

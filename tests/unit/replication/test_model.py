@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.replication.world import Broker, World
 
-from ottla.replication.leader import Agreed
+from ottla.replication.leader import AcceptedChange
 
 WEIGHTS = {
     "append": 8,
@@ -91,10 +91,10 @@ class Life:
             answer = self.world.alter(broker, leadership.pending)
             if not is_answered:
                 return
-            if isinstance(answer, Agreed):
-                broker.partition.isr_agreed(leadership.pending, answer)
+            if isinstance(answer, AcceptedChange):
+                broker.partition.isr_change_accepted(leadership.pending, answer)
             else:
-                broker.partition.isr_refused(leadership.pending, answer)
+                broker.partition.isr_change_rejected(leadership.pending, answer)
 
     def shrink(self, node: int) -> None:
         broker = self.broker(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.replication.world import LAG_MAX_MS, Broker, ModelLog, World
 
 from ottla.replication.follower import truncation
-from ottla.replication.leader import Agreed
+from ottla.replication.leader import AcceptedChange
 
 
 def write(broker: Broker, *values: int) -> None:
@@ -36,8 +36,8 @@ def settle_isr(world: World, node: int) -> None:
     assert leadership.pending is not None
     proposal = leadership.pending
     answer = world.alter(broker, proposal)
-    assert isinstance(answer, Agreed), answer
-    broker.partition.isr_agreed(proposal, answer)
+    assert isinstance(answer, AcceptedChange), answer
+    broker.partition.isr_change_accepted(proposal, answer)
 
 
 def values(broker: Broker) -> list[int]:
@@ -90,7 +90,7 @@ def test_replicas_that_both_lost_their_tails_do_not_keep_different_records_at_on
     assert values(first) == values(second) == [11, 99]
 
 
-def test_an_old_leader_cuts_off_what_only_it_had() -> None:
+def test_an_old_leader_truncates_its_unreplicated_records() -> None:
     world = World(count=3)
     write(world.brokers[1], 1, 2)
     fetch(world, 2, rounds=2)
@@ -125,7 +125,7 @@ def test_late_metadata_does_not_let_the_watermark_pass_a_replica_that_has_just_j
     fetch(world, 3, count=4)
     fetch(world, 3, count=0)  # it has what is committed, and joins
     assert leadership.pending is not None
-    assert isinstance(world.alter(leader, leadership.pending), Agreed)  # the answer is on its way
+    assert isinstance(world.alter(leader, leadership.pending), AcceptedChange)  # the answer is on its way
     world.deliver(leader)  # and so was what the first one changed
     fetch(world, 2, rounds=2)
     world.check()
@@ -139,13 +139,13 @@ def log_of(*epochs: int) -> ModelLog:
     return log
 
 
-def test_a_log_is_cut_where_the_shared_epoch_ends_on_the_shorter_side() -> None:
+def test_a_log_is_truncated_at_the_shorter_end_of_the_shared_epoch() -> None:
     assert truncation(log_of(1, 1, 1), 1, 2) == 2
     assert truncation(log_of(1, 1), 1, 5) == 2
     assert truncation(log_of(1, 2, 2), 1, 3) == 1
 
 
-def test_an_epoch_of_the_leader_that_the_follower_has_nothing_of_needs_another_round() -> None:
+def test_an_unknown_leader_epoch_needs_another_round() -> None:
     """Fast elections: the follower wrote in epochs 1 and 3, the leader in 1 and 2."""
     follower, leader = log_of(1, 3, 3), log_of(1, 2, 2, 2)
     leader.assign_epoch_start_offset(4, 4)
@@ -157,6 +157,6 @@ def test_an_epoch_of_the_leader_that_the_follower_has_nothing_of_needs_another_r
     assert leader.end_offset_for_epoch(follower.epochs.latest_epoch) == (1, 1)  # they agree below 1
 
 
-def test_a_follower_older_than_all_that_the_leader_knows_goes_to_where_the_leader_begins() -> None:
+def test_a_follower_with_only_older_epochs_truncates_to_the_leaders_start() -> None:
     assert truncation(log_of(5, 5), 3, 1) == 0
     assert truncation(log_of(), 3, 1) == 0

@@ -9,15 +9,15 @@ from typing import Any, cast
 from ottla.log.leader_epochs import EpochCache
 from ottla.replication.follower import (
     Append,
-    Asked,
     FindOffsets,
     Following,
     GiveUp,
+    PartitionFetch,
     Position,
     Truncate,
     out_of_range,
 )
-from ottla.replication.leader import Agreed, Leadership, Proposal
+from ottla.replication.leader import AcceptedChange, Leadership, Proposal
 from ottla.server.replicas.partition import Partition
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -73,7 +73,7 @@ class ModelLog:
 
 
 @dataclass(frozen=True)
-class Standing:
+class BrokerStatus:
     epoch: int
     fenced: bool = False
     in_controlled_shutdown: bool = False
@@ -88,7 +88,7 @@ class Registered:
     isr: tuple[int, ...]
     partition_epoch: int
     replicas: tuple[int, ...]
-    brokers: dict[int, Standing]
+    brokers: dict[int, BrokerStatus]
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Fetch:
     """A fetch under way: asked, perhaps answered."""
 
     leader_id: int
-    asked: Asked
+    asked: PartitionFetch
     broker_epoch: int
     answer: dict[str, Any] | None = None
     records: list[tuple[int, int]] = field(default_factory=list)
@@ -124,10 +124,10 @@ class Broker:
         self.broker_epoch = self.world.controller.brokers[self.node_id].epoch
         self.log.high_watermark = min(self.checkpoint, self.log.log_end_offset)
 
-    # Surroundings
+    # LeaderEnvironment
 
     @property
-    def brokers(self) -> dict[int, Standing]:
+    def brokers(self) -> dict[int, BrokerStatus]:
         return self.known.brokers if self.known is not None else {}
 
     @property
@@ -172,7 +172,7 @@ class Broker:
                 partition_epoch=registered.partition_epoch,
                 end_offset=self.log.log_end_offset,
             )
-            partition.advance_as_kept()
+            partition.update_high_watermark()
         else:
             partition.leadership = None
             if is_new_epoch:
@@ -187,7 +187,7 @@ class Broker:
     def ask(self) -> None:
         plan = self.following.plan(self.now_ms(), lambda _key: 0, lambda _position: False)
         if plan is not None:
-            (asked,) = plan.asked.values()
+            (asked,) = plan.fetches.values()
             self.fetch = Fetch(self.partition.leader_id, asked, self.broker_epoch)
 
     def serve(self, follower_id: int, fetch: Fetch, count: int) -> None:
@@ -262,7 +262,7 @@ class World:
         ids = tuple(range(1, count + 1))
         self.now_ms = 10_000
         self.min_insync_replicas = min_insync_replicas
-        self.controller = Registered(1, 1, ids, 1, ids, {node: Standing(epoch=node) for node in ids})
+        self.controller = Registered(1, 1, ids, 1, ids, {node: BrokerStatus(epoch=node) for node in ids})
         self.history = [self.controller]
         self.next_broker_epoch = 100
         self.brokers = {node: Broker(self, node) for node in ids}
@@ -288,7 +288,7 @@ class World:
         if node in self.controller.isr and self.alive(node) and node != self.controller.leader:
             self.change(leader=node)
 
-    def alter(self, broker: Broker, proposal: Proposal) -> ErrorCode | Agreed:
+    def alter(self, broker: Broker, proposal: Proposal) -> ErrorCode | AcceptedChange:
         """AlterPartition."""
         now = self.controller
         if proposal.leader_epoch != now.leader_epoch or now.leader != broker.node_id:
@@ -300,7 +300,7 @@ class World:
             if standing.fenced or epoch not in (-1, standing.epoch):
                 return ErrorCode.INELIGIBLE_REPLICA
         self.change(isr=tuple(node for node, _ in proposal.isr))
-        return Agreed(now.leader_epoch, self.controller.partition_epoch, self.controller.isr)
+        return AcceptedChange(now.leader_epoch, self.controller.partition_epoch, self.controller.isr)
 
     def kill(self, node: int, lost: int) -> None:
         """A broker is gone, with some of what it had not flushed, unless it is the last one in sync."""
@@ -321,7 +321,7 @@ class World:
     def restart(self, node: int) -> None:
         broker = self.brokers[node]
         self.next_broker_epoch += 1
-        standings = {**self.controller.brokers, node: Standing(self.next_broker_epoch)}
+        standings = {**self.controller.brokers, node: BrokerStatus(self.next_broker_epoch)}
         leader = self.controller.leader
         if leader < 0 and node in self.controller.isr:
             leader = node

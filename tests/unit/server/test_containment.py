@@ -19,7 +19,7 @@ from ottla.config import development_config
 from ottla.host import HostClock, HostDisk, HostNetwork, HostRandom
 from ottla.log.directories.log_directories import LogDirectories
 from ottla.log.log import Log
-from ottla.server.fatal_errors import Ending
+from ottla.server.fatal_errors import StopReason
 from ottla.server.metadata.quorum import Quorum
 from ottla.server.net.answers import Answer
 from ottla.server.net.dispatch import Dispatcher
@@ -38,11 +38,11 @@ class FailingNode(Node):
 
     failures_wanted = FAILURES
 
-    def _every(self, name: str, interval_ms: int, duty: Duty) -> None:
-        super()._every(name, 10, self._failing(name, duty))
+    def _run_every(self, name: str, interval_ms: int, duty: Duty) -> None:
+        super()._run_every(name, 10, self._failing(name, duty))
 
-    def _keep(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
-        super()._keep(name, self._failing(name, duty))
+    def _run_duty(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+        super()._run_duty(name, self._failing(name, duty))
 
     def _failing(self, name: str, duty: Duty) -> Duty:
         self.calls = getattr(self, "calls", {})
@@ -63,11 +63,11 @@ class CalmNode(FailingNode):
 
     failures_wanted = 0
 
-    def _every(self, name: str, interval_ms: int, duty: Duty) -> None:
-        Node._every(self, name, 10**6, self._failing(name, duty))
+    def _run_every(self, name: str, interval_ms: int, duty: Duty) -> None:
+        Node._run_every(self, name, 10**6, self._failing(name, duty))
 
-    def _keep(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
-        Node._keep(self, name, self._failing(name, lambda: asyncio.sleep(10**6)))
+    def _run_duty(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+        Node._run_duty(self, name, self._failing(name, lambda: asyncio.sleep(10**6)))
         self.tables[name] = duty
 
 
@@ -117,7 +117,7 @@ async def check_serves(node: Node, topic: str) -> None:
 # ---- duties
 
 
-def test_every_duty_that_fails_goes_on_later_and_the_node_serves(
+def test_every_failed_duty_is_retried_while_the_node_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.server.node.DUTY_RETRY_SECONDS", 0.01)
@@ -137,11 +137,9 @@ def test_every_duty_that_fails_goes_on_later_and_the_node_serves(
     with_node(FailingNode, tmp_path, test)
 
 
-def test_every_duty_of_a_controller_that_fails_goes_on_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_failed_controller_duty_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    every = Quorum._every
+    every = Quorum._run_every
 
     def failing(quorum: Quorum, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
         number = len(calls)
@@ -155,7 +153,7 @@ def test_every_duty_of_a_controller_that_fails_goes_on_later(
 
         every(quorum, 0.01, call)
 
-    monkeypatch.setattr(Quorum, "_every", failing)
+    monkeypatch.setattr(Quorum, "_run_every", failing)
 
     async def test(node: FailingNode) -> None:
         assert len(calls) >= 5
@@ -206,7 +204,7 @@ def log_duties(node: FailingNode) -> Iterator[tuple[str, Duty]]:
     yield "cleaning", directories.cleaner.clean_next
 
 
-def test_what_a_duty_raises_over_one_log_keeps_it_from_no_other(tmp_path: Path) -> None:
+def test_a_duty_that_fails_for_one_log_continues_with_the_others(tmp_path: Path) -> None:
     async def test(node: FailingNode) -> None:
         await ask(node, lambda client: client.create_topic("bad"))
         await ask(node, lambda client: client.create_topic("good"))
@@ -235,9 +233,7 @@ def test_what_a_duty_raises_over_one_log_keeps_it_from_no_other(tmp_path: Path) 
     with_node(CalmNode, tmp_path, test)
 
 
-def test_metadata_that_cannot_be_applied_to_one_partition_is_applied_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_metadata_of_one_partition_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(node: FailingNode) -> None:
         replicas = node.broker.replicas
         assert replicas is not None
@@ -297,7 +293,7 @@ def raising(kind: str) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("kind", ["at once", "awaited", "in steps", "unwritable", "unwritable later"])
-def test_a_handler_that_fails_costs_its_own_connection_at_most(tmp_path: Path, kind: str) -> None:
+def test_a_failing_handler_closes_at_most_its_connection(tmp_path: Path, kind: str) -> None:
     async def test(node: FailingNode) -> None:
         await ask(node, lambda client: client.create_topic("good"))
         dispatchers = {listener.name: node.broker.dispatchers[listener.name] for listener in node.listeners}
@@ -347,7 +343,7 @@ async def check_handler(
     return 1
 
 
-def test_what_is_raised_over_one_partition_leaves_the_others_of_a_request(tmp_path: Path) -> None:
+def test_a_failure_in_one_partition_leaves_the_others_of_a_request(tmp_path: Path) -> None:
     async def test(node: FailingNode) -> None:
         await ask(node, lambda client: client.create_topic("mixed", 2))
         for index in range(2):
@@ -398,13 +394,13 @@ def test_what_is_raised_over_one_partition_leaves_the_others_of_a_request(tmp_pa
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_reasons_for_which_a_node_ends_are_told_in_the_documentation() -> None:
+def test_the_fatal_errors_are_documented() -> None:
     text = (ROOT / "docs" / "reliability.md").read_text().lower()
-    for reason in Ending:
+    for reason in StopReason:
         assert reason.value in text
 
 
-def test_nothing_else_ends_a_node() -> None:
+def test_no_other_error_stops_a_node() -> None:
     """`Node.failure` is what ends it: the places that set it are those that `fatal_errors.py` names."""
     places = [
         path.name

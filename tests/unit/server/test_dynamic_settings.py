@@ -140,13 +140,13 @@ def _is_value(found: Definition, value: str) -> bool:
 
 
 @pytest.mark.parametrize(("name", "value"), sorted(REFUSED))
-def test_what_kafka_refuses_at_run_time_is_refused(broker: Broker, name: str, value: str) -> None:
+def test_changes_that_kafka_refuses_are_refused(broker: Broker, name: str, value: str) -> None:
     with Asking(broker.port) as asking:
         for scope in (ALL, NODE_ID):
             assert _change(asking, scope, name, Operation.SET, value) != 0
 
 
-def test_a_limit_of_no_connections_that_is_stored_already_is_left_out(tmp_path: Path) -> None:
+def test_a_stored_connection_limit_of_zero_is_ignored(tmp_path: Path) -> None:
     """A controller takes what its broker would refuse, as in Kafka: no node may be locked by that."""
     ports = [_free_port(), _free_port()]
     settings = {
@@ -174,7 +174,7 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def test_limits_of_an_address_hold_at_once_and_can_be_undone_at_the_controller(tmp_path: Path) -> None:
+def test_address_limits_apply_at_once_and_can_be_undone_at_the_controller(tmp_path: Path) -> None:
     ports = [_free_port(), _free_port()]
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{ports[0]},CONTROLLER://127.0.0.1:{ports[1]}",

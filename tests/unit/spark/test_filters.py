@@ -87,14 +87,14 @@ def conditions(draw: Any) -> tuple[Any, Any]:
 
 
 @given(st.lists(conditions(), max_size=4))
-def test_filters_that_are_taken_over_hold_exactly(drawn: list[tuple[Any, Any]]) -> None:
+def test_accepted_filters_are_exact(drawn: list[tuple[Any, Any]]) -> None:
     spans = [Range(topic, partition, 0, 10) for topic in ("a", "b") for partition in (0, 1)]
     every = [(span.topic, span.partition, offset) for span in spans for offset in range(10)]
     wanted = [row for row in every if all(holds(row) for _, holds in drawn)]
     assert kept([one for one, _ in drawn], spans) == wanted
 
 
-def test_ranges_are_cut_before_anything_is_read() -> None:
+def test_ranges_are_narrowed_before_reading() -> None:
     made, left = Filters.of(
         [
             datasource.GreaterThanOrEqual(("offset",), 100),
@@ -109,7 +109,7 @@ def test_ranges_are_cut_before_anything_is_read() -> None:
     assert made.narrow(spans, Log()) == [Range("a", 1, 151, 200)]
 
 
-def test_an_upper_bound_of_time_leaves_ranges_as_they_are_since_later_records_may_be_older() -> None:
+def test_an_upper_time_bound_does_not_narrow_ranges() -> None:
     made, left = Filters.of([datasource.LessThan(("timestamp",), START + timedelta(milliseconds=3))])
     assert left == []
     [span] = made.narrow([Range("a", 0, 0, 10)], Log())
@@ -117,7 +117,7 @@ def test_an_upper_bound_of_time_leaves_ranges_as_they_are_since_later_records_ma
     assert made.apply(rows(span)).num_rows == 3
 
 
-def test_what_is_not_understood_is_given_back() -> None:
+def test_unsupported_filters_are_returned() -> None:
     filters = [
         datasource.EqualTo(("value",), b"x"),
         datasource.StringStartsWith(("topic",), "a"),

@@ -101,9 +101,7 @@ def test_batches_follow_each_other_and_new_partitions_join(broker: Broker, admin
         assert query.reader.reportLatestOffset()["live"] == {"0": 15, "1": 7}  # type: ignore[index]
 
 
-def test_the_first_batch_is_the_same_after_a_crash_though_latest_has_moved(
-    broker: Broker, admin: ottla.Admin
-) -> None:
+def test_the_first_batch_is_the_same_after_a_crash(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("crash", 1, 1)]).all()
     write(broker, "crash", 10)
     with Query(broker, subscribe="crash", startingOffsets="latest") as query:
@@ -120,7 +118,7 @@ def test_the_first_batch_is_the_same_after_a_crash_though_latest_has_moved(
         assert again.next() == [("crash", 0, 15, 35)]
 
 
-def test_limits_hold_unless_the_trigger_says_all(broker: Broker, admin: ottla.Admin) -> None:
+def test_limits_apply_unless_the_trigger_reads_everything(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("limits", 2, 1)]).all()
     write(broker, "limits", 40)
     write(broker, "limits", 20, partition=1)
@@ -143,7 +141,7 @@ def test_limits_hold_unless_the_trigger_says_all(broker: Broker, admin: ottla.Ad
         assert len(query.next()) == 2
 
 
-def test_available_now_ends_at_what_was_there(broker: Broker, admin: ottla.Admin) -> None:
+def test_available_now_ends_at_the_initial_end(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("now", 1, 1)]).all()
     write(broker, "now", 10)
     with Query(broker, subscribe="now", maxOffsetsPerTrigger="6", minOffsetsPerTrigger="5") as query:
@@ -158,9 +156,7 @@ def test_available_now_ends_at_what_was_there(broker: Broker, admin: ottla.Admin
         assert [one for one in found if one[1] == 0] == [("now", 0, 0, 6), ("now", 0, 6, 10)]
 
 
-def test_only_committed_records_are_planned_where_that_is_asked_for(
-    broker: Broker, admin: ottla.Admin
-) -> None:
+def test_read_committed_plans_only_committed_records(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("open", 1, 1)]).all()
     write(broker, "open", 4)
     with ottla.Producer(broker.bootstrap_servers, transactional_id="open") as producer:
@@ -191,7 +187,7 @@ def committed(admin: ottla.Admin, group: str) -> dict[TopicPartition, int]:
     return {key: one.offset for key, one in found.items() if one is not None}
 
 
-def test_a_deleted_topic_is_said_and_what_is_left_goes_on(broker: Broker, admin: ottla.Admin) -> None:
+def test_a_deleted_topic_is_reported_and_the_others_continue(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("kept", 1, 1), NewTopic("gone", 1, 1)]).all()
     for topic in ("kept", "gone"):
         write(broker, topic, 3)
@@ -211,7 +207,7 @@ def test_a_deleted_topic_is_said_and_what_is_left_goes_on(broker: Broker, admin:
                 assert query.next() == []
 
 
-def test_a_topic_made_anew_is_known_by_its_id(broker: Broker, admin: ottla.Admin) -> None:
+def test_a_recreated_topic_is_recognized_by_its_id(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("again", 1, 1)]).all()
     write(broker, "again", 3)
     with Query(broker, subscribe="again") as query:
@@ -245,7 +241,7 @@ def test_a_checkpoint_of_another_subscription_is_refused(broker: Broker, admin: 
             query.next()
 
 
-def test_a_checkpoint_that_sparks_connector_began_is_taken_over(broker: Broker, admin: ottla.Admin) -> None:
+def test_a_checkpoint_of_sparks_connector_is_accepted(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("over", 2, 1)]).all()
     write(broker, "over", 9)
     write(broker, "over", 4, partition=1)
@@ -292,7 +288,7 @@ def planned(broker: Broker, **options: str) -> list[tuple[int, int, int]]:
         watch.close()
 
 
-def test_a_batch_begins_and_ends_where_it_is_told(broker: Broker, admin: ottla.Admin) -> None:
+def test_a_batch_has_the_requested_start_and_end(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("bounds", 2, 1)]).all()
     for number in range(3):
         write(broker, "bounds", 5, partition=0, timestamp=1000 * (number + 1))

@@ -44,11 +44,11 @@ SECONDS_MAX = 120
         ("", None),
     ],
 )
-def test_a_node_is_known_by_its_command_line(line: str, given: object) -> None:
+def test_a_node_is_recognized_by_its_command_line(line: str, given: object) -> None:
     assert words_of_node(line.split()) == given
 
 
-def test_processes_are_read_with_their_surroundings(tmp_path: Path) -> None:
+def test_processes_are_read_with_directory_and_environment(tmp_path: Path) -> None:
     lines = {
         7: ["python", "-m", "ottla.cli", "serve"],
         8: ["sleep", "9"],
@@ -77,7 +77,7 @@ def test_processes_are_read_with_their_surroundings(tmp_path: Path) -> None:
         (["all"], "all is not recognized. Nothing was stopped."),
     ],
 )
-def test_what_is_not_understood_stops_nothing(
+def test_invalid_arguments_stop_no_node(
     arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert server_stop.main(arguments) == 1
@@ -108,7 +108,7 @@ def running(*words: str, output: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def test_nodes_are_stopped_however_they_were_started_and_nothing_else(
+def test_all_nodes_and_only_nodes_are_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def of_this_test() -> list[NodeProcess]:

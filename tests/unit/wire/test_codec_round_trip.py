@@ -87,7 +87,7 @@ def test_parts_hold_the_records_by_reference_and_in_order(version: int) -> None:
     assert b"".join(parts) == codec.encode(message, version)
 
 
-def test_unknown_tags_come_back_in_the_order_of_tags() -> None:
+def test_unknown_tags_are_encoded_in_order() -> None:
     message = _produce_request(b"batch")
     message.unknown_tagged_fields = {9: b"nine", 2: b"two"}
     encoded = codec.encode(message, 9)

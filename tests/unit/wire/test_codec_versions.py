@@ -50,13 +50,13 @@ def test_a_struct_that_the_version_lacks_is_refused_unless_it_is_the_default() -
     assert decoded.responses[0].partition_responses[0].current_leader.leader_epoch == 5
 
 
-def test_unknown_tags_are_refused_where_there_are_no_tags() -> None:
+def test_unknown_tags_are_refused_in_versions_without_tags() -> None:
     with pytest.raises(UnsupportedVersion, match="no tagged fields"):
         codec.encode(HeartbeatRequest(unknown_tagged_fields={5: b""}), 3)
     assert codec.encode(HeartbeatRequest(unknown_tagged_fields={}), 3)
 
 
-def test_a_known_tag_cannot_be_unknown_too() -> None:
+def test_a_known_tag_cannot_also_be_unknown() -> None:
     with pytest.raises(UnencodableMessage, match="Tag 0"):
         codec.encode(FetchRequest(cluster_id="c", unknown_tagged_fields={0: b"c"}), 12)
 
@@ -125,7 +125,7 @@ def test_the_client_id_is_never_compact() -> None:
     assert codec.encode(header, 2) == b"\0\x03\0\x0c\0\0\0\x07\0\x02me\0"
 
 
-def test_fields_that_only_exist_as_tagged_ones_are_refused_before() -> None:
+def test_tagged_only_fields_are_refused_in_older_versions() -> None:
     with pytest.raises(UnsupportedVersion, match="previous_producer_id"):
         codec.encode(TransactionLogValue(previous_producer_id=5), 0)
     assert (

@@ -135,7 +135,7 @@ def _answer(told: MetadataResponse, link: Link) -> Answer:
     return Answer(told.cluster_id or "", dict(sorted(brokers.items())), versions)
 
 
-# What it means
+# Interpretation
 
 
 def findings(connections: Connections) -> list[Finding]:

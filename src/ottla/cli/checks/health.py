@@ -42,7 +42,7 @@ class Patient:
     now_ms: Callable[[], int]
     sleep: Callable[[float], None] = time.sleep
     unreachable: frozenset[int] = frozenset()
-    """Brokers that did not answer from here: asking them again would only take time."""
+    """Brokers that did not answer: requests to them would only time out."""
     brokers: list[int] = field(default_factory=list)
     fenced: list[int] = field(default_factory=list)
     topics: dict[str, TopicDescription] = field(default_factory=dict)
@@ -344,7 +344,7 @@ def check_transactions(patient: Patient) -> Iterable[Finding]:
 
 def check_groups(patient: Patient) -> Iterable[Finding]:
     admin = patient.admin
-    # All brokers are asked: one that is known to be silent is not waited for as long as the others.
+    # Every broker is asked, but one that is known to be silent gets less time.
     patience_ms = min(patient.timeout_ms, _SILENT_MS) if patient.unreachable else patient.timeout_ms
     listing = admin.list_consumer_groups(timeout_ms=patience_ms)
     if listing.errors:

@@ -20,7 +20,7 @@ from ottla.server.broker import TRANSACTIONS_TOPIC, Broker
 from ottla.server.coordinators.groups import Asked, flush_soon, hosted_partitions, internal_partition_count
 from ottla.server.coordinators.marker_writer import write_marker
 from ottla.server.coordinators.transaction_verification import Verification
-from ottla.server.peers.broker_links import BrokerLinks, BrokerUnknown
+from ottla.server.peers.broker_channels import BrokerChannels, BrokerUnknown
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages import transaction_records
 from ottla.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -37,7 +37,7 @@ class Transactions(Asked[TransactionShard]):
         self._broker = broker
         self._settings = TransactionSettings.of(broker.config)
         self._has_prepared = False
-        self.links = None if broker.network is None else BrokerLinks(broker, broker.network)
+        self.links = None if broker.network is None else BrokerChannels(broker, broker.network)
         self.markers = MarkerSender(_Places(broker, self.links), self)
         self.verification = Verification(broker, self)
         super().__init__(
@@ -113,7 +113,7 @@ class Transactions(Asked[TransactionShard]):
 class _Places:
     """Where markers go."""
 
-    def __init__(self, broker: Broker, links: BrokerLinks | None) -> None:
+    def __init__(self, broker: Broker, links: BrokerChannels | None) -> None:
         self.node_id = broker.node_id
         self._broker = broker
         self._links = links

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.detached import detach
-from ottla.server.peers.controller_link import ControllerIsHere
-from ottla.server.replicas.partition import Partition, why_not_hosted
+from ottla.server.peers.controller_channel import ControllerIsHere
+from ottla.server.replicas.partition import Partition, not_hosted_error
 from ottla.wire.errors import RequestTimedOut
 from ottla.wire.frame import SIZE_BYTES, read_response, request_frame
 
@@ -118,7 +118,7 @@ def hosted_partition(broker: Broker, topic: str, index: int) -> Partition:
     """A partition that this node has a replica of, or the error that says why not."""
     partition = broker.partitions.get(topic, index)
     if partition is None:
-        raise why_not_hosted(topic, index, is_known=broker.image.partition(topic, index) is not None)
+        raise not_hosted_error(topic, index, is_known=broker.image.partition(topic, index) is not None)
     return partition
 
 

@@ -51,7 +51,7 @@ from ottla.raft.replica import NotLeader
 from ottla.server.metadata.committed_metadata import CommittedMetadata
 from ottla.server.metadata.log_follower import LogFollower
 from ottla.server.metadata.voter_changes import VoterChanges
-from ottla.server.peers.controller_link import ControllerIsHere, RemoteController
+from ottla.server.peers.controller_channel import ControllerIsHere, RemoteController
 from ottla.wire import uuid
 from ottla.wire.errors import (
     InvalidUpdateVersion,

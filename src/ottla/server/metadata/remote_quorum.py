@@ -17,7 +17,7 @@ from ottla.controller.state import ControllerState
 from ottla.ports import Clock, Disk, Network, Random
 from ottla.server.metadata.committed_metadata import CommittedMetadata
 from ottla.server.metadata.log_follower import LogFollower
-from ottla.server.peers.controller_link import RemoteController
+from ottla.server.peers.controller_channel import RemoteController
 from ottla.wire.errors import RequestTimedOut
 from ottla.wire.message import Message
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse

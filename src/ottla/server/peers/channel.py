@@ -28,7 +28,7 @@ class ChannelLost(ConnectionError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _InFlight:
     key: int
     version: int
     correlation_id: int
@@ -42,7 +42,7 @@ class Channel(asyncio.Protocol):
         self._client_id = client_id
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(ANSWER_BYTES_MAX)
-        self._unanswered: deque[_Asked] = deque()
+        self._unanswered: deque[_InFlight] = deque()
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self.is_closed = False
@@ -84,7 +84,7 @@ class Channel(asyncio.Protocol):
         self._correlation_id += 1
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         frame = request_frame(request, version, self._correlation_id, self._client_id)
-        self._unanswered.append(_Asked(key, version, self._correlation_id, answer))
+        self._unanswered.append(_InFlight(key, version, self._correlation_id, answer))
         self._transport.write(frame)
         return await answer
 

@@ -26,7 +26,7 @@ logger = logging.getLogger("ottla.server.replicas.directory_assignments")
 Replica = tuple[bytes, int]  # topic id, partition
 
 
-class Placements:
+class DirectoryAssignments:
     """The pending assignments, and the loop that reports them."""
 
     def __init__(self, broker: Broker, broker_epoch: Callable[[], int]) -> None:
@@ -35,7 +35,7 @@ class Placements:
         self._untold: dict[Replica, bytes] = {}
         self._news = asyncio.Event()
 
-    def note(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
+    def submit(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
         """Report that the replica is now in this directory."""
         self._untold[topic_id, index] = directory_id
         self._news.set()

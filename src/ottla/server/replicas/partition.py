@@ -17,7 +17,7 @@ from ottla.log.config import FLUSH_MESSAGES_NEVER
 from ottla.log.log import Appended, CheckedBatch, Log
 from ottla.log.producer_state import VerificationGuard
 from ottla.records.validate import Origin
-from ottla.replication.leader import Agreed, Leadership, Proposal
+from ottla.replication.leader import AcceptedChange, Leadership, Proposal
 from ottla.server.net.answers import WatchList
 from ottla.wire import uuid
 from ottla.wire.errors import (
@@ -179,7 +179,7 @@ class Partition:
             if self.growth.watchers:
                 self.growth.notify()
 
-    def advance_as_kept(self) -> None:
+    def update_high_watermark(self) -> None:
         """Advance the high watermark after the ISR or a follower's progress changed."""
         log = self.log
         if log is not None:
@@ -229,7 +229,7 @@ class Partition:
         )
         proposal = leadership.expansion(replica_id, log.high_watermark)
         if has_moved:
-            self.advance_as_kept()
+            self.update_high_watermark()
         if log_start_offset != log_start_before:
             self.watermark_moved()  # DeleteRecords waits for the low watermark
         return proposal
@@ -237,10 +237,10 @@ class Partition:
     def is_proposing(self, proposal: Proposal) -> bool:
         return self.leadership is not None and self.leadership.pending is proposal
 
-    def isr_agreed(self, proposal: Proposal, answer: Agreed) -> None:
+    def isr_change_accepted(self, proposal: Proposal, answer: AcceptedChange) -> None:
         """Apply an ISR change that the controller accepted."""
         leadership = self.leadership
-        if leadership is None or not leadership.agreed(proposal, answer):
+        if leadership is None or not leadership.accepted(proposal, answer):
             return
         self.isr = list(answer.isr)
         self.partition_epoch = answer.partition_epoch
@@ -251,10 +251,10 @@ class Partition:
             ", ".join(map(str, answer.isr)),
             answer.partition_epoch,
         )
-        self.advance_as_kept()
+        self.update_high_watermark()
 
-    def isr_refused(self, proposal: Proposal, code: ErrorCode) -> bool:
-        return self.leadership is not None and self.leadership.refused(proposal, code)
+    def isr_change_rejected(self, proposal: Proposal, code: ErrorCode) -> bool:
+        return self.leadership is not None and self.leadership.rejected(proposal, code)
 
     # Waiters
 
@@ -317,7 +317,7 @@ async def flush_partition(directories: LogDirectories, partition: Partition) -> 
     return True
 
 
-def why_not_hosted(topic: str | bytes, index: int, *, is_known: bool) -> KafkaError:
+def not_hosted_error(topic: str | bytes, index: int, *, is_known: bool) -> KafkaError:
     """The error for a partition that this node does not host."""
     if is_known:
         return NotLeaderOrFollower(f"This node hosts no replica of partition {index} of the topic.")

@@ -23,7 +23,7 @@ from ottla.controller.registrations import PartitionRegistration, Topic
 from ottla.failures import Failures
 from ottla.log.log import Log
 from ottla.server.broker import GROUPS_TOPIC, TRANSACTIONS_TOPIC, Broker
-from ottla.server.replicas.directory_assignments import Placements
+from ottla.server.replicas.directory_assignments import DirectoryAssignments
 from ottla.server.replicas.partition import Partition
 from ottla.server.replicas.replication import Replication
 from ottla.wire import uuid
@@ -47,13 +47,13 @@ class Replicas:
     def __init__(
         self,
         broker: Broker,
-        placements: Placements,
+        assignments: DirectoryAssignments,
         replication: Replication,
         *,
         failures: Failures,
     ) -> None:
         self._broker = broker
-        self._placements = placements
+        self._assignments = assignments
         self._replication = replication
         self._failures = failures
         self._failed: dict[_Key, bool] = {}  # like the backlog: failed, and will be retried
@@ -63,8 +63,10 @@ class Replicas:
         ] = {}  # (topic id, partition): whether its log must be new
         self._applied_offset = -1
         self._job: Job | None = None
-        self._leaving: dict[tuple[str, int], None] = {}  # no longer hosted, but the files are not renamed yet
-        self._leaving_job: Job | None = None
+        self._removals: dict[
+            tuple[str, int], None
+        ] = {}  # no longer hosted, but the files are not renamed yet
+        self._removal_job: Job | None = None
         self._when_drained: list[asyncio.Future[None]] = []
 
     @property
@@ -74,7 +76,7 @@ class Replicas:
 
     def apply_all(self, image: ClusterImage) -> None:
         """Host everything that the image assigns to this node, at startup."""
-        self._bring_in_line(
+        self._apply_partitions(
             image, {(topic.id, index): False for topic in image.topics.values() for index in topic.partitions}
         )
 
@@ -88,9 +90,9 @@ class Replicas:
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Apply the changes of a run of committed records."""
         for topic in delta.topics_deleted.values():
-            self._stop_hosting(self._hosted(topic))
+            self._stop_hosting(self._partitions_of(topic))
         node_id = self._broker.node_id
-        self._bring_in_line(
+        self._apply_partitions(
             image,
             {
                 (topic_id, index): previous is None or node_id not in previous.replicas
@@ -101,11 +103,11 @@ class Replicas:
         for resource, name in sorted(delta.configs_changed):
             if resource == ResourceType.TOPIC:
                 self._apply_topic_config_contained(name)
-        self._replication.settle()
+        self._replication.end_idle_fetchers()
         if not self._backlog:
             self._applied_offset = image.offset
 
-    def _bring_in_line(self, image: ClusterImage, changed: dict[_Key, bool]) -> None:
+    def _apply_partitions(self, image: ClusterImage, changed: dict[_Key, bool]) -> None:
         """Apply changed partitions now, or add them to the backlog if they are many."""
         later = self._backlog
         is_large = len(changed) > AT_ONCE_MAX
@@ -156,11 +158,11 @@ class Replicas:
         if self._failed:
             topics = self._broker.image.topics
             self._failed = {key: is_new for key, is_new in self._failed.items() if key[0] in topics}
-            self._bring_in_line(self._broker.image, dict(self._failed))
+            self._apply_partitions(self._broker.image, dict(self._failed))
 
     def _on_drained(self, _outcome: None) -> None:
         self._job = None
-        self._replication.settle()
+        self._replication.end_idle_fetchers()
         self._applied_offset = self._broker.image.offset
         for waiting in self._when_drained:
             if not waiting.done():
@@ -175,36 +177,36 @@ class Replicas:
         self._backlog.clear()
         self._on_drained(None)
 
-    def _on_leaving_failed(self, error: Exception) -> None:
+    def _on_removal_failed(self, error: Exception) -> None:
         """One log could not be removed; continue with the others."""
         self._failures.note("removal of logs", "", error)
-        self._leaving_job = None
-        if self._leaving:
-            self._leave_slowly()
+        self._removal_job = None
+        if self._removals:
+            self._start_removal()
 
     def close(self) -> None:
         """Stop applying metadata; remove the remaining logs now."""
-        for job in (self._job, self._leaving_job):
+        for job in (self._job, self._removal_job):
             if job is not None:
                 job.cancel()
-        self._take_out(list(self._leaving))
-        self._leaving.clear()
+        self._remove_logs(list(self._removals))
+        self._removals.clear()
 
     def apply_broker_config(self) -> None:
         """Apply changed settings of the node, which are the defaults of every topic."""
-        self._replication.take_config()
+        self._replication.apply_config()
         for name in list(self._broker.partitions.by_name):
             self._apply_topic_config_contained(name)
         for partition in self._broker.partitions:
             if partition.log is not None:
-                self.take_verification(partition.log)
+                self.apply_verification(partition.log)
 
-    def take_verification(self, log: Log) -> None:
+    def apply_verification(self, log: Log) -> None:
         """Set whether the first write of a transaction needs a verification by its coordinator."""
         verify = self._broker.config.bool_of("transaction.partition.verification.enable")
         log.producers.verify = verify
 
-    def why_stray(self, log: Log) -> str | None:
+    def stray_reason(self, log: Log) -> str | None:
         """The reason why a log on disk is stray; None if it belongs here."""
         image = self._broker.image
         if log.topic_id is None or log.topic_id == uuid.ZERO:
@@ -218,12 +220,12 @@ class Replicas:
             return "this node is not among its replicas"
         return None
 
-    async def settle(self) -> None:
+    async def wait_for_deletions(self) -> None:
         """Wait for deletions in progress."""
         if self._deletions:
             await asyncio.gather(*self._deletions)
 
-    def _hosted(self, topic: Topic) -> list[Partition]:
+    def _partitions_of(self, topic: Topic) -> list[Partition]:
         return list(self._broker.partitions.by_id.get(topic.id, {}).values())
 
     def _apply_partition(
@@ -262,38 +264,38 @@ class Replicas:
             self._replication.follow(hosted)
         if is_new_epoch:
             hosted.notify_all()
-        self._note_placement(hosted, registration)
+        self._report_directory(hosted, registration)
 
     def _begin_epoch(self, partition: Partition) -> None:
         """Store the start offset of the epoch before anything is appended in it."""
         log = partition.log
-        if log is None or log.cuts_pending:  # `log_was_cut` does it later
+        if log is None or log.cuts_pending:  # `log_truncated` does it later
             return
         try:
             log.assign_epoch_start_offset(partition.leader_epoch, log.log_end_offset)
         except OSError as error:  # the next append retries, and fails the produce
             logger.error("%s", self._broker.directories.storage_error(log, error))
 
-    def log_was_cut(self, partition: Partition) -> None:
+    def log_truncated(self, partition: Partition) -> None:
         """Store the current epoch, if it began while the log was being truncated."""
         if partition.is_leader:
             self._begin_epoch(partition)
 
-    def _note_placement(self, partition: Partition, registration: PartitionRegistration) -> None:
+    def _report_directory(self, partition: Partition, registration: PartitionRegistration) -> None:
         """Report the log's directory, if the controller has another one."""
         if partition.log is None or not registration.directories:
             return
         actual = self._broker.directories.directory_id_of(partition.log)
         if registration.directory_of(self._broker.node_id) != actual:
-            self._placements.note(partition.topic_id, partition.index, actual)
+            self._assignments.submit(partition.topic_id, partition.index, actual)
 
     def _host(
         self, topic: Topic, index: int, registration: PartitionRegistration, *, is_new: bool
     ) -> Partition:
         broker = self._broker
-        if (topic.name, index) in self._leaving:  # files of a deleted topic with the same name
-            del self._leaving[topic.name, index]
-            self._take_out([(topic.name, index)])
+        if (topic.name, index) in self._removals:  # files of a deleted topic with the same name
+            del self._removals[topic.name, index]
+            self._remove_logs([(topic.name, index)])
         wanted = registration.directory_of(broker.node_id) if registration.directories else None
         log: Log | None
         try:
@@ -302,10 +304,10 @@ class Replicas:
             logger.error("Failed to open the replica of %s-%d: %s", topic.name, index, error)
             log = None
         if log is not None:
-            self.take_verification(log)
+            self.apply_verification(log)
         partition = Partition(topic.name, topic.id, index, log)
         broker.partitions.add(partition)
-        self._replication.take_topic_config(topic.name)
+        self._replication.apply_topic_config(topic.name)
         return partition
 
     def _min_insync_replicas(self, topic: str, replicas: int) -> int:
@@ -326,19 +328,19 @@ class Replicas:
         if not hosted:
             return
         self._broker.directories.reconfigure(name)
-        self._replication.take_topic_config(name)
+        self._replication.apply_topic_config(name)
         for partition in hosted.values():
             needed = self._min_insync_replicas(name, len(partition.replicas))
             partition.min_insync_replicas = needed
             if partition.leadership is not None:
                 partition.leadership.min_insync_replicas = needed
-                partition.advance_as_kept()
+                partition.update_high_watermark()
 
     def _stop_hosting(self, partitions: Iterable[Partition]) -> None:
-        gone: list[tuple[str, int]] = []
+        removed: list[tuple[str, int]] = []
         for partition in partitions:
             self._broker.partitions.remove(partition)
-            gone.append((partition.topic, partition.index))
+            removed.append((partition.topic, partition.index))
             partition.is_leader = False
             partition.leader_id = -1
             try:
@@ -346,46 +348,46 @@ class Replicas:
                 partition.notify_all()  # waiting requests get their error now
             except Exception as error:  # noqa: BLE001 - see `ottla.failures`
                 self._failures.note("end of hosting", f"{partition.topic}-{partition.index}", error)
-        if len(gone) <= AT_ONCE_MAX:
+        if len(removed) <= AT_ONCE_MAX:
             try:
-                self._take_out(gone)
+                self._remove_logs(removed)
             except Exception as error:  # noqa: BLE001 - see `ottla.failures`
                 self._failures.note("removal of logs", "", error)
             return
-        self._leaving.update(dict.fromkeys(gone))
-        if self._leaving_job is None:
-            self._leave_slowly()
+        self._removals.update(dict.fromkeys(removed))
+        if self._removal_job is None:
+            self._start_removal()
 
-    def _leave_slowly(self) -> None:
-        self._leaving_job = self._broker.slices.start(
-            self._take_out_slowly(), self._on_taken_out, self._on_leaving_failed
+    def _start_removal(self) -> None:
+        self._removal_job = self._broker.slices.start(
+            self._remove_logs_in_slices(), self._on_removed, self._on_removal_failed
         )
 
-    def _take_out(self, gone: list[tuple[str, int]]) -> None:
+    def _remove_logs(self, removed: list[tuple[str, int]]) -> None:
         """Rename the files of partitions; they are deleted later."""
-        if gone:
-            self._settle_soon(self._broker.directories.detach(gone))
+        if removed:
+            self._finish_removal_soon(self._broker.directories.detach(removed))
 
-    def _take_out_slowly(self) -> Generator[None, None, set[str]]:
+    def _remove_logs_in_slices(self) -> Generator[None, None, set[str]]:
         touched: set[str] = set()
-        while self._leaving:
-            key = next(iter(self._leaving))
-            del self._leaving[key]
+        while self._removals:
+            key = next(iter(self._removals))
+            del self._removals[key]
             touched |= self._broker.directories.detach([key])
             yield
         return touched
 
-    def _on_taken_out(self, touched: set[str]) -> None:
-        self._leaving_job = None
-        self._settle_soon(touched)
+    def _on_removed(self, touched: set[str]) -> None:
+        self._removal_job = None
+        self._finish_removal_soon(touched)
 
-    async def _settle(self, touched: set[str]) -> None:
+    async def _finish_removal(self, touched: set[str]) -> None:
         try:
             await self._broker.directories.forget_removed(touched)
         except Exception as error:  # noqa: BLE001 - see `ottla.failures`
             self._failures.note("removal of logs", "", error)
 
-    def _settle_soon(self, touched: set[str]) -> None:
-        task = asyncio.ensure_future(self._settle(touched))
+    def _finish_removal_soon(self, touched: set[str]) -> None:
+        task = asyncio.ensure_future(self._finish_removal(touched))
         self._deletions[task] = None
         task.add_done_callback(self._deletions.pop)

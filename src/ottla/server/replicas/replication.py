@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.config import topic_value
 from ottla.rare_paths import rarely
 from ottla.replication.isr_changes import IsrChanges
-from ottla.replication.leader import Leadership, Standing
+from ottla.replication.leader import BrokerStatus, Leadership
 from ottla.replication.selector import LEADER, RACK_AWARE, nearest_replica
 from ottla.replication.throttle import Throttle, throttled_partitions
 from ottla.server.handlers.common import alive_endpoint
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.controller.registrations import PartitionRegistration
     from ottla.replication.fetcher import Fetcher, Fetchers
     from ottla.server.broker import Broker
-    from ottla.server.peers.broker_links import BrokerLinks
+    from ottla.server.peers.broker_channels import BrokerChannels
     from ottla.server.replicas.partition import Partition
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
@@ -36,7 +36,7 @@ logger = logging.getLogger("ottla.server.replicas.replication")
 
 
 class Replication:
-    """The replication of one node; also the environment of its leaders (`Surroundings`)."""
+    """The replication of one node; also the environment of its leaders (`LeaderEnvironment`)."""
 
     def __init__(self, broker: Broker, broker_epoch: Callable[[], int]) -> None:
         config = broker.config
@@ -52,9 +52,9 @@ class Replication:
         self._shrunk_ms: int | None = None  # time of the last check for lagging followers
         self._has_skipped_shrink = False  # the last check was late and was skipped
         self._fetchers: Fetchers | None = None
-        self._links: dict[int, BrokerLinks] = {}
+        self._channels: dict[int, BrokerChannels] = {}
         self._selects_by_rack = self._selector() == RACK_AWARE
-        self.take_config()
+        self.apply_config()
 
     # Environment of leaders
 
@@ -63,7 +63,7 @@ class Replication:
         return self._broker_epoch()
 
     @property
-    def brokers(self) -> Mapping[int, Standing]:
+    def brokers(self) -> Mapping[int, BrokerStatus]:
         return self._broker.image.brokers
 
     def now_ms(self) -> int:
@@ -77,13 +77,13 @@ class Replication:
             logger.warning("Unknown replica.selector.class %s; consumers fetch from leaders", name)
         return name
 
-    def take_config(self) -> None:
+    def apply_config(self) -> None:
         """Apply changed settings of the node."""
         config = self._broker.config
         self.leader_throttle.set_limit(config.int_of("leader.replication.throttled.rate"))
         self.follower_throttle.set_limit(config.int_of("follower.replication.throttled.rate"))
 
-    def take_topic_config(self, topic: str) -> None:
+    def apply_topic_config(self, topic: str) -> None:
         """Apply a topic's settings, after a change or when a partition was assigned to this node."""
         broker = self._broker
         own = broker.image.topic_config(topic)
@@ -145,7 +145,7 @@ class Replication:
         if self._fetchers is not None:
             self._fetchers.forget((partition.topic_id, partition.index))
 
-    def settle(self) -> None:
+    def end_idle_fetchers(self) -> None:
         """End fetchers without partitions, after a run of metadata was applied."""
         if self._fetchers is not None:
             self._fetchers.end_idle()
@@ -216,7 +216,7 @@ class Replication:
             partition.topic, partition.index, in_sync=replica_id in partition.isr, now_ms=self.now_ms()
         )
 
-    def sent(self, topic: str, index: int, size: int) -> None:
+    def record_sent(self, topic: str, index: int, size: int) -> None:
         """Count records that were sent to a follower."""
         if self.leader_throttle.has_topics and self.leader_throttle.is_throttled(topic, index):
             self.leader_throttle.record(size, self.now_ms())
@@ -249,15 +249,15 @@ class Replication:
 
     def _make_fetcher(self, leader_id: int, number: int) -> Fetcher:
         from ottla.replication.fetcher import Fetcher, FetchSettings
-        from ottla.server.peers.broker_links import BrokerLinks
+        from ottla.server.peers.broker_channels import BrokerChannels
 
         broker = self._broker
         config = broker.config
         assert broker.network is not None
-        links = self._links.get(number)
-        if links is None:
+        channels = self._channels.get(number)
+        if channels is None:
             client_id = f"broker-{broker.node_id}-fetcher-{number}"
-            links = self._links[number] = BrokerLinks(
+            channels = self._channels[number] = BrokerChannels(
                 broker, broker.network, client_id=client_id, timeout_setting="replica.socket.timeout.ms"
             )
         return Fetcher(
@@ -266,7 +266,7 @@ class Replication:
             self._broker_epoch,
             clock=broker.clock,
             storage=broker.directories,
-            ask=links.ask,
+            ask=channels.ask,
             settings=FetchSettings(
                 wait_max_ms=config.int_of("replica.fetch.wait.max.ms"),
                 min_bytes=config.int_of("replica.fetch.min.bytes"),
@@ -281,5 +281,5 @@ class Replication:
         """Stop all fetchers."""
         if self._fetchers is not None:
             await self._fetchers.close()
-        for links in self._links.values():
-            links.close()
+        for channels in self._channels.values():
+            channels.close()

@@ -47,7 +47,7 @@ def directory_of(trio: Trio, topic: str, node_id: int) -> Path:
     return trio.brokers[node_id].data / f"{topic}-0"
 
 
-def test_a_partition_moves_with_all_it_holds_and_leaves_nothing_behind(trio: Trio) -> None:
+def test_a_partition_moves_completely(trio: Trio) -> None:
     trio.create("moved", (1, 2))
     values = [b"%d" % number for number in range(50)]
     assert trio.produce("moved", values, at=1).error_code == 0
@@ -61,7 +61,7 @@ def test_a_partition_moves_with_all_it_holds_and_leaves_nothing_behind(trio: Tri
     wait_until(lambda: not directory_of(trio, "moved", 1).exists(), "the old replica to go")
 
 
-def test_replicas_are_added_and_taken_away(trio: Trio) -> None:
+def test_replicas_are_added_and_removed(trio: Trio) -> None:
     trio.create("sized", (1,))
     assert trio.produce("sized", [b"one"], at=1).error_code == 0
     assert move(trio, "sized", [1, 2, 3]) == 0
@@ -73,7 +73,7 @@ def test_replicas_are_added_and_taken_away(trio: Trio) -> None:
     wait_until(lambda: trio.values("sized", at=3) == [b"one"], "its new leader to serve it")
 
 
-def test_a_move_to_a_broker_that_is_away_can_be_called_off(trio: Trio) -> None:
+def test_a_move_to_an_unavailable_broker_can_be_cancelled(trio: Trio) -> None:
     trio.create("stays", (1, 2))
     trio.brokers[3].kill()
     assert move(trio, "stays", [3, 2]) == 0
@@ -85,7 +85,7 @@ def test_a_move_to_a_broker_that_is_away_can_be_called_off(trio: Trio) -> None:
     trio.brokers[3].start()
 
 
-def test_who_stops_in_order_hands_its_leaderships_over_and_gets_them_back_on_request(trio: Trio) -> None:
+def test_a_controlled_shutdown_hands_leaderships_over(trio: Trio) -> None:
     trio.create("led", (2, 1, 3))
     trio.brokers[2].stop()
     leader = trio.leader("led", at=1)  # known to others before it was allowed to go
@@ -103,9 +103,7 @@ def test_who_stops_in_order_hands_its_leaderships_over_and_gets_them_back_on_req
     wait_until(lambda: trio.values("led", at=2) == [b"meanwhile"], "the preferred leader to serve")
 
 
-def test_a_lost_directory_hands_its_partitions_over_and_leaves_the_others_alone(
-    trio: Trio, tmp_path: Path
-) -> None:
+def test_an_offline_directory_hands_only_its_partitions_over(trio: Trio, tmp_path: Path) -> None:
     paths = [tmp_path / "one", tmp_path / "two"]
     broker = trio.nodes.broker(4, **{**SETTINGS, "log_dirs": ",".join(map(str, paths))}).start()
     trio.brokers[4] = broker

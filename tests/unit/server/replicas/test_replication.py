@@ -28,7 +28,7 @@ def trio(tmp_path: Path) -> Iterator[Trio]:
         yield Trio(nodes)
 
 
-def test_what_is_acknowledged_is_on_every_replica_byte_for_byte(trio: Trio) -> None:
+def test_acknowledged_records_are_identical_on_every_replica(trio: Trio) -> None:
     trio.create("all")
     for number in range(20):
         assert trio.produce("all", [b"%d" % number, b"x" * 1000], at=1).error_code == 0
@@ -38,7 +38,7 @@ def test_what_is_acknowledged_is_on_every_replica_byte_for_byte(trio: Trio) -> N
         wait_until(lambda node=node: len(trio.values("all", at=node)) == 40, f"the watermark at {node}")  # type: ignore[misc]
 
 
-def test_a_killed_leader_loses_nothing_that_was_acknowledged_and_catches_up(trio: Trio) -> None:
+def test_a_killed_leader_loses_nothing_acknowledged_and_catches_up(trio: Trio) -> None:
     trio.create("led", min_insync_replicas="2")
     before = [b"before-%d" % number for number in range(30)]
     for value in before:
@@ -57,7 +57,7 @@ def test_a_killed_leader_loses_nothing_that_was_acknowledged_and_catches_up(trio
     assert trio.segment("led", at=1) == trio.segment("led", at=leader)
 
 
-def test_a_leader_that_wrote_alone_cuts_that_off_when_it_comes_back(trio: Trio) -> None:
+def test_a_returning_leader_truncates_its_unreplicated_records(trio: Trio) -> None:
     trio.create("cut")
     assert trio.produce("cut", [b"shared"], at=1).error_code == 0
     for node in (2, 3):
@@ -83,7 +83,7 @@ def test_a_leader_that_wrote_alone_cuts_that_off_when_it_comes_back(trio: Trio) 
     assert "truncating to" in trio.brokers[1].log_text
 
 
-def test_a_follower_that_stands_still_leaves_and_comes_back(trio: Trio) -> None:
+def test_a_stalled_follower_leaves_the_isr_and_rejoins(trio: Trio) -> None:
     trio.create("lag", min_insync_replicas="2")
     assert trio.produce("lag", [b"one"], at=1).error_code == 0
     process = trio.brokers[3].process
@@ -96,7 +96,7 @@ def test_a_follower_that_stands_still_leaves_and_comes_back(trio: Trio) -> None:
     assert trio.segment("lag", at=3) == trio.segment("lag", at=1)
 
 
-def test_too_few_in_sync_replicas_refuse_a_write_and_take_it_with_one_ack(trio: Trio) -> None:
+def test_min_insync_replicas_applies_to_acks_all_only(trio: Trio) -> None:
     trio.create("few", min_insync_replicas="2")
     trio.brokers[2].kill()
     trio.brokers[3].kill()
@@ -110,7 +110,7 @@ def test_too_few_in_sync_replicas_refuse_a_write_and_take_it_with_one_ack(trio: 
     wait_until(lambda: trio.values("few", at=1) == [b"yes"], "the watermark")
 
 
-def test_a_follower_that_missed_deleted_records_starts_over_where_its_leader_does(trio: Trio) -> None:
+def test_a_follower_behind_the_leaders_start_starts_over(trio: Trio) -> None:
     trio.create("gone", (1, 2))
     assert trio.produce("gone", [b"kept by nobody"], at=1).error_code == 0
     trio.brokers[2].kill()
@@ -140,7 +140,7 @@ def test_a_follower_that_missed_deleted_records_starts_over_where_its_leader_doe
         assert [one.value for one in fetched if one.offset >= 4] == [b"4", b"5", b"6"]
 
 
-def test_a_leader_that_stood_still_past_its_session_acknowledges_nothing_that_is_lost(trio: Trio) -> None:
+def test_a_leader_stalled_past_its_session_acknowledges_no_lost_record(trio: Trio) -> None:
     trio.create("still")
     assert trio.produce("still", [b"before"], at=1).error_code == 0
     process = trio.brokers[1].process
@@ -284,7 +284,7 @@ def kill_each_in_turn(trio: Trio) -> None:
     assert {trio.segment("turns", at=node) for node in (1, 2, 3)} == {trio.segment("turns", at=leader)}
 
 
-def test_a_broker_that_takes_leave_hands_over_and_comes_back_in_sync(trio: Trio) -> None:
+def test_a_stopping_broker_hands_over_and_rejoins_in_sync(trio: Trio) -> None:
     trio.create("leave", min_insync_replicas="2")
     assert trio.produce("leave", [b"one"], at=1).error_code == 0
     assert trio.brokers[1].stop() == 0
@@ -296,7 +296,7 @@ def test_a_broker_that_takes_leave_hands_over_and_comes_back_in_sync(trio: Trio)
     assert trio.segment("leave", at=1) == trio.segment("leave", at=leader)
 
 
-def test_a_replica_whose_directory_fails_is_replaced_and_copied_anew(tmp_path: Path) -> None:
+def test_a_replica_in_a_failed_directory_is_replaced_and_copied(tmp_path: Path) -> None:
     with Nodes(tmp_path) as nodes:
         trio = Trio(nodes)
         own = tmp_path / "own"

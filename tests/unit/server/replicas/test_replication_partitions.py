@@ -33,7 +33,7 @@ def proxies() -> Iterator[dict[int, Proxy]]:
         yield {node_id: stack.enter_context(Proxy()) for node_id in (1, 2, 3)}
 
 
-def test_a_leader_that_nobody_reaches_acknowledges_nothing_and_goes_on_after_healing(
+def test_an_isolated_leader_acknowledges_nothing_and_recovers(
     proxies: dict[int, Proxy], tmp_path: Path
 ) -> None:
     with Nodes(tmp_path) as nodes:

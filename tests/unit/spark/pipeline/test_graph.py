@@ -31,11 +31,11 @@ ORDERS = load(Path(__file__).parents[4] / "docs" / "examples" / "pipelines" / "o
         ("SELECT * FROM other.a", []),
     ],
 )
-def test_a_statement_reads_what_stands_behind_from_and_join(statement: str, names: list[str]) -> None:
+def test_a_statement_reads_the_names_after_from_and_join(statement: str, names: list[str]) -> None:
     assert names_read(statement) == names
 
 
-def test_a_sink_needs_what_its_stream_is_made_of() -> None:
+def test_a_sink_needs_the_inputs_of_its_stream() -> None:
     assert [one.name for one in needed_for(ORDERS, "per_minute")] == [
         "orders",
         "payments",
@@ -62,7 +62,7 @@ def test_the_picture_is_well_formed_and_has_a_line_for_each_reader() -> None:
     assert svg(ORDERS) == svg(ORDERS)
 
 
-def test_topics_that_are_not_there_are_told_with_the_nearest_or_how_to_make_them() -> None:
+def test_missing_topics_are_reported_with_a_remedy() -> None:
     found = [fault.message for fault in topic_faults(ORDERS, ["order", "payments", "paid-orders"])]
     assert found == [
         "The topic 'orders', which is read here, does not exist. Did you mean 'order'?",

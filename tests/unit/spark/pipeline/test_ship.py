@@ -12,7 +12,7 @@ import pytest
 from ottla.spark.pipeline import ship
 
 
-def test_the_archive_is_named_by_what_is_in_it_and_made_once(
+def test_the_archive_is_named_by_its_content_and_built_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ship, "PACKAGES", ("cramjam",))  # which nobody edits meanwhile
@@ -25,7 +25,7 @@ def test_the_archive_is_named_by_what_is_in_it_and_made_once(
     assert ship.archive(tmp_path) != packed
 
 
-def test_what_executors_need_can_be_imported_from_where_the_archive_is_unpacked(tmp_path: Path) -> None:
+def test_the_unpacked_archive_can_be_imported(tmp_path: Path) -> None:
     packed = ship.archive(tmp_path / "cache")
     assert ship.settings(packed)["spark.archives"] == f"{packed}#ottla_packages"
     with zipfile.ZipFile(packed) as zipped:

@@ -105,7 +105,7 @@ def test_tasks_share_the_partitions_of_one_transaction_and_keep_their_order(
             assert numbers == sorted(numbers)
 
 
-def test_nobody_goes_on_behind_a_task_that_failed_in_its_turn(broker: Broker, tmp_path: Path) -> None:
+def test_no_task_writes_after_a_failed_turn(broker: Broker, tmp_path: Path) -> None:
     options = options_of(broker, "broken")
     transaction = SharedTransaction(options)
     assert transaction.prepare("query", 0)
@@ -119,7 +119,7 @@ def test_nobody_goes_on_behind_a_task_that_failed_in_its_turn(broker: Broker, tm
     assert transaction.explain(RuntimeError("a task failed")) is None
 
 
-def test_a_zombie_is_fenced_in_its_turn_and_leaves_it_broken(broker: Broker, tmp_path: Path) -> None:
+def test_a_fenced_zombie_leaves_a_broken_turn(broker: Broker, tmp_path: Path) -> None:
     options = options_of(broker, "fenced")
     dead = SharedTransaction(options)
     assert dead.prepare("query", 0)
@@ -164,7 +164,7 @@ def begun(turn: Turn, answer: Answer, records: int) -> Turn:
     return turn
 
 
-def test_a_turn_ends_with_the_last_answer_and_the_next_one_counts_on(tmp_path: Path) -> None:
+def test_a_turn_ends_with_the_last_acknowledgment(tmp_path: Path) -> None:
     turns = Turns(str(tmp_path))
     first, second = Answer(), Answer()
     turn = begun(turns.take("t", 0), first, 10)
@@ -196,7 +196,7 @@ def test_a_turn_with_a_failed_delivery_is_not_counted(tmp_path: Path) -> None:
         turns.take("t", 0)
 
 
-def test_what_tasks_tell_must_be_what_their_turns_counted(tmp_path: Path) -> None:
+def test_reports_of_tasks_must_match_their_turns(tmp_path: Path) -> None:
     turns = Turns(str(tmp_path))
     for partition, records in ((0, 10), (1, 7)):
         answer = Answer()
@@ -213,6 +213,6 @@ def test_what_tasks_tell_must_be_what_their_turns_counted(tmp_path: Path) -> Non
         check_turns([report(0, 10)], turns)
 
 
-def test_only_a_producer_that_joined_takes_turns(broker: Broker) -> None:
+def test_only_a_joined_producer_takes_turns(broker: Broker) -> None:
     with ottla.Producer(broker.bootstrap_servers) as producer, pytest.raises(TransactionStateError):
         producer.resume("turns", 0, 5)

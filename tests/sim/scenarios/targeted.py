@@ -1,4 +1,4 @@
-"""Faults that come at the worst moment: when the one that they aim at is in the middle of something."""
+"""Faults at the worst moment: while their target is in the middle of an operation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONSUMER_GROUP_HEARTBEAT = 68
 
 
 async def kill_the_leader(story: Story, nemesis: Nemesis) -> None:
-    """Of one partition, always the same: again and again."""
+    """Kill the leader of one partition, repeatedly."""
     topic, index = story.partitions[0]
     node = leader_of(story.world, topic, index)
     if node is None or nemesis.pick_victim(node) is None:
@@ -60,7 +60,7 @@ async def kill_the_controller(story: Story, nemesis: Nemesis) -> None:
 
 
 async def pause_the_leader(story: Story, nemesis: Nemesis) -> None:
-    """Past its session: another one leads when it wakes up, and does not know."""
+    """Pause the leader beyond its session: when it resumes, another node leads, and it does not know."""
     topic, index = story.partitions[0]
     node = leader_of(story.world, topic, index)
     if node is None or nemesis.pick_victim(node) is None:
@@ -80,13 +80,14 @@ async def pause_the_leader(story: Story, nemesis: Nemesis) -> None:
         nemesis.release(node)
 
 
-# At a step of a conversation
+# At a step of a protocol
 
 
 class Trap:
-    """Waits for a request, or for a write of the node that got it, and then ends that node (or another).
+    """Waits for a request, or for a write of the node that received it, and then kills that node (or
+    another).
 
-    `when(arrival)` says whether this is the request; `victim(arrival)` whom it costs.
+    `when(arrival)` says whether this is the request; `victim(arrival)` returns the node to kill.
     """
 
     def __init__(
@@ -108,22 +109,22 @@ class Trap:
         self.struck: SimulatedNode | None = None
 
     async def spring(self) -> None:
-        """Lie in wait, and start_until_serving who was caught."""
+        """Wait for the request, and restart the killed node."""
         tap = self._nemesis.tap
-        tap.listeners.append(self._hear)
+        tap.listeners.append(self._on_arrival)
         try:
             await self._nemesis.wait_duration()
             if self.struck is not None:
                 self._disarm(self.struck)
                 await self._nemesis.start_until_serving(self.struck)
         finally:
-            if self._hear in tap.listeners:
-                tap.listeners.remove(self._hear)
+            if self._on_arrival in tap.listeners:
+                tap.listeners.remove(self._on_arrival)
             if self.struck is not None:
                 self._disarm(self.struck)
                 self._nemesis.release(self.struck)
 
-    def _hear(self, arrival: Arrival) -> None:
+    def _on_arrival(self, arrival: Arrival) -> None:
         if self.struck is not None or not self._when(arrival):
             return
         node = self._victim(arrival)
@@ -145,12 +146,12 @@ class Trap:
             node.crash()
 
     def _arm(self, node: SimulatedNode, path_part: str, count: int) -> None:
-        """Let it die at its `count`-th write of such a file: before it, or right after."""
+        """Kill it at its `count`-th write of such a file: before it, or right after."""
         disk, left, after = node.disk, count, self._wait_s is not None
         assert disk is not None
         loop = self._nemesis.world.loop
 
-        def look(operation: str, path: str) -> None:
+        def on_call(operation: str, path: str) -> None:
             nonlocal left
             if operation != "pwrite" or path_part not in path or not path.endswith(".log"):
                 return
@@ -161,7 +162,7 @@ class Trap:
                 self._kill(node)
                 raise Crashed
 
-        disk.slow_call = look
+        disk.slow_call = on_call
 
     def _disarm(self, node: SimulatedNode) -> None:
         if self._write is not None and node.disk is not None:
@@ -169,7 +170,7 @@ class Trap:
 
 
 async def kill_the_transaction_coordinator(story: Story, nemesis: Nemesis) -> None:
-    """At each step of the end of a transaction: see `STEPS_OF_A_COMMIT`."""
+    """Kill it at each step of the end of a transaction: see `STEPS_OF_A_COMMIT`."""
     world, chance = story.world, nemesis.chance
 
     def at(host: str) -> SimulatedNode | None:
@@ -222,7 +223,7 @@ STEPS_OF_A_COMMIT = (
 
 
 async def kill_the_group_coordinator(story: Story, nemesis: Nemesis) -> None:
-    """When a member joins, syncs, or a group of the newer protocol hears of a new one; or at its write."""
+    """Kill it when a member joins or syncs, at a heartbeat of a new member (KIP-848), or at its write."""
     world, chance = story.world, nemesis.chance
     api_key = chance.choice((JOIN_GROUP, JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT))
 
@@ -245,7 +246,7 @@ async def kill_the_group_coordinator(story: Story, nemesis: Nemesis) -> None:
 
 
 async def pause_the_coordinators(story: Story, nemesis: Nemesis) -> None:
-    """Whoever coordinates groups or transactions sleeps until others have taken over."""
+    """Pause a coordinator of groups or transactions until others have taken over."""
     topic = nemesis.chance.choice((GROUPS_TOPIC, TRANSACTIONS_TOPIC))
     nodes = [node for node in story.world.nodes.values() if leads_any(node, topic)]
     node = nemesis.chance.choice(nodes) if nodes else None
@@ -261,13 +262,13 @@ async def pause_the_coordinators(story: Story, nemesis: Nemesis) -> None:
 
 
 async def cut_in_mid_produce(story: Story, nemesis: Nemesis) -> None:
-    """The leader has a request, and its producer never hears of it; or it had been lost on the way."""
+    """The leader receives a request but its producer gets no response; or the request was lost."""
     world, chance = story.world, nemesis.chance
     tap = nemesis.tap
     way = chance.choice(("reset", "reset later", "cut"))
     hit: list[Arrival] = []
 
-    def hear(arrival: Arrival) -> None:
+    def on_arrival(arrival: Arrival) -> None:
         if hit or arrival.api_key != PRODUCE or not arrival.source.startswith(_WRITERS):
             return
         hit.append(arrival)
@@ -281,12 +282,12 @@ async def cut_in_mid_produce(story: Story, nemesis: Nemesis) -> None:
         else:
             world.cut(arrival.target, arrival.source)
 
-    tap.listeners.append(hear)
+    tap.listeners.append(on_arrival)
     try:
         await nemesis.wait_duration()
     finally:
-        if hear in tap.listeners:
-            tap.listeners.remove(hear)
+        if on_arrival in tap.listeners:
+            tap.listeners.remove(on_arrival)
         if hit and way == "cut":
             world.wires.heal(hit[0].target, hit[0].source)
 
@@ -295,11 +296,11 @@ _WRITERS = ("writer", "feeder", "ledger", "application", "table", "brief")
 
 
 async def pause_in_a_transaction(story: Story, nemesis: Nemesis) -> None:
-    """An application sleeps past the session of its member, with a transaction open, and goes on with it."""
+    """An application sleeps beyond its member's session, with a transaction open, and then continues it."""
     world, loop = story.world, story.world.loop
     hit: list[SimulatedClient] = []
 
-    def hear(arrival: Arrival) -> None:
+    def on_arrival(arrival: Arrival) -> None:
         if hit or arrival.api_key != PRODUCE or not arrival.source.startswith("application"):
             return
         found = [one for one in living_clients(world, "application") if one.host == arrival.source]
@@ -310,14 +311,14 @@ async def pause_in_a_transaction(story: Story, nemesis: Nemesis) -> None:
             loop.call_in(loop.root, found[0].process.pause)
 
     tap = nemesis.tap
-    tap.listeners.append(hear)
+    tap.listeners.append(on_arrival)
     try:
         await asyncio.sleep(1.0)
         if hit:
             await asyncio.sleep(nemesis.between((9.5, 13.0)))
     finally:
-        if hear in tap.listeners:
-            tap.listeners.remove(hear)
+        if on_arrival in tap.listeners:
+            tap.listeners.remove(on_arrival)
         for client in hit:
             if not client.process.is_dead:
                 world.note(client.host, "resumed")
@@ -325,7 +326,7 @@ async def pause_in_a_transaction(story: Story, nemesis: Nemesis) -> None:
 
 
 async def pause_a_client(story: Story, nemesis: Nemesis) -> None:
-    """It sleeps in the middle of what it does, and goes on as if nothing had happened."""
+    """Pause a client in the middle of an operation; it continues as if nothing had happened."""
     clients = living_clients(story.world, *_WRITERS, "classic-group", "consumer-group")
     if not clients:
         return

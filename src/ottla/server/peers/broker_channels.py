@@ -23,7 +23,7 @@ class BrokerUnknown(ConnectionError):
     """The broker is unknown to the cluster, or not alive."""
 
 
-class BrokerLinks:
+class BrokerChannels:
     """Sends requests to other brokers."""
 
     def __init__(

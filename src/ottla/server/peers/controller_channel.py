@@ -32,11 +32,11 @@ class ControllerIsHere(Exception):
     """The active controller is on this node: call it directly."""
 
 
-class _LeadsNoMore(Exception):
+class _NotController(Exception):
     """The node is no longer the active controller."""
 
 
-class ControllerLink:
+class ControllerChannel:
     """Sends requests to the active controller."""
 
     def __init__(
@@ -61,7 +61,7 @@ class ControllerLink:
         self._channel: Channel | None = None
         self._address: Address | None = None
         self._opening: asyncio.Lock = asyncio.Lock()
-        self._talks: dict[asyncio.Future[Any], Address] = {}  # request: address
+        self._in_flight: dict[asyncio.Future[Any], Address] = {}  # request: address
 
     async def ask(self, request: Message, *, timeout_ms: int) -> Any:
         """The controller's response. Raises RequestTimedOut, or the error in the response."""
@@ -88,10 +88,10 @@ class ControllerLink:
                 where = f"{address[0]}:{address[1]}"
                 limit = min(remaining, self._socket_timeout_s)
                 try:
-                    talk = self._ask_while_it_leads(address, request)
+                    pending = self._ask_while_active(address, request)
                     async with asyncio.timeout(limit):
-                        response = await talk
-                except _LeadsNoMore:
+                        response = await pending
+                except _NotController:
                     continue
                 except TimeoutError:
                     # Our own short deadline does not prove that a node is silent that rejected us for most of
@@ -112,29 +112,29 @@ class ControllerLink:
     def on_leader(self) -> None:
         """Another node is the controller now: send the requests of the old one again."""
         address, is_here = self._find_controller(), self._is_here()
-        for talk, asked in self._talks.items():
-            if is_here or address not in (None, asked):
-                talk.cancel()
+        for task, receiver in self._in_flight.items():
+            if is_here or address not in (None, receiver):
+                task.cancel()
         if is_here or address not in (None, self._address):
             self._drop()
 
     def close(self) -> None:
         self._drop()
 
-    async def _ask_while_it_leads(self, address: Address, request: Message) -> Any:
+    async def _ask_while_active(self, address: Address, request: Message) -> Any:
         """Wait for a response, but only until another node becomes the controller: this one may be silent."""
         # If it fails at the moment when its waiter gives up, nobody retrieves the exception.
-        talk = mark_retrieved(asyncio.ensure_future(self._ask_once(address, request)))
-        self._talks[talk] = address
+        task = mark_retrieved(asyncio.ensure_future(self._ask_once(address, request)))
+        self._in_flight[task] = address
         try:
-            await asyncio.wait([talk])
+            await asyncio.wait([task])
         finally:
-            del self._talks[talk]
-            if not talk.done():
-                talk.cancel()
-        if talk.cancelled():
-            raise _LeadsNoMore
-        return talk.result()
+            del self._in_flight[task]
+            if not task.done():
+                task.cancel()
+        if task.cancelled():
+            raise _NotController
+        return task.result()
 
     async def _ask_once(self, address: Address, request: Message) -> Any:
         async with self._opening:
@@ -164,8 +164,8 @@ class RemoteController:
         socket_timeout_ms: int,
         is_here: Callable[[], bool] = lambda: False,
     ) -> None:
-        def link(purpose: str) -> ControllerLink:
-            return ControllerLink(
+        def channel(purpose: str) -> ControllerChannel:
+            return ControllerChannel(
                 network,
                 clock,
                 find_controller,
@@ -175,8 +175,8 @@ class RemoteController:
                 is_here=is_here,
             )
 
-        self._requests = link("requests")
-        self._forwarding = link("forwarding")
+        self._requests = channel("requests")
+        self._forwarding = channel("forwarding")
 
     def close(self) -> None:
         self._requests.close()

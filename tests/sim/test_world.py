@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -19,6 +16,7 @@ from ottla.testing.world import World
 from ottla.testing.world.nemesis import FAULTS
 from ottla.testing.world.rare import rare_paths
 from tests.sim import smoke
+from tests.sim.replays import traces_of
 
 SEEDS = int(os.environ.get("OTTLA_TEST_SEEDS", "8"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "1"))
@@ -41,19 +39,7 @@ def test_each_fault_is_survived_alone(fault: str) -> None:
 
 
 def test_a_seed_replays_in_another_process_with_other_hashes() -> None:
-    traces = set()
-    for hashes in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hashes}
-        run = subprocess.run(
-            [sys.executable, "-m", "tests.sim", "3", "--smoke", "--hash", "--seconds", "20"],
-            env=environment,
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        traces.add(run.stdout)
-    assert len(traces) == 1
+    assert len(traces_of("3", "--smoke", "--seconds", "20")) == 1
 
 
 def test_other_seeds_give_other_worlds() -> None:

@@ -1,5 +1,5 @@
-"""The code that the verifiable producer and consumer share: events as JSON lines with time and name, and a
-clean exit on SIGTERM and Ctrl-C, with the exit code of a JVM."""
+"""The code that the verifiable producer and consumer share: their properties file, events as JSON lines with
+time and name, and a clean exit on SIGTERM and Ctrl-C, with the exit code of a JVM."""
 
 from __future__ import annotations
 
@@ -10,8 +10,23 @@ from collections.abc import Callable
 from types import FrameType
 
 from ottla.tools.measurements import now_ms
+from ottla.tools.subcommands import SubcommandParser
 
 _lock = threading.Lock()
+
+
+def properties_file(
+    parser: SubcommandParser, old_option: str, old: str | None, new: str | None
+) -> str | None:
+    """The path in --command-config or in its deprecated name, which prints a warning; both are an error."""
+    if old is not None and new is not None:
+        parser.error(f"Options {old_option} and --command-config are mutually exclusive.")
+    if old is not None:
+        print(
+            f"Option {old_option} has been deprecated and will be removed in a future version. "
+            "Use --command-config instead."
+        )
+    return new or old
 
 
 def tell(name: str, **facts: object) -> None:

@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError, Disconnected
 from ottla.tools.client_options import consumer_settings, read_properties
 from ottla.tools.entry_point import finish
 from ottla.tools.subcommands import SubcommandParser
-from ottla.tools.verifiable import place, tell, until_signalled
+from ottla.tools.verifiable import place, properties_file, tell, until_signalled
 from ottla.wire.errors import KafkaError
 
 _POLL_SECONDS = 60.0
@@ -55,14 +55,8 @@ def _work(words: Sequence[str]) -> int:
         parser.print_help()
         return 0
     options = parser.parse_args(words)
-    if options.consumer_config is not None and options.command_config is not None:
-        parser.error("Options --consumer.config and --command-config are mutually exclusive.")
-    if options.consumer_config is not None:
-        print(
-            "Option --consumer.config has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
-    given = read_properties(options.command_config or options.consumer_config)
+    path = properties_file(parser, "--consumer.config", options.consumer_config, options.command_config)
+    given = read_properties(path)
     settings = consumer_settings(given, _overrides(options))
     reading = _Reading(options, settings)
     return until_signalled(reading.run)

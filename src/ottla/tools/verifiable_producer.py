@@ -16,7 +16,7 @@ from ottla.tools.client_options import producer_settings, read_properties
 from ottla.tools.entry_point import finish
 from ottla.tools.measurements import Pace, now_ms
 from ottla.tools.subcommands import SubcommandParser
-from ottla.tools.verifiable import tell, until_signalled
+from ottla.tools.verifiable import properties_file, tell, until_signalled
 from ottla.wire.errors import KafkaError
 
 
@@ -51,18 +51,12 @@ def _work(words: Sequence[str]) -> int:
         parser.print_help()
         return 0
     options = parser.parse_args(words)
-    if options.producer_config is not None and options.command_config is not None:
-        parser.error("Options --producer.config and --command-config are mutually exclusive.")
-    if options.producer_config is not None:
-        print(
-            "Option --producer.config has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
+    path = properties_file(parser, "--producer.config", options.producer_config, options.command_config)
     given = {
         "bootstrap.servers": options.bootstrap_server,
         "acks": str(options.acks),
         "retries": "0",
-    } | read_properties(options.command_config or options.producer_config)
+    } | read_properties(path)
     sending = _Sending(options)
     settings = producer_settings(given, {})
     return until_signalled(lambda: sending.run(settings))

@@ -1,4 +1,4 @@
-"""Every file that a node reads at its start, damaged: what reads it raises what it says, and nothing else."""
+"""Damaged files at a node's startup: every reader raises its documented errors, and no others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _A_UUID = bytes(range(16))
 
 @dataclass(frozen=True)
 class Reader:
-    """How a file is read, what a sound one holds, and what reading it may raise."""
+    """A file format: its reader, a valid content, and the errors it may raise."""
 
     name: str
     sound: bytes
@@ -191,5 +191,5 @@ def test_any_file_is_read_or_refused_with_a_typed_error(reader: Reader, data: st
         else:
             reader.check(found)
             return
-    assert len(refusal) < 1_000  # nobody reads a log line of the whole file
+    assert len(refusal) < 1_000  # a log line must not contain the whole file
     assert not reader.names_path or PATH in refusal

@@ -1,4 +1,4 @@
-"""The .properties syntax: what Java's loader accepts, and text that survives a round trip."""
+"""The .properties syntax: the same as Java's loader, and round trips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rows about clusters measure, where that needs no cluster."""
+"""Measurements of the cluster rows that need no cluster."""
 
 from __future__ import annotations
 

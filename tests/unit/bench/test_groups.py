@@ -1,4 +1,4 @@
-"""The group rows: what their generators send, and what they make of the answers."""
+"""The group rows: the requests of their generators, and the evaluation of responses."""
 
 from __future__ import annotations
 

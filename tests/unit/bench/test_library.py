@@ -1,4 +1,4 @@
-"""What the table of the client libraries says, from measurements that are made up."""
+"""The table of the client libraries, from invented measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a benchmark run comes to: medians, ratios, verdicts, and the files it leaves."""
+"""The results of a benchmark run: medians, ratios, verdicts, and files."""
 
 from __future__ import annotations
 

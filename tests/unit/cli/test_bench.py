@@ -1,4 +1,4 @@
-"""The figures of `ottla bench`, and what `ottla start` refuses before it makes anything."""
+"""The figures of `ottla bench`, and the checks of `ottla start` before it creates anything."""
 
 from __future__ import annotations
 

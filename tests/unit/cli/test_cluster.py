@@ -1,4 +1,4 @@
-"""`ottla cluster`: up, status, down, and what it says when something is wrong."""
+"""`ottla cluster`: up, status, down, and error messages."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_cluster_comes_up_survives_a_killed_leader_and_goes_down(
 
 
 def led_by(status: dict[str, Any]) -> int | None:
-    """The node that leads the one partition."""
+    """The leader of the only partition."""
     return next((node["node_id"] for node in status["nodes"] if node["partitions_led"]), None)
 
 

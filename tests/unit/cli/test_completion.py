@@ -1,4 +1,4 @@
-"""What Tab gives, asked by a real bash and by the words that other shells hand over."""
+"""Tab completion, with a real bash and with the arguments of other shells."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_completion_times_out_on_a_silent_cluster() -> None:
 
 @pytest.fixture
 def bash(tmp_path: Path, own_home: Path) -> Path:
-    """A directory with the command `ottla` in it, for a shell that knows nothing else."""
+    """A directory that contains only the command `ottla`, for the PATH of a shell."""
     command = tmp_path / "bin" / "ottla"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m ottla.cli "$@"\n')
@@ -94,7 +94,7 @@ def bash(tmp_path: Path, own_home: Path) -> Path:
 
 
 def ask_bash(bin_directory: Path, own_home: Path, line: str) -> list[str]:
-    """What bash would offer behind a line: the script of the command is run as readline runs it."""
+    """The candidates that bash offers for a line: runs the command's script as readline does."""
     shell = shutil.which("bash")
     assert shell is not None
     program = (
@@ -126,7 +126,7 @@ def _quoted(text: str) -> str:
     [
         ("ottla top", ["topic"]),
         ("ottla topic de", ["describe", "delete"]),
-        # bash takes --output=j apart at the = and completes what is behind it.
+        # bash splits --output=j at the = and completes the second part.
         ("ottla topic list --output=j", ["json"]),
         ("ottla -X 'client.id=a b' topic list -o y", ["yaml"]),
         ("ottla config set topic t retention.m", ["retention.ms="]),

@@ -1,4 +1,4 @@
-"""What the doctor makes of what it saw: each case by its cause and its cure."""
+"""The doctor's findings: each case with its cause and remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands end: one line, the right code, no traceback."""
+"""Errors of commands: one line, the right exit code, no traceback."""
 
 from __future__ import annotations
 

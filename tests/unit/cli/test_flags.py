@@ -1,4 +1,4 @@
-"""The flags of every command: before the noun, between noun and verb, behind the verb."""
+"""The global flags: before the noun, between noun and verb, after the verb."""
 
 from __future__ import annotations
 

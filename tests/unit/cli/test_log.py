@@ -1,4 +1,4 @@
-"""`ottla log dump` and `ottla log verify` on files, whole and damaged."""
+"""`ottla log dump` and `ottla log verify` on valid and damaged files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles: how the file is read, and that edits change only what they are about."""
+"""Profiles: parsing the file, and edits that change only the affected lines."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_profiles_are_created_used_shown_and_deleted(capsys: pytest.CaptureFixtu
     assert main(["profile", "use", "prod"]) == 0
     capsys.readouterr()
     assert main(["profile", "list"]) == 0
-    # The output format of the profile in use is JSON.
+    # The profile in use sets the output format JSON.
     assert '"used": true' in capsys.readouterr().out
     assert main(["profile", "show", "prod", "-o", "table"]) == 0
     shown = capsys.readouterr().out

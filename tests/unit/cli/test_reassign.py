@@ -36,7 +36,7 @@ def addressed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 class Ottla:
-    """The command, run here."""
+    """Run the command in this process."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -70,7 +70,7 @@ def create(cluster: Cluster, admin: Admin, name: str, assignments: list[list[int
 
 
 def wait_for(cluster: Cluster, name: str, assignments: list[list[int]]) -> None:
-    """Until every broker says so: the command asks any of them."""
+    """Wait until every broker reports it, since the command may ask any of them."""
     for port in map(cluster.port, cluster.node_ids):
         wait_until(
             lambda port=port: replicas(port, name) == assignments,  # type: ignore[misc]
@@ -80,7 +80,7 @@ def wait_for(cluster: Cluster, name: str, assignments: list[list[int]]) -> None:
 
 
 def replicas(port: int, name: str) -> list[list[int]]:
-    """The replicas of a topic that are all in sync, as one broker knows them."""
+    """The replicas of a topic if all are in sync, according to one broker."""
     topic = MetadataRequest.MetadataRequestTopic(name=name)
     with Asking(port) as client:
         (found,) = client.ask(MetadataRequest(topics=[topic], allow_auto_topic_creation=False), 12).topics
@@ -89,7 +89,7 @@ def replicas(port: int, name: str) -> list[list[int]]:
 
 
 def fill(cluster: Cluster, topic: str) -> None:
-    """Enough that a throttle of a thousand bytes keeps it under way."""
+    """Enough data that a throttle of a thousand bytes keeps the move in progress."""
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         for _ in range(4):
             producer.send(topic, b"x" * 900_000, partition=0)

@@ -1,4 +1,4 @@
-"""Where `ottla reassign` would move replicas, and how it tells how far they are."""
+"""The plans of `ottla reassign`, and its progress report."""
 
 from __future__ import annotations
 

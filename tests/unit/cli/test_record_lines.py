@@ -1,4 +1,4 @@
-"""Lines of JSON, kcat's formats, places and values: what goes out comes in again."""
+"""JSON lines, kcat's formats, positions and values: round trips."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_signal_ends_reading_after_complete_lines() -> None:
 
 
 class Chunks(io.BytesIO):
-    """A stream whose bytes come in these chunks."""
+    """A stream whose bytes arrive in these chunks."""
 
     def __init__(self, chunks: list[bytes]) -> None:
         super().__init__()

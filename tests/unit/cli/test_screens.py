@@ -1,4 +1,4 @@
-"""The screens in docs/cli: each is there, and what is typed in it are commands and flags that exist."""
+"""The screens in docs/cli exist, and contain only commands and flags that exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def script() -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     try:
         spec.loader.exec_module(module)
     finally:
@@ -31,7 +31,7 @@ def script() -> Any:
 
 
 def typed() -> list[str]:
-    """Every `ottla` command line in the screens and in the script that makes them."""
+    """Every `ottla` command line in the screens and in the script that creates them."""
     found = [
         line[2:]
         for path in sorted(SCREENS.glob("*.txt"))

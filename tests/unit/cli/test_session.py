@@ -1,4 +1,4 @@
-"""What a call uses: flags over the environment over the profile over the defaults."""
+"""The settings of a call: flags over the environment over the profile over the defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.cli.session import Flags, Session
 
 @pytest.fixture
 def home(own_home: Path) -> dict[str, str]:
-    """An environment in which there are two profiles, of which one is the current one."""
+    """An environment with two profiles, one of them current."""
     known = profiles.set_settings(
         profiles.load(), "one", {"bootstrap.servers": "one:1", "output": "yaml", "acks": "1"}
     )

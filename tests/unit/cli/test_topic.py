@@ -1,4 +1,4 @@
-"""What `ottla topic` says about partitions and retention, and where `ottla group reset` goes."""
+"""Partition states and retention in `ottla topic`, and the targets of `ottla group reset`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def partition(leader: int | None, replicas: list[int], isr: list[int]) -> Partit
         (partition(1, [1, 2, 3], [1]), 2, "under min isr"),
         (partition(1, [1, 2, 3], [1]), None, "under-replicated"),
         (partition(None, [1, 2], []), 1, "offline"),
-        # min.insync.replicas asks for no more replicas than there are.
+        # min.insync.replicas never exceeds the number of replicas.
         (partition(1, [1], [1]), 2, "ok"),
         (partition(1, [1, 2], [1]), 3, "under min isr"),
     ],

@@ -1,4 +1,4 @@
-"""Changes at run time: what they become, and what is refused with which code and sentence."""
+"""Dynamic changes: their results, and the errors with code and message."""
 
 from __future__ import annotations
 

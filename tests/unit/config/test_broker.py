@@ -1,4 +1,4 @@
-"""A node's configuration: sources and their order, refusals that name the place, and what is derived."""
+"""A node's configuration: sources and precedence, errors that name the place, and derived values."""
 
 from __future__ import annotations
 

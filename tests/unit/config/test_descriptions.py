@@ -1,4 +1,4 @@
-"""Settings with their sources: what DescribeConfigs and CreateTopics tell."""
+"""Settings with their sources, in DescribeConfigs and CreateTopics."""
 
 from __future__ import annotations
 

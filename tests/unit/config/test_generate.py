@@ -1,4 +1,4 @@
-"""docs/configuration.md is what the definitions make of it."""
+"""docs/configuration.md matches the definitions."""
 
 from __future__ import annotations
 

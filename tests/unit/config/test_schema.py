@@ -1,4 +1,4 @@
-"""The definition files: complete, well formed, and readable by everything that uses them."""
+"""The definition files: complete, well formed, and usable."""
 
 from __future__ import annotations
 

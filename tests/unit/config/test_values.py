@@ -1,4 +1,4 @@
-"""Texts of settings: what they parse to, what is refused with which sentence, how values are shown."""
+"""Texts of settings: parsing, errors, and formatting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java's habits that show in what Kafka's tools print."""
+"""Java's behaviour in the output of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_strings_hash_as_in_java(text: str, expected: int) -> None:
 
 
 def test_keys_are_ordered_by_bucket_and_then_by_insertion() -> None:
-    # "Aa" and "BB" have the same hash: they stay as they came.
+    # "Aa" and "BB" have the same hash: they keep their order.
     assert map_order(["b", "BB", "Aa", "a"], string_hash) == ["BB", "Aa", "a", "b"]
     assert map_order(["b", "Aa", "BB", "a"], string_hash) == ["Aa", "BB", "a", "b"]
 

@@ -1,4 +1,4 @@
-"""Plans for reassignments: what a file may say, and which replicas a throttle holds for."""
+"""Plans for reassignments: valid files, and the replicas that a throttle covers."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ any_form = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, 
 
 @pytest.fixture(params=["compiled", "plain"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The modules of the columnar way, all compiled or all plain."""
+    """The columnar modules, all compiled or all plain."""
     if request.param == "compiled":
         names = ("reader", "builder", "columns", "rows")
         found = {name: next(iter(forms_of(name))) for name in names}
@@ -136,7 +136,8 @@ def test_corrupt_bytes_raise_after_the_rows_before_them(kernel: Any, data: st.Da
 
 
 def rebuilt(kernel: Any, table: Any, partitions: int = 1, **columns: Any) -> list[list[Record]]:
-    """What is in the batches that the rows become: the rows without a place, then those of each partition."""
+    """The contents of the batches built from the rows: rows without a partition first, then each
+    partition's."""
     rows = arrow.rows_of(table, now_ms=NOW, **columns)
     starts = rows.arrange(partitions)
     assert starts[-1] == table.num_rows

@@ -160,7 +160,7 @@ def test_a_damaged_or_truncated_batch_fails_the_crc() -> None:
 
 
 def test_the_crc_is_castagnoli() -> None:
-    # The check value of CRC-32C, in the place of the bytes under the checksum.
+    # The check value of CRC-32C, in place of the bytes that the checksum covers.
     batch = bytearray(12 + 9) + b"123456789"
     header = BatchHeader(0, len(batch) - 12, 0, 2, 0xE3069283, 0, 0, 0, 0, 0, 0, 0, 0)
     assert crc_matches(batch, 0, header)

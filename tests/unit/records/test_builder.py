@@ -1,4 +1,4 @@
-"""A producer's open batch: its bytes, when it is full, and what may change after it is built."""
+"""A producer's open batch: its bytes, its limit, and the allowed changes after it is built."""
 
 from __future__ import annotations
 

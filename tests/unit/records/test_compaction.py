@@ -1,4 +1,4 @@
-"""What compaction leaves of batches, against a plain dictionary of keys."""
+"""Compaction of batches, compared with a plain dictionary of keys."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_an_emptied_batch_keeps_producer_sequence_and_offsets() -> None:
         -1,
     )
     assert header.max_timestamp == 1001
-    # Cleaned once more, it stays or goes as a whole.
+    # A second cleaning keeps or drops it completely.
     emptied = bytearray(kept.batch)
     assert compacted(emptied, mapped(), Verdict(retain_empty=True)).batch == emptied
     assert compacted(emptied, mapped()).batch is None

@@ -77,7 +77,7 @@ def test_a_bomb_of_tiny_zstd_blocks_is_refused() -> None:
 def test_truncated_data_is_corrupt(codec: Codec) -> None:
     packed = compress(codec, b"some content that is long enough to be cut " * 9)
     for length in range(len(packed)):
-        # A snappy stream may end after any block: what is there then is whole, only shorter.
+        # A snappy stream may end after any block, so a truncated one is a valid shorter one.
         if codec == Codec.SNAPPY and 0 <= length - len(XERIAL_HEADER) < 4:
             assert decompress(codec, packed[:length]) == b""
             continue
@@ -188,7 +188,7 @@ def test_lz4_in_a_v0_message_may_have_a_wrong_header_checksum() -> None:
 
 def test_lz4_with_a_content_size_is_read() -> None:
     body = compress(Codec.LZ4, b"sized " * 10)[7:]
-    # Flags 0x68: version 1, independent blocks, content size. The checksum is left to be wrong, as in v0.
+    # Flags 0x68: version 1, independent blocks, content size. The checksum is wrong, as in v0.
     packed = b"\x04\x22\x4d\x18\x68\x40" + struct.pack("<Q", 60) + b"\x00" + body
     assert decompress(Codec.LZ4, packed, magic=0) == b"sized " * 10
 
@@ -233,7 +233,7 @@ def test_empty_pieces_count_as_work(codec: Codec, made: Callable[[int], bytes]) 
     assert decompress(codec, made(190), size_max) in (b"", b"x" * 190)
     with pytest.raises(MessageTooLarge, match="blocks"):
         decompress(codec, made(210), size_max)
-    assert len(decompress(codec, made(50), 100)) <= 50  # a few are always taken
+    assert len(decompress(codec, made(50), 100)) <= 50  # a few are always accepted
 
 
 def test_gzip_members_of_any_size_are_joined() -> None:

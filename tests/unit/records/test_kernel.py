@@ -114,7 +114,7 @@ def test_an_impossible_record_count_is_refused_at_once(kernel: ModuleType) -> No
     assert walk(kernel, b"", 2**31 - 1)[0] == kernel.CUT_OFF
     with pytest.raises(ValueError, match="does not fit"):
         kernel.spans(b"", 0, 0, 2**31 - 1)
-    # A header count as large as the record, in a record that cannot hold them.
+    # A header count as large as the record, which cannot hold that many.
     body = bytes.fromhex("00 00 00 01 01") + b"\xfe\xff\xff\xff\x0f" + bytes(5)
     assert walk(kernel, bytes([len(body) * 2]) + body, 1)[0] == kernel.BAD_HEADERS
 
@@ -130,7 +130,7 @@ def test_timestamps_out_of_bounds_are_listed(kernel: ModuleType) -> None:
     data = encode(kernel, *((index, delta, b"k", None) for index, delta in enumerate(deltas)))
     bounds = {"base_timestamp": 1000, "now_ms": 1000, "before_max_ms": 100, "after_max_ms": 50}
     problems = walk(kernel, data, 6, check_time=True, **bounds)[5]
-    # The last has the timestamp -1: none was set, so there is nothing to check.
+    # The last has the timestamp -1, which means none and is not checked.
     assert problems == [(2, kernel.TIMESTAMP_OUTSIDE, 899), (4, kernel.TIMESTAMP_OUTSIDE, 1051)]
     assert walk(kernel, data, 6, check_time=False, **bounds)[5] is None
 
@@ -155,7 +155,7 @@ def test_timestamps_wrap_as_in_java(kernel: ModuleType) -> None:
     assert walk(kernel, data, 1, base_timestamp=1)[3:5] == (-1, -1)
     assert walk(kernel, data, 1, base_timestamp=-5)[3:5] == (LONG_MAX - 5, 0)
     far_past = encode(kernel, (0, LONG_MIN, b"k", None))
-    # now - timestamp overflows: Java takes the result for a time in the future.
+    # now - timestamp overflows: Java treats the result as a time in the future.
     result = walk(kernel, far_past, 1, now_ms=10, check_time=True, after_max_ms=3_600_000)
     assert result[5] == [(0, kernel.TIMESTAMP_OUTSIDE, LONG_MIN)]
 

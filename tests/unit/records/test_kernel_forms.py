@@ -1,4 +1,4 @@
-"""Which form of the kernel runs, that no install fails for want of a compiler, that no read passes an end."""
+"""The form of the kernel: which one runs, installs without a compiler, and no reads past the end."""
 
 from __future__ import annotations
 

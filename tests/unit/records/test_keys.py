@@ -1,4 +1,4 @@
-"""The loops of compaction, compiled and plain: both must say what a dictionary of keys says."""
+"""The loops of compaction, compiled and plain: both match a dictionary of keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ forms = pytest.mark.parametrize("form", FORMS, ids=["plain", "in use"])
 def encoded(
     records: list[tuple[bytes | None, bytes | None, int, int]],
 ) -> tuple[bytearray, list[tuple[int, int, bytes | None, bytes | None]]]:
-    """Bytes of records with gaps in their offsets, and (offset delta, timestamp delta, key, value)."""
+    """Records with gaps in their offsets, as bytes, and (offset delta, timestamp delta, key, value)."""
     entries = []
     delta = -1
     for key, value, timestamp, gap in records:
@@ -123,7 +123,7 @@ def test_a_full_table_reports_the_first_missing_offset(form: ModuleType) -> None
     data, _ = encoded([(bytes([number]), b"v", 0, 2) for number in range(10)])
     table = form.new_table(5)
     assert form.map_keys(data, 0, len(data), 10, 100, 0, table, SECRET, 0, 4) == (4, 4, 109)
-    # A key that is there already needs no room.
+    # A known key needs no free slot.
     again, _ = encoded([(b"\0", b"v", 0, 1)])
     assert form.map_keys(again, 0, len(again), 1, 200, 0, table, SECRET, 4, 4) == (1, 4, -1)
     marks = bytearray(10)

@@ -1,4 +1,4 @@
-"""Message sets of the old formats, made by other clients' builders and by hand."""
+"""Message sets of the old formats, built by other clients and by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Millions of records leave nothing behind: what is made for a batch goes with it."""
+"""Millions of records leak no memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.records.batch import Codec
 ROUNDS = 40
 RECORDS = 250
 BLOCKS_MAX = RECORDS * ROUNDS // 10
-"""Far less than one block for each record, far more than what caches of the interpreter come and go with."""
+"""Far less than one block per record, far more than the interpreter's caches fluctuate."""
 
 
 def blocks_gained(work: Callable[[], object]) -> int:

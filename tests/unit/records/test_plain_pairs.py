@@ -1,4 +1,4 @@
-"""Keys and values of many batches at once, compiled and plain: as `read_batch` gives them one by one."""
+"""Keys and values of many batches at once, compiled and plain: the same as `read_batch` one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BATCHES = st.lists(st.lists(RECORDS, min_size=1, max_size=5), max_size=5)
 
 
 def joined(batches: list[list[Record]], **special: object) -> bytes:
-    """Batches one after the other; the second one is special."""
+    """Several batches; the second one is special."""
     out = bytearray()
     offset = 10
     for number, records in enumerate(batches):
@@ -97,7 +97,7 @@ def test_reading_stops_at_an_invalid_batch(
     start, header = headers[-1]
     at = start + 21 + at % (header.length_bytes - 21)
     data[at] = byte
-    if repair:  # so that what is broken is the records and not the checksum
+    if repair:  # so that only the records are invalid, not the checksum
         data[start + 17 : start + 21] = crc32c(bytes(data[start + 21 :])).to_bytes(4, "big")
     broken = bytes(data)
     pairs, position, _ = form.plain_pairs(broken, 0, len(broken), 0, 10**6, crc32c)

@@ -1,4 +1,4 @@
-"""What a consumer sees of fetched bytes, and that broken ones are told, never believed."""
+"""The records that a consumer gets from fetched bytes, and errors for damaged bytes."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_both_forms_agree_on_invalid_records(
 
 
 def test_a_repeated_failure_does_not_grow(reader: ModuleType) -> None:
-    """Polls say so until the client seeks: each would add to the traceback of the one before."""
+    """Polls raise it until the client seeks; each would extend the traceback of the previous one."""
     broken = batch(0)
     broken[-1] ^= 1
     found = open_reader(reader, broken)

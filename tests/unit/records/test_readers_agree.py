@@ -24,7 +24,7 @@ KEYS_FORMS = {"plain": plain_kernel("keys"), "in use": load_kernel("keys")}
 
 
 def varint(value: int, padding: int, junk: int, *, bits: int = 32) -> bytes:
-    """A zigzag varint, longer than it must be by `padding` bytes, with `junk` in the bits that Java drops."""
+    """A zigzag varint, `padding` bytes longer than necessary, with `junk` in the bits that Java drops."""
     longest = 5 if bits == 32 else 10
     raw = ((value << 1) ^ (value >> (bits - 1))) & ((1 << bits) - 1)
     out = []

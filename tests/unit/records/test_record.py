@@ -1,4 +1,4 @@
-"""Batches taken apart and put together, also against the record builders of other clients."""
+"""Batches decoded and built, compared with the record builders of other clients."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_built_batches_are_read(records: list[Record], codec: Codec, base: int) 
 @given(records=RECORDS)
 @pytest.mark.parametrize("peer", [aiokafka_records, kafka_python_records], ids=["aiokafka", "kafka-python"])
 def test_other_clients_build_the_same_bytes_and_read_ours(peer: Any, records: list[Record]) -> None:
-    # Without a timestamp of -1, which one of them takes for "no record yet".
+    # Without a timestamp of -1, which one of them uses for "no record yet".
     records = [record._replace(timestamp=max(0, record.timestamp)) for record in records]
     builder = peer.DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
     for index, record in enumerate(records):
         builder.append(index, record.timestamp, record.key, record.value, list(record.headers))
     batch = build_batch(records)
-    # The leader's epoch, before the magic, is the broker's to set: one client leaves -1 there, one 0.
+    # The broker sets the leader epoch, before the magic: one client leaves -1 there, one 0.
     theirs = bytes(builder.build())
     assert (theirs[:12], theirs[16:]) == (bytes(batch[:12]), bytes(batch[16:]))
     read = [

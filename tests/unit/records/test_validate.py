@@ -1,4 +1,4 @@
-"""What a leader accepts, refuses and writes into a batch. Interop tests compare the same with Kafka."""
+"""Batches that a leader accepts or refuses, and the fields it writes. Interop tests compare with Kafka."""
 
 from __future__ import annotations
 
@@ -370,7 +370,7 @@ def test_any_bytes_are_accepted_readable_or_refused_with_a_typed_error(
     batch = build_batch(records, codec=codec)
     broken = mutations(data, bytes(batch))
     if len(broken) > 61 and data.draw(st.booleans()):
-        # The checksum is put right, so that the changes reach the checks behind it.
+        # The checksum is corrected, so that the changes reach the later checks.
         try:
             broken = with_body(broken, broken[61:])
         except CorruptMessage:

@@ -1,4 +1,4 @@
-"""The loop that follows a leader, against a leader that is played: errors, cuts, changes while it waits."""
+"""The fetch loop against a scripted leader: errors, truncations, changes during a fetch."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Answer = Callable[[FetchRequest], FetchResponse]
 
 
 class Follower:
-    """A fetcher, a log of three records of epoch 1, and answers that come one after the other."""
+    """A fetcher, a log of three records of epoch 1, and scripted responses."""
 
     def __init__(self, directory: Path, disk: HostDisk) -> None:
         config = LogConfig()
@@ -93,7 +93,7 @@ class Follower:
         return answer(request)
 
     def run(self, *answers: Answer | Exception) -> None:
-        """Follow until all answers are used, and the next question is asked."""
+        """Run until all responses are used and the next request is sent."""
         self.answers = list(answers)
 
         async def main() -> None:
@@ -108,7 +108,7 @@ class Follower:
 
     @property
     def last_asked(self) -> FetchRequest.FetchPartition:
-        """What the newest question that named the partition asked."""
+        """The partition's part of its newest fetch request."""
         for request in reversed(self.requests):
             for topic in request.topics:
                 return topic.partitions[0]

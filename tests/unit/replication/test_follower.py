@@ -1,4 +1,4 @@
-"""What a follower asks for, and its end of a fetch session."""
+"""The fetches of a follower, and its side of a fetch session."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_session_lost_by_the_leader_restarts() -> None:
     assert (again.session_id, again.session_epoch, len(again.sent)) == (0, 0, 1)
     following.session.on_response(0, 78)
     plan(following)
-    following.session.reset()  # the connection broke: the leader is asked to close what it has
+    following.session.reset()  # the connection broke: the leader must close its session
     again = plan(following)
     assert (again.session_id, again.session_epoch) == (78, 0)
 
@@ -141,5 +141,5 @@ def test_a_log_without_epochs_waits_for_its_truncation() -> None:
     following.follow(position(log))
     assert plan(following) is None
     assert len(following.without_epochs(0)) == 1
-    following.follow(position(log_of(), 1))  # an empty one has nothing to doubt
+    following.follow(position(log_of(), 1))  # an empty log needs no truncation
     assert plan(following) is not None

@@ -1,4 +1,4 @@
-"""Proposals on their way to the controller: together, until they are answered."""
+"""Proposals to the controller: batched, and retried until they are answered."""
 
 from __future__ import annotations
 

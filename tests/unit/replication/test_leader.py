@@ -1,4 +1,4 @@
-"""Who is in sync and where the watermark is."""
+"""The ISR and the high watermark."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Led:
 
 def test_the_watermark_is_the_smallest_end_in_the_isr() -> None:
     led = Led(end_offset=10)
-    assert led.watermark() == -1  # nobody has fetched: it stays where it is
+    assert led.watermark() == -1  # nobody has fetched: it does not move
     led.fetch(2, 8)
     led.fetch(3, 9)
     assert led.watermark() == 8
@@ -72,7 +72,7 @@ def test_an_out_of_sync_replica_holds_the_watermark_only_if_caught_up() -> None:
     led.fetch(2, 10)
     led.fetch(3, 4)
     assert led.watermark() == 10
-    led.fetch(3, 10)  # it has all: from now on the watermark waits for it, so that it can join
+    led.fetch(3, 10)  # caught up: the watermark now waits for it, so that it can join
     led.end_offset = 12
     led.fetch(2, 12)
     assert led.watermark() == 10
@@ -125,8 +125,8 @@ def test_a_fetch_with_an_old_broker_epoch_is_refused() -> None:
     led = Led()
     with pytest.raises(NotLeaderOrFollower):
         led.fetch(3, 0, epoch=29)
-    led.fetch(3, 0, epoch=-1)  # one that does not tell is believed
-    led.fetch(3, 0, epoch=31)  # a newer one than we have heard of
+    led.fetch(3, 0, epoch=-1)  # an unknown epoch is accepted
+    led.fetch(3, 0, epoch=31)  # a newer epoch than in our metadata
 
 
 def test_a_fetch_of_a_non_replica_gets_a_retriable_error() -> None:
@@ -159,7 +159,7 @@ def test_a_follower_that_lags_slightly_stays_in_the_isr() -> None:
     led = Led(end_offset=0)
     for number in range(1, 20):
         led.fetch(2, led.end_offset)
-        led.fetch(3, max(0, led.end_offset - 1))  # what there was at its last fetch
+        led.fetch(3, max(0, led.end_offset - 1))  # the log end at its last fetch
         led.end_offset = number
         led.around.ms += LAG_MAX_MS // 2
     assert led.leadership.lagging(led.end_offset) == set()
@@ -214,10 +214,10 @@ def test_repeated_metadata_leaves_the_next_proposal_pending() -> None:
     assert first is not None
     assert led.leadership.accepted(first, AcceptedChange(4, 8, (1, 2)))
     led.end_offset = 20
-    led.fetch(3, 10)  # at the watermark, and never where the log ends
+    led.fetch(3, 10)  # at the watermark, but never at the log end
     second = led.leadership.expansion(3, high_watermark=10)
     assert second is not None
-    led.take((1, 2), partition_epoch=8)  # the controller may have taken the second proposal by now
+    led.take((1, 2), partition_epoch=8)  # the controller may have accepted the second proposal
     assert led.leadership.pending is second
     led.fetch(2, 20)
     assert led.watermark() == 10
@@ -238,10 +238,10 @@ def test_a_consumer_reads_from_the_most_advanced_replica_in_its_rack() -> None:
     racks = {1: "a", 2: "b", 3: "b"}
     readings = [ReadableReplica(8, 100, 2), ReadableReplica(9, 50, 3)]
     assert nearest_replica("b", 1, readings, racks) == 3
-    assert nearest_replica("a", 1, readings, racks) is None  # the leader is there
+    assert nearest_replica("a", 1, readings, racks) is None  # the leader is in that rack
     assert nearest_replica("c", 1, readings, racks) is None
     assert nearest_replica("", 1, readings, racks) is None
-    assert nearest_replica("b", 1, readings, {1: "a", 2: "b"}) == 2  # 3 is not reached
+    assert nearest_replica("b", 1, readings, {1: "a", 2: "b"}) == 2  # 3 is unreachable
     led = Led(end_offset=10)
     led.fetch(2, 4, log_start=2)
     assert [one.broker_id for one in led.leadership.readable(4)] == [2]

@@ -31,7 +31,7 @@ WEIGHTS = {
 
 
 class Life:
-    """One partition with three replicas, and what can happen to it."""
+    """One partition with three replicas, and its possible events."""
 
     def __init__(self, min_insync_replicas: int) -> None:
         self.world = World(min_insync_replicas=min_insync_replicas)
@@ -129,7 +129,7 @@ class Life:
                 self.watermarks[key] = broker.log.high_watermark
 
     def heal(self) -> None:
-        """Nobody fails any more, and everything arrives: everybody has the same."""
+        """Without further failures, when everything has arrived, all replicas are equal."""
         for node in (1, 2, 3):
             self.restart(node)
         for _ in range(500):

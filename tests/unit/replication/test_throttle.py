@@ -50,7 +50,7 @@ def test_a_new_limit_applies_at_once() -> None:
     throttle.set_limit(1024)
     throttle.set_topic("t", frozenset((0,)))
     throttle.record(1_000_000, 0)
-    throttle.set_limit(1024)  # as it is
+    throttle.set_limit(1024)  # unchanged
     assert throttle.is_exceeded(100_000)
     throttle.set_limit(100_000)
     assert not throttle.is_exceeded(100_000)

@@ -34,7 +34,7 @@ Duty = Callable[[], Any]
 
 
 class FailingNode(Node):
-    """A node each of whose duties fails in an unforeseen way at first, and comes round often."""
+    """A node whose duties all fail unexpectedly at first, and run at short intervals."""
 
     failures_wanted = FAILURES
 
@@ -59,7 +59,7 @@ class FailingNode(Node):
 
 
 class CalmNode(FailingNode):
-    """One whose duties do not fail by themselves, and are there to be called."""
+    """A node whose duties do not run by themselves; tests call them."""
 
     failures_wanted = 0
 
@@ -98,7 +98,7 @@ def with_node(
 
 
 async def ask(node: Node, talk: Callable[[Asking], Any]) -> Any:
-    """Talk to the node from a thread: the loop is the node's."""
+    """Use the node from a thread, since the loop belongs to the node."""
 
     def here() -> Any:
         with Asking(node.port) as client:
@@ -167,7 +167,7 @@ def test_every_failed_controller_duty_is_retried(tmp_path: Path, monkeypatch: py
 
 
 class Poisoned:
-    """A log that raises whatever is asked of it, but for its name and place."""
+    """A log that raises on every access, except for its name and path."""
 
     def __init__(self, log: Log) -> None:
         self.name, self.topic, self.partition, self.directory = (
@@ -182,7 +182,7 @@ class Poisoned:
 
 
 class Watched:
-    """A log that remembers what was asked of it."""
+    """A log that records the calls."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -195,7 +195,7 @@ class Watched:
 
 
 def log_duties(node: FailingNode) -> Iterator[tuple[str, Duty]]:
-    """The duties that look at logs, one run of each."""
+    """The duties that iterate over logs, one run of each."""
     directories = node.broker.directories
     for name, duty in node.tables.items():
         if isinstance(getattr(duty, "__self__", None), LogDirectories):
@@ -217,7 +217,7 @@ def test_a_duty_that_fails_for_one_log_continues_with_the_others(tmp_path: Path)
         names = []
         for name, duty in log_duties(node):
             watched.asked.clear()
-            node.broker.directories.directories[0].files.clear()  # each checkpoint is written again
+            node.broker.directories.directories[0].files.clear()  # forces a write of each checkpoint
             outcome = duty()
             if inspect.isawaitable(outcome):
                 await outcome
@@ -262,7 +262,7 @@ def test_failed_metadata_of_one_partition_is_retried(tmp_path: Path, monkeypatch
 
 
 def raising(kind: str) -> Callable[..., Any]:
-    """A handler that fails at once, when it is awaited, or in the middle of long work."""
+    """A handler that fails at once, when awaited, or in the middle of long work."""
 
     def at_once(*_: Any) -> Any:
         raise RuntimeError("unforeseen")
@@ -310,7 +310,7 @@ def test_a_failing_handler_closes_at_most_its_connection(tmp_path: Path, kind: s
 async def check_handler(
     node: Node, dispatcher: Dispatcher, port: int, key: int, handle: Callable[..., Any]
 ) -> int:
-    """Have one handler fail, and see that others are answered meanwhile and the API itself afterwards."""
+    """Make one handler fail; check that others work meanwhile, and the API itself afterwards."""
     entry = apis.API_BY_KEY[key]
     version = max(entry.stable_versions)
     original, routes = dispatcher._handles[key], dispatcher._routes
@@ -389,7 +389,7 @@ def test_a_failure_in_one_partition_leaves_the_others_of_a_request(tmp_path: Pat
     with_node(CalmNode, tmp_path, test)
 
 
-# ---- the list of reasons
+# ---- the list of fatal errors
 
 ROOT = Path(__file__).parents[3]
 
@@ -401,7 +401,7 @@ def test_the_fatal_errors_are_documented() -> None:
 
 
 def test_no_other_error_stops_a_node() -> None:
-    """`Node.failure` is what ends it: the places that set it are those that `fatal_errors.py` names."""
+    """`Node.failure` stops a node: it is set exactly where `fatal_errors.py` says."""
     places = [
         path.name
         for part in ("server", "raft", "replication", "coordinator", "log")

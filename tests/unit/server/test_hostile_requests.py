@@ -47,15 +47,15 @@ def broker() -> Iterator[Broker]:
 
 
 def memory_bytes(broker: Broker, name: str) -> int:
-    """What the system says of the node's memory: VmRSS now, VmHWM at its highest."""
+    """The node's memory according to the system: VmRSS now, VmHWM at its peak."""
     status = Path(f"/proc/{broker.process_id}/status").read_text()
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(name))
 
 
 @pytest.fixture(autouse=True)
 def _unharmed(broker: Broker) -> Iterator[None]:
-    """After each case the node serves, holds what it held, and has not taken more memory than it may."""
-    Path(f"/proc/{broker.process_id}/clear_refs").write_text("5")  # the peak is counted anew
+    """After each case the node serves, has its data, and has not exceeded its memory limit."""
+    Path(f"/proc/{broker.process_id}/clear_refs").write_text("5")  # resets the peak
     before = memory_bytes(broker, "VmRSS")
     yield
     with Asking(broker.port) as asking:
@@ -67,7 +67,7 @@ def _unharmed(broker: Broker) -> Iterator[None]:
 
 
 def sent(broker: Broker, payload: bytes) -> bytes:
-    """What comes back; nothing where the node closed the connection without an answer."""
+    """The response; empty if the node closed the connection without one."""
     with socket.create_connection(("127.0.0.1", broker.port)) as connection:
         connection.settimeout(120)
         answer = b""
@@ -77,7 +77,7 @@ def sent(broker: Broker, payload: bytes) -> bytes:
             while piece := connection.recv(65536):
                 answer += piece
         except (ConnectionResetError, BrokenPipeError):
-            return answer  # closed while we were still sending
+            return answer  # closed during our send
         return answer
 
 
@@ -224,7 +224,7 @@ def test_a_client_that_fakes_a_replica_has_no_effect(broker: Broker, replica: in
 
 
 def test_a_client_cannot_change_the_isr(broker: Broker) -> None:
-    """AlterPartition is between brokers and controllers: a client's listener does not take it."""
+    """AlterPartition is only for brokers and controllers: a client listener refuses it."""
     request = AlterPartitionRequest(broker_id=1, broker_epoch=0)
     with Asking(broker.port) as asking:
         asking.send(request, 2)
@@ -241,7 +241,7 @@ def test_a_forged_producer_epoch_is_fenced(broker: Broker, epoch: int, sequence:
         before = len(asking.values("kept"))
         forged = asking.ask(_idempotent(given.producer_id, epoch, sequence), 9)
         code = forged.responses[0].partition_responses[0].error_code
-        if code == 0:  # a later epoch is a new session of the producer, as in Kafka
+        if code == 0:  # a later epoch starts a new producer session, as in Kafka
             assert epoch > 0
         else:
             assert len(asking.values("kept")) == before

@@ -1,4 +1,4 @@
-"""A whole node, in this process and as a child process: what it keeps, how it stops, what it refuses."""
+"""A complete node, in this process and as a child process: durability, shutdown, errors."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_acks_0_gets_no_response_and_an_error_closes_the_connection(ottla_broker
     with Asking(broker.port) as client:
         client.create_topic("quiet")
         client.send(produce_request("quiet", [b"x"], acks=0), 9)
-        assert client.values("quiet") == [b"x"]  # the next answer is the fetch's: none came for the produce
+        assert client.values("quiet") == [b"x"]  # the next response is the fetch's; the produce got none
         missing = produce_request("missing", [b"x"], acks=0)
         client.send(missing, 9)
         with pytest.raises(EOFError):
@@ -162,7 +162,7 @@ def test_a_signal_stops_a_node_cleanly_with_exit_code_0(number: signal.Signals, 
 
 
 def test_ctrl_c_works_at_any_time_during_startup(tmp_path: Path) -> None:
-    """Interrupt after each line that the start prints, and before the first."""
+    """Interrupt after each line that the startup prints, and before the first."""
     command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(tmp_path / "data"), "--port", "0"]
     for lines in range(6):
         process = subprocess.Popen(
@@ -208,7 +208,7 @@ def test_memory_is_returned_once_after_large_requests(tmp_path: Path) -> None:
     node._trim_memory()
     node._trim_memory()
     assert given_back == [True]
-    trim_memory()  # asks the real allocator, if it can be asked
+    trim_memory()  # calls the real allocator, if it supports that
 
 
 def test_only_its_owner_can_read_the_metadata_log(

@@ -1,4 +1,4 @@
-"""A controller and brokers as processes of their own: what happens when they come, go and are killed."""
+"""A controller and brokers as separate processes: starts, stops and kills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits and tasks: pure numbers, for any partitions."""
+"""Limits and tasks, as pure functions of numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoding of columns: whole batches by Arrow, and what becomes of rows that are no such thing."""
+"""Decoding of columns: whole batches by Arrow, and the handling of bad rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters from Spark: taken over exactly, or given back."""
+"""Filters from Spark: applied exactly, or returned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_MS = int(START.timestamp() * 1000)
 
 
 class Log:
-    """A log of one record a millisecond, offset 0 at START: the index that a real broker has."""
+    """A log with one record per millisecond, offset 0 at START: a stand-in for a broker's time index."""
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return {key: max(time - START_MS, 0) for key, time in times.items()}
@@ -69,7 +69,7 @@ COMPARISONS: dict[str, Any] = {
 
 @st.composite
 def conditions(draw: Any) -> tuple[Any, Any]:
-    """A filter of Spark's, and what it means for (topic, partition, offset)."""
+    """A filter of Spark's, and its predicate on (topic, partition, offset)."""
     column = draw(st.sampled_from(["partition", "offset", "timestamp", "topic"]))
     if column == "topic":
         named = draw(st.lists(st.sampled_from(["a", "b", "z"]), min_size=1))

@@ -1,4 +1,4 @@
-"""Options of the source: what they mean, and what is said of wrong ones."""
+"""Options of the source: their meaning, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver of a streaming query, asked as Spark asks it, on a broker in this process and without a JVM."""
+"""The driver of a streaming query, called as by Spark, on a broker in this process and without a JVM."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write(broker: Broker, topic: str, rows: int, partition: int = 0, timestamp: 
 
 
 class Query:
-    """What Spark does with a reader: offsets go through JSON, the reader is stopped at the end."""
+    """Uses a reader like Spark: offsets pass through JSON, and the reader is stopped at the end."""
 
     def __init__(self, broker: Broker, **options: str) -> None:
         given = {
@@ -71,7 +71,7 @@ class Query:
         self.at = json.loads(json.dumps(self.reader.initialOffset()))
 
     def next(self, limit: Any = None) -> list[tuple[str, int, int, int]]:
-        """The ranges of the next batch, which counts as done; none: there is nothing new."""
+        """The ranges of the next batch, which is then done; empty if there is nothing new."""
         end = json.loads(
             json.dumps(self.reader.latestOffset(self.at, limit or self.reader.getDefaultReadLimit()))
         )
@@ -112,7 +112,7 @@ def test_the_first_batch_is_the_same_after_a_crash(broker: Broker, admin: ottla.
         logged = query.at
     write(broker, "crash", 20)
     with Query(broker, subscribe="crash", startingOffsets="latest") as again:
-        again.begin()  # Spark asks for it, since no batch was committed
+        again.begin()  # Spark calls it, since no batch was committed
         assert again.ranges(again.at, logged) == [("crash", 0, 10, 15)]
         again.at = logged
         assert again.next() == [("crash", 0, 15, 35)]
@@ -174,11 +174,11 @@ def test_read_committed_plans_only_committed_records(broker: Broker, admin: ottl
 def test_progress_is_committed_to_the_group(broker: Broker, admin: ottla.Admin) -> None:
     admin.create_topics([NewTopic("progress", 1, 1)]).all()
     write(broker, "progress", 10)
-    assert committed(admin, "spark-progress") == {}  # a coordinator is there from now on
+    assert committed(admin, "spark-progress") == {}  # the coordinator exists from now on
     with Query(broker, subscribe="progress", groupId="spark-progress") as query:
         query.begin()
         query.next()
-        assert query.next() == []  # the batch before is done, and Spark may end the query now
+        assert query.next() == []  # the previous batch is done, and Spark may end the query
         assert committed(admin, "spark-progress") == {TopicPartition("progress", 0): 10}
 
 

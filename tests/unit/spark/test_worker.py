@@ -1,4 +1,4 @@
-"""What Spark's Python processes are told: only those that are used again, and only once."""
+"""Tuning of Spark's Python workers: only reused ones, and only once."""
 
 from __future__ import annotations
 

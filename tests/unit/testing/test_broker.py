@@ -1,4 +1,4 @@
-"""The embedded broker that users get: in process and as a child process."""
+"""The public embedded broker: in this process and as a child process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded cluster that users get: nodes that can be killed, and that leave nothing behind."""
+"""The public embedded cluster: nodes that can be killed, and complete cleanup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def create_replicated(port: int, name: str) -> None:
 
 
 def produce(port: int, topic: str, value: bytes) -> None:
-    """Write with acks=all, again where a client would: this node may not know yet that it leads."""
+    """Write with acks=all and retry like a client: the node may not know yet that it leads."""
 
     def is_written() -> bool:
         with Asking(port) as client:

@@ -1,4 +1,4 @@
-"""Command lines are read as Kafka's tools read theirs."""
+"""Command lines are parsed as Kafka's tools parse theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that ask a cluster, without one: bad input ends in one line, and their parts by themselves."""
+"""The client tools without a cluster: invalid input ends in one line; and unit tests of their parts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_unreachable_broker_is_one_line(
     code = main(["--bootstrap-server", NOWHERE, "--command-config", str(settings), *look])
 
     told = capsys.readouterr()
-    # Kafka's consumer-groups ends with 0 whatever happened while it ran.
+    # Kafka's consumer-groups exits with 0 even after an error.
     assert code == (0 if tool == "consumer-groups" else 1)
     assert f"{NOWHERE} refused the connection" in told.out + told.err
     assert len((told.out + told.err).strip().splitlines()) == 1

@@ -1,4 +1,5 @@
-"""The parts of the console producer and consumer: lines to records, records to text, bad command lines."""
+"""The parts of the console producer and consumer: lines to records, records to text, invalid command
+lines."""
 
 from __future__ import annotations
 

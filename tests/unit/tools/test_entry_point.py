@@ -1,4 +1,4 @@
-"""How the tools end: one line for the user, the right exit code, no traceback."""
+"""Errors and exit codes of the tools: one line for the user, no traceback."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_usage_error_prints_its_message_and_help_prints_options(capsys: pytest
 
 
 def test_a_closed_pipe_ends_a_tool_quietly() -> None:
-    """As with `kafka-dump-log ... | head`: the reader goes after the first line."""
+    """As with `kafka-dump-log ... | head`: the reader exits after the first line."""
     program = (
         "import sys\n"
         "from ottla.tools.arguments import OptionParser\n"

@@ -1,4 +1,4 @@
-"""The metadata shell: paths, columns, completion, files that are damaged."""
+"""The metadata shell: paths, columns, completion, damaged files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of old times: one line says what stands in their place."""
+"""Removed options: one line names the replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records that `kafka-producer-perf-test` sends: made as Kafka's tool makes them, and cheaply."""
+"""The records of `kafka-producer-perf-test`: like those of Kafka's tool, and cheap."""
 
 from __future__ import annotations
 

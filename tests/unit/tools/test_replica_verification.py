@@ -1,4 +1,4 @@
-"""Rounds of reads from replicas, compared."""
+"""Comparison of reads from replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-server-start.sh: what it hands to the node, and what it refuses."""
+"""kafka-server-start.sh: the configuration of the node, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-storage.sh: what it writes, prints and answers."""
+"""kafka-storage.sh: files, output and exit codes."""
 
 from __future__ import annotations
 

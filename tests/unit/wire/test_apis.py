@@ -1,4 +1,4 @@
-"""The table of APIs agrees with the classes, and carries Kafka's exceptions to its own rules."""
+"""The table of APIs matches the classes, and has Kafka's exceptions to its own rules."""
 
 from __future__ import annotations
 

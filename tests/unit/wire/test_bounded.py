@@ -1,4 +1,4 @@
-"""The bounded form of a decoder reads what the plain one reads, and stops before its objects are too many."""
+"""The bounded form of a decoder matches the plain one, and limits memory."""
 
 from __future__ import annotations
 

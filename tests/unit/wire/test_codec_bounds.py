@@ -1,4 +1,4 @@
-"""Bytes from outside are not trusted: what is cut short, too long or ill-formed is a MalformedMessage."""
+"""Untrusted bytes: truncated, oversized or ill-formed input is a MalformedMessage."""
 
 from __future__ import annotations
 

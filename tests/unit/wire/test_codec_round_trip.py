@@ -1,4 +1,4 @@
-"""Whatever a message holds comes back from its bytes: every message, every version."""
+"""Every message survives a round trip in every version."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_records_are_a_view_of_the_input() -> None:
 @pytest.mark.parametrize("version", FetchResponse.VERSIONS)
 def test_parts_hold_the_records_by_reference_and_in_order(version: int) -> None:
     class Slice:
-        """Stands for a slice of a file: it has a length and nothing else."""
+        """A stand-in for a slice of a file: it only has a length."""
 
         def __len__(self) -> int:
             return 7

@@ -1,4 +1,5 @@
-"""What a version cannot carry is refused, or dropped where the schema says so; as Kafka's classes do it."""
+"""Values that a version cannot represent are refused, or dropped if the schema allows; as in Kafka's
+classes."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def test_an_id_of_another_length_is_refused(topic_id: bytes) -> None:
 def test_tagged_fields_at_their_default_are_not_sent() -> None:
     assert codec.encode(FetchRequest(), 17).endswith(b"\x00")
     sent = codec.encode(FetchRequest(replica_state=FetchRequest.ReplicaState(replica_id=7)), 17)
-    # One tagged field: tag 1, 13 bytes: replica id, replica epoch, no tagged fields of its own.
+    # One tagged field: tag 1, 13 bytes: replica id, replica epoch, no tagged fields inside.
     assert sent.endswith(b"\x01\x01\x0d" + b"\0\0\0\x07" + b"\xff" * 8 + b"\0")
 
 

@@ -1,4 +1,4 @@
-"""Frames are bounded before they are kept, and their headers read as Kafka reads them."""
+"""Frames are limited before they are stored, and their headers are read as in Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated classes are what the schemas say, and have the shape that the rest of the code relies on."""
+"""The generated classes match the schemas, and have the form that the rest of the code relies on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notation says what it says, and a line that makes no sense is named."""
+"""The notation is parsed completely, and an invalid line is named."""
 
 from __future__ import annotations
 

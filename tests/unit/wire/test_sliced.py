@@ -1,4 +1,4 @@
-"""The sliced forms of the codecs read and write what the plain ones do, a few elements at a time."""
+"""The sliced codecs match the plain ones, a few elements at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = 10 * ELEMENTS_IN_STEP
 
 
 def _run(steps: Generator[None, None, Any]) -> tuple[int, Any]:
-    """How often a generator stopped, and what it returned."""
+    """The number of yields of a generator, and its result."""
     stops = 0
     while True:
         try:

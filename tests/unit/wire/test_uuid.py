@@ -1,4 +1,4 @@
-"""Ids in the text that Kafka prints."""
+"""Ids in Kafka's text form."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ottla.wire.messages.fetch import FetchRequest
 
 
 def channels_to(port: int, *, is_fenced: bool = False, timeout_ms: int = 50) -> BrokerChannels:
-    """To broker 2, which is at this port; a follower's timeout is its own."""
+    """Channels to broker 2 at this port; the follower's timeout is different."""
     registration = SimpleNamespace(
         fenced=is_fenced, endpoint=lambda _: SimpleNamespace(host="127.0.0.1", port=port)
     )
@@ -29,7 +29,7 @@ def channels_to(port: int, *, is_fenced: bool = False, timeout_ms: int = 50) -> 
 
 
 def test_a_silent_broker_is_named_with_the_timeout_setting() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:  # accepts, and never answers
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # accepts, and never responds
         channels = channels_to(listening.getsockname()[1])
         with pytest.raises(
             TimeoutError, match=r"broker 2 did not answer for 50 ms \(replica.socket.timeout.ms\)"

@@ -1,4 +1,4 @@
-"""The way to a controller that moves, vanishes and comes back: asked again until it answers."""
+"""The channel to a controller that moves, disappears and returns: requests are retried until answered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLD, NEW = ("old", 1), ("new", 2)
 
 
 class ScriptedChannel(ControllerChannel):
-    """Each attempt is answered by the next of the script: a response, or an error to raise."""
+    """Each attempt gets the next item of the script: a response, or an error to raise."""
 
     def __init__(self, *script: Message | OSError | asyncio.Future[Any]) -> None:
         super().__init__(
@@ -110,7 +110,7 @@ def test_a_timeout_names_the_last_problem() -> None:
 
 
 def test_a_controller_that_kept_refusing_is_not_called_silent() -> None:
-    """The last of many tries is cut short by the end of the time, and not by the controller."""
+    """The timeout, not the controller, ends the last of many attempts."""
 
     class Clock(HostClock):
         now = 0.0
@@ -120,7 +120,7 @@ def test_a_controller_that_kept_refusing_is_not_called_silent() -> None:
 
     class LateChannel(ScriptedChannel):
         async def _ask_once(self, address: Address, request: Message) -> Any:
-            clock.now += 0.99  # of the second that there is
+            clock.now += 0.99  # of the second that is available
             return await super()._ask_once(address, request)
 
     clock = Clock()
@@ -153,7 +153,7 @@ def test_a_failure_during_a_cancellation_is_not_reported() -> None:
 
 
 def test_a_response_during_a_cancellation_does_not_undo_it() -> None:
-    """asyncio.wait_for of Python 3.11 does that: a loop that is told to stop would go on for ever."""
+    """asyncio.wait_for of Python 3.11 does that, and a loop that should stop would run forever."""
 
     async def work() -> None:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

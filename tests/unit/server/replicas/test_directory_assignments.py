@@ -1,4 +1,4 @@
-"""The controller learns in which directory each replica lies, and keeps it over a restart."""
+"""The controller learns the directory of each replica, and keeps it across a restart."""
 
 from __future__ import annotations
 

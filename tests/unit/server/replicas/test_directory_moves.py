@@ -1,4 +1,5 @@
-"""Partitions on three brokers go where the controller sends them: reassigned, left in order, given back."""
+"""The controller moves partitions between three brokers: reassignments, controlled shutdowns, offline
+directories."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def test_a_move_to_an_unavailable_broker_can_be_cancelled(trio: Trio) -> None:
     assert move(trio, "stays", [3, 2]) == 0
     assert [topic.name for topic in under_way(trio)] == ["stays"]
     assert move(trio, "stays", None) == 0
-    wait_until_on(trio, "stays", [2, 1])  # as Kafka leaves it: those to be removed had moved to the end
+    wait_until_on(trio, "stays", [2, 1])  # as in Kafka: the replicas to remove had moved to the end
     leader = trio.leader("stays", at=1)
     assert trio.produce("stays", [b"still"], at=leader).error_code == 0
     trio.brokers[3].start()
@@ -88,7 +89,7 @@ def test_a_move_to_an_unavailable_broker_can_be_cancelled(trio: Trio) -> None:
 def test_a_controlled_shutdown_hands_leaderships_over(trio: Trio) -> None:
     trio.create("led", (2, 1, 3))
     trio.brokers[2].stop()
-    leader = trio.leader("led", at=1)  # known to others before it was allowed to go
+    leader = trio.leader("led", at=1)  # the others know before the shutdown completes
     assert leader in (1, 3)
     assert trio.produce("led", [b"meanwhile"], at=leader).error_code == 0
     trio.brokers[2].start()
@@ -107,14 +108,14 @@ def test_an_offline_directory_hands_only_its_partitions_over(trio: Trio, tmp_pat
     paths = [tmp_path / "one", tmp_path / "two"]
     broker = trio.nodes.broker(4, **{**SETTINGS, "log_dirs": ",".join(map(str, paths))}).start()
     trio.brokers[4] = broker
-    for topic in ("disk-1", "disk-2"):  # the second goes where there is less
+    for topic in ("disk-1", "disk-2"):  # the second one goes to the emptier directory
         trio.create(topic, (4, 1))
         assert trio.produce(topic, [b"kept"], at=4).error_code == 0
     (lost,) = [path for path in paths if (path / "disk-1-0").exists()]
     assert not (lost / "disk-2-0").exists()
     lost.rename(tmp_path / "unplugged")
     lost.write_text("not a directory")
-    # What it writes now shows that the directory is gone, if nothing did before.
+    # A write reveals the failed directory, if nothing did before.
     is_acknowledged = trio.produce("disk-1", [b"seen"], at=4).error_code == 0
     trio.wait_until_led_by("disk-1", {1}, at=1)
     trio.wait_until_isr("disk-1", {1}, at=1)

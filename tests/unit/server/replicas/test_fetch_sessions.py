@@ -1,4 +1,4 @@
-"""Who gets a fetch session when there is no room for all, and what a client of one was told."""
+"""The allocation of fetch sessions when the cache is full, and the state that a session sends."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_follower_evicts_consumers_but_no_followers() -> None:
 
 
 def _fetch_again(sessions: FetchSessions, session: FetchSession, replica_id: int, *, epoch: int) -> None:
-    """The next fetch of the session, by one whose last record is of `epoch` now."""
+    """The next fetch of the session, by a client whose last record now has `epoch`."""
     asked = FetchRequest.FetchPartition(partition=0, fetch_offset=79, last_fetched_epoch=epoch)
     request = FetchRequest(
         replica_state=FetchRequest.ReplicaState(replica_id=replica_id),
@@ -80,10 +80,10 @@ def test_a_repeated_partition_gets_the_watermark_again() -> None:
     (fetched,) = session.partitions.values()
     diverging = FetchResponse.EpochEndOffset(epoch=0, end_offset=79)
     assert is_news(fetched, _told(79, diverging_epoch=diverging), 0, True)
-    # Its log ends where it did, so no records come that would bring the watermark along.
+    # Its log end is unchanged, so no records will bring the watermark along.
     assert is_news(fetched, _told(79), 0, True)
     assert not is_news(fetched, _told(79), 0, True)
-    # The answer was of a leader epoch that was over when it came: the follower did not take it.
+    # The response was of an outdated leader epoch, so the follower dropped it.
     _fetch_again(sessions, session, 2, epoch=3)
     assert is_news(fetched, _told(79), 0, True)
 

@@ -1,4 +1,4 @@
-"""Many partitions at once: they are taken over in slices, and others are served in between."""
+"""Many partitions at once: they are applied in slices, with other work in between."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANY = AT_ONCE_MAX + 20
 
 
 class HeldSlices:
-    """Long work that goes on when a test says so: one job after the other."""
+    """Long jobs that run when a test says so, one after the other."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
@@ -42,7 +42,7 @@ class HeldSlices:
         return self.jobs[-1]
 
     def go_on(self, count: int) -> None:
-        """So many steps, or all that are left of the first job."""
+        """Run this many steps, or the rest of the first job."""
         for _ in range(count):
             try:
                 next(self.jobs[0].steps)
@@ -87,7 +87,7 @@ def hold(node: Node) -> HeldSlices:
 
 
 def files(directory: Path, topic: str) -> tuple[int, int]:
-    """How many directories a topic has: those that are served, and those that are to be deleted."""
+    """The directories of a topic: (served, to be deleted)."""
     names = [one.name for one in directory.iterdir() if one.name.startswith(f"{topic}-")]
     return sum(not one.endswith("-delete") for one in names), sum(one.endswith("-delete") for one in names)
 
@@ -177,7 +177,7 @@ def test_a_recreated_partition_gets_a_new_log(tmp_path: Path) -> None:
         before = {one.index: one.log for one in node.broker.partitions}
         await delete(node, "large")
         held.go_on(5)
-        await create(node, "large", 7)  # while most of the old files are there
+        await create(node, "large", 7)  # while most of the old files still exist
         assert hosted(node, "large") == 7
         for one in node.broker.partitions:
             assert one.log is not None

@@ -1,4 +1,4 @@
-"""What clients and followers see of partitions with several replicas: racks, throttles, deletions, errors."""
+"""Replicated partitions as seen by clients and followers: racks, throttles, deletions, errors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(trio: Trio) -> None:
     assert fetch(trio, "racks", 0, at=1, rack_id="rack-2").records == b""
     wait_until(lambda: trio.values("racks", at=3) == [b"one", b"two"], "the watermark at the follower")
     assert fetch(trio, "racks", 0, at=3, rack_id="rack-3").preferred_read_replica == -1
-    # Before consumers could read followers they were sent away.
+    # Older versions could not read from followers, and are refused.
     assert fetch(trio, "racks", 0, at=3, version=10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -231,5 +231,5 @@ def test_the_throttle_limits_an_out_of_sync_replica(trio: Trio, side: str, node:
     trio.wait_until_isr(topic, {1, 2}, at=1)
     seconds = time.monotonic() - began
     assert trio.segment(topic, at=2) == trio.segment(topic, at=1)
-    # The first bytes come before the rate is known to be exceeded; the rest keeps to it.
+    # The first bytes are sent before the limit is exceeded; the rest keeps the rate.
     assert seconds > size / rate / 3

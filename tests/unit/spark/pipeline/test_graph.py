@@ -1,4 +1,4 @@
-"""Who reads whom, as a list, as text and as a picture."""
+"""The graph of a pipeline as a list, as text and as a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of a pipeline becomes a model, or every fault is told at its place."""
+"""A pipeline file becomes a model, or all its faults are reported with their places."""
 
 from __future__ import annotations
 

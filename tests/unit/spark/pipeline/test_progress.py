@@ -1,4 +1,4 @@
-"""What Spark reports becomes a line; a failed query's reason is one sentence."""
+"""Spark's reports become progress lines; the reason of a failed query is one message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sink is told: options, columns, and values made of columns."""
+"""The sink's options, columns, and values made of columns."""
 
 from __future__ import annotations
 

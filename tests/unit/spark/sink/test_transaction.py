@@ -1,4 +1,4 @@
-"""The transaction of a batch on a real broker: tasks that share it, the marker, and who is told what."""
+"""The transaction of a batch on a real broker: shared by tasks, with the marker, and its errors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def rows(first: int, count: int) -> list[Any]:
 
 
 def write(transaction: SharedTransaction, first: int, count: int, tasks: int = 2) -> None:
-    """What Spark does: build, shuffle by slot, send by several tasks."""
+    """Like Spark: build, shuffle by slot, send by several tasks."""
     build, send = build_of(transaction.options, tasks), Send(transaction.options, transaction.share(), None)
     (table,) = build(iter(rows(first, count)))
     for slot in range(tasks):
@@ -172,7 +172,7 @@ def test_a_batch_over_the_transaction_timeout_names_the_setting(broker: Broker) 
     assert transaction.prepare("query", 0)
     write(transaction, 0, 10)
     other = SharedTransaction(options)
-    assert other.prepare("query", 0)  # as the coordinator does when the time is up: a new epoch
+    assert other.prepare("query", 0)  # bumps the epoch, as the coordinator does after the timeout
     now[0] = 1.5
     with pytest.raises(TransactionTooShort, match=r"took 1.5 s.*kafka.transaction.timeout.ms.*maxOffsets"):
         transaction.commit("query", 0)

@@ -1,4 +1,4 @@
-"""Tasks that take turns at partitions: one transaction, common numbers, and what a broken turn does."""
+"""Tasks that take turns at partitions: one transaction, shared sequence numbers, and broken turns."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def options_of(broker: Broker, name: str) -> SinkOptions:
 
 
 def pieces(options: SinkOptions, task: int, count: int) -> Iterator[BuiltBatch]:
-    """Many small batches of a task: ten rows at a time, as if they came from far apart."""
+    """Many small batches of a task: ten rows at a time."""
     assert options.topic is not None
     build = Build(options, columns_of(ROWS, options), {options.topic: PARTITIONS})
     for number in range(count):
@@ -126,7 +126,7 @@ def test_a_fenced_zombie_leaves_a_broken_turn(broker: Broker, tmp_path: Path) ->
     zombie = Send(options, dead.share(), Turns(str(tmp_path)))
     heir = SharedTransaction(options)
     assert heir.prepare("query", 0)
-    # What it sends first is refused; where it hears of that before it has sent all, its turn is broken.
+    # Its first send is refused; if it learns that before it has sent all, its turn is broken.
     with pytest.raises(Exception, match=r"ended by its owner|taken over|is not committed"):
         zombie.send(pieces(options, 0, 20))
     assert None in [zombie.turns and zombie.turns.written("fenced", at) for at in range(PARTITIONS)]
@@ -137,7 +137,7 @@ def test_a_fenced_zombie_leaves_a_broken_turn(broker: Broker, tmp_path: Path) ->
 
 
 class Answer:
-    """A delivery that is answered when the test says so."""
+    """A delivery that completes when the test says so."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""What a table does with a batch, by what it remembers."""
+"""A table's decision about a batch, by its marker."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def check_never_again(log: Path) -> None:
     assert failed, "no fsync failed"
 
 
-def test_a_failed_fsync_of_a_log_ends_the_node_and_is_never_tried_again(cluster: ChaosCluster) -> None:
+def test_a_failed_fsync_of_a_log_stops_the_node_without_a_retry(cluster: ChaosCluster) -> None:
     with under_load(cluster, "log-fsync", configs=FLUSH) as load:
         victim = cluster.wait_for_leader("plain-log-fsync")
         log = fail_fsync(cluster, victim, "plain-log-fsync-0")
@@ -99,7 +99,7 @@ def test_a_failed_fsync_of_a_log_ends_the_node_and_is_never_tried_again(cluster:
     assert cluster.logged(victim, "Input/output error")
 
 
-def test_a_failed_fsync_of_the_metadata_log_ends_the_controller_and_is_never_tried_again(
+def test_a_failed_fsync_of_the_metadata_log_stops_the_controller(
     cluster: ChaosCluster,
 ) -> None:
     with under_load(cluster, "metadata-fsync") as load:
@@ -111,7 +111,7 @@ def test_a_failed_fsync_of_the_metadata_log_ends_the_controller_and_is_never_tri
     check_never_again(log)
 
 
-def test_a_full_disk_costs_nothing_that_was_acknowledged_and_serves_again_once_there_is_room(
+def test_a_full_disk_loses_nothing_acknowledged_and_recovers(
     cluster: ChaosCluster,
 ) -> None:
     if cluster.small is None:
@@ -139,7 +139,7 @@ CHECKPOINTS = (
 )
 
 
-def test_flipped_bits_in_indexes_snapshots_and_checkpoints_cost_nothing(cluster: ChaosCluster) -> None:
+def test_flipped_bits_in_indexes_snapshots_and_checkpoints_do_no_harm(cluster: ChaosCluster) -> None:
     victim = 2
     data = cluster.nodes[victim].data
     with under_load(cluster, "flips", configs={"segment.ms": "1000"}) as load:
@@ -163,7 +163,7 @@ def test_flipped_bits_in_indexes_snapshots_and_checkpoints_cost_nothing(cluster:
         cluster.elect_preferred()
 
 
-def test_a_flipped_bit_in_a_record_reaches_nobody_and_the_replica_is_copied_anew(
+def test_a_flipped_bit_in_a_record_is_never_served(
     cluster: ChaosCluster,
 ) -> None:
     name = "plain-record-0"
@@ -210,7 +210,7 @@ def read_from(cluster: ChaosCluster, node_id: int, topic: str) -> None:
     asyncio.run(asyncio.wait_for(read(), SECONDS_MAX * peers.patience()))
 
 
-def test_a_node_whose_disk_was_replaced_installs_a_snapshot_and_copies_everything(
+def test_a_node_with_a_new_disk_installs_a_snapshot_and_replicates(
     cluster: ChaosCluster,
 ) -> None:
     victim = CONTROLLERS[0]

@@ -19,7 +19,7 @@ SETTINGS = {"metadata.max.idle.interval.ms": "10", "broker.heartbeat.interval.ms
 RESERVE = "lives on its reserve"
 
 
-def test_a_node_on_a_full_disk_stays_up_and_serves_again_once_there_is_room(tmp_path: Path) -> None:
+def test_a_node_on_a_full_disk_stays_up_and_recovers(tmp_path: Path) -> None:
     with disks.small_disk(tmp_path / "data", DISK_BYTES) as disk:
         broker = Broker(SETTINGS, in_process=False, data_directory=tmp_path)
         with broker:

@@ -54,7 +54,7 @@ def connect(links: ProxyProcess, port: int) -> socket.socket:
     return made
 
 
-def test_what_is_sent_over_a_cut_link_comes_after_the_healing(links: ProxyProcess, echo: int) -> None:
+def test_bytes_over_a_cut_link_arrive_after_it_heals(links: ProxyProcess, echo: int) -> None:
     with connect(links, echo) as client:
         client.sendall(b"one")
         assert client.recv(10) == b"one"
@@ -68,7 +68,7 @@ def test_what_is_sent_over_a_cut_link_comes_after_the_healing(links: ProxyProces
         assert client.recv(10) == b"two"
 
 
-def test_a_torn_connection_passes_on_a_part_at_most_and_ends(links: ProxyProcess, echo: int) -> None:
+def test_a_torn_connection_forwards_at_most_a_part(links: ProxyProcess, echo: int) -> None:
     with connect(links, echo) as client:
         client.sendall(b"one")
         assert client.recv(10) == b"one"
@@ -77,7 +77,7 @@ def test_a_torn_connection_passes_on_a_part_at_most_and_ends(links: ProxyProcess
         assert len(_all_of(client)) <= 5
 
 
-def test_a_reset_ends_connections_and_new_ones_come_about(links: ProxyProcess, echo: int) -> None:
+def test_a_reset_closes_connections_and_allows_new_ones(links: ProxyProcess, echo: int) -> None:
     with connect(links, echo) as client:
         client.sendall(b"one")
         assert client.recv(10) == b"one"
@@ -89,7 +89,7 @@ def test_a_reset_ends_connections_and_new_ones_come_about(links: ProxyProcess, e
         assert again.recv(10) == b"late"
 
 
-def test_a_node_is_known_by_its_process(links: ProxyProcess, echo: int) -> None:
+def test_a_node_is_recognized_by_its_process(links: ProxyProcess, echo: int) -> None:
     other = 2
     links.know(other, os.getpid())
     with socket.create_connection(("127.0.0.1", links.listen(NODE, echo))) as client:

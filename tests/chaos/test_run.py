@@ -31,7 +31,7 @@ PLAN = [
 ]
 
 
-def test_faults_by_chance_break_no_promise(tmp_path: Path) -> None:
+def test_random_faults_break_no_guarantee(tmp_path: Path) -> None:
     run = Run(tmp_path, SEED, share=0.4)
     report = run.run(MINUTES * 60, plan=None if MINUTES else PLAN)
     print(report.table())
@@ -54,7 +54,7 @@ def test_a_timeline_is_drawn_with_a_lane_for_each_node() -> None:
     assert timeline.text(1).endswith("begin: kill")
 
 
-def test_it_is_known_how_long_processes_waited_for_a_cpu() -> None:
+def test_cpu_waits_are_measured() -> None:
     machine = CpuWaits()
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -69,7 +69,7 @@ def test_it_is_known_how_long_processes_waited_for_a_cpu() -> None:
     assert [name for name, _ in machine.rows()] == ["clients waited for a CPU"]
 
 
-def test_few_of_each_kind_of_anomaly_are_shown() -> None:
+def test_the_first_anomalies_of_each_kind_are_shown() -> None:
     found = [Anomaly("skipped", str(number)) for number in range(300)] + [Anomaly("lost write", "one")]
     shown = first_of_each_kind(found)
     assert [one.kind for one in shown] == ["skipped"] * 5 + ["lost write"]

@@ -142,7 +142,7 @@ async def _administer(client: SimulatedClient, number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_damaged_answers_end_in_errors_that_a_program_can_handle(seed: int) -> None:
+def test_damaged_responses_raise_errors_that_a_program_can_handle(seed: int) -> None:
     draw = random.Random(seed)
     advertised = "PLAINTEXT://hostile:9092,CONTROLLER://node-1:9093"
     with World(seed) as world:

@@ -61,7 +61,7 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def test_a_node_process_takes_any_bytes(broker: Broker) -> None:
+def test_a_node_process_survives_any_bytes(broker: Broker) -> None:
     sockets, threads = _sockets(broker), _status(broker, "Threads")
     sender = _Sender(broker.port)
     asyncio.run(sender.run(FRAMES))
@@ -212,6 +212,6 @@ def _sockets(broker: Broker) -> int:
     return count
 
 
-def test_what_would_change_the_node_as_a_whole_is_not_sent() -> None:
+def test_destructive_requests_are_not_sent() -> None:
     assert not _may_be_sent(pack(">ihhih", 10, 64, 0, 1, -1))
     assert _may_be_sent(pack(">ihhih", 10, 3, 0, 1, -1))

@@ -13,7 +13,7 @@ from tests.sim import __main__ as command
 from tests.sim import quorum, smoke
 
 
-def test_a_run_that_fails_says_how_to_see_it_again_and_is_drawn(
+def test_a_failing_run_prints_its_replay_command_and_is_drawn(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def break_it(world: World, options: argparse.Namespace) -> None:
@@ -36,7 +36,7 @@ def test_a_run_that_fails_says_how_to_see_it_again_and_is_drawn(
     assert not (tmp_path / "sim-7.svg").exists()
 
 
-def test_runs_that_need_more_and_more_memory_fail(
+def test_runs_with_growing_memory_fail(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept: list[list[list[int]]] = []
@@ -53,7 +53,7 @@ def test_runs_that_need_more_and_more_memory_fail(
     assert "FAILED: after seed 9 the process has " in said
 
 
-def test_a_quorum_that_fails_is_named(
+def test_a_failing_quorum_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def break_it(seed: int) -> None:

@@ -346,7 +346,7 @@ PROTOCOLS = ("classic", "consumer")
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_call_ends_within_its_timeout_with_a_true_answer(fault: str, protocol: str) -> None:
+def test_each_call_ends_within_its_timeout_with_a_correct_result(fault: str, protocol: str) -> None:
     seen = play(fault, protocol, "timeout")
     assert wrong_answers(fault, "timeout", seen) == []
 
@@ -354,8 +354,6 @@ def test_each_call_ends_within_its_timeout_with_a_true_answer(fault: str, protoc
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("ending", ["cancel", "close"])
-def test_each_call_ends_when_it_is_cancelled_or_another_task_closes_the_consumer(
-    fault: str, protocol: str, ending: str
-) -> None:
+def test_each_call_ends_on_cancellation_or_close(fault: str, protocol: str, ending: str) -> None:
     seen = play(fault, protocol, ending)
     assert wrong_answers(fault, ending, seen) == []

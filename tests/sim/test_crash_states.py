@@ -75,7 +75,7 @@ def killed(storage: Storage) -> Storage:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("model", ["posix", "journaled"])
-def test_a_log_recovers_from_every_state_that_a_loss_of_power_may_leave(model: Model, kind: str) -> None:
+def test_a_log_recovers_from_every_state_after_a_power_loss(model: Model, kind: str) -> None:
     judged, seed, wanted = 0, SEED, STATES // 2 // len(KINDS)
     while judged < wanted:
         judged += asyncio.run(live(seed, model, kind, wanted - judged))
@@ -85,13 +85,13 @@ def test_a_log_recovers_from_every_state_that_a_loss_of_power_may_leave(model: M
 
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize("model", ["posix", "journaled"])
-def test_a_log_recovers_from_a_loss_of_power_at_any_moment_of(model: Model, name: str) -> None:
+def test_a_log_recovers_from_a_power_loss_at_any_moment(model: Model, name: str) -> None:
     kind, steps = SCRIPTS[name]
     judged = asyncio.run(follow(model, kind, steps))
     print(f"{name}, {model}: {judged} states")
 
 
-def test_an_exchange_of_segments_that_syncs_no_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsynced_swap_of_segments_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     for owner, name, planted in exchange_without_syncs():
         monkeypatch.setattr(owner, name, planted)
     with pytest.raises(AssertionError, match="moment"):

@@ -123,7 +123,7 @@ def test_a_killed_process_ends_its_connections() -> None:
         world.run(story())
 
 
-def test_a_host_without_power_says_nothing_and_resets_what_it_does_not_know() -> None:
+def test_a_host_without_power_is_silent_and_then_resets() -> None:
     with World(3) as world:
 
         async def story() -> None:
@@ -141,7 +141,7 @@ def test_a_host_without_power_says_nothing_and_resets_what_it_does_not_know() ->
         world.run(story())
 
 
-def test_a_connection_that_gets_no_answer_is_tried_until_the_system_gives_up() -> None:
+def test_an_unanswered_connection_is_retried_by_the_system() -> None:
     with World(3) as world:
 
         async def story() -> float:
@@ -177,7 +177,7 @@ def test_a_slow_reader_stops_the_writer() -> None:
         world.run(story())
 
 
-def test_what_was_sent_before_an_abort_may_arrive_after_a_new_connection_speaks() -> None:
+def test_bytes_before_an_abort_may_arrive_after_a_new_connection() -> None:
     orders = set()
     for seed in range(30):
         with World(seed) as world:
@@ -209,7 +209,7 @@ def test_what_was_sent_before_an_abort_may_arrive_after_a_new_connection_speaks(
     assert {(b"old", b"new"), (b"new", b"old"), (b"new",)} <= orders
 
 
-def test_names_and_ports_that_are_not_there_are_refused() -> None:
+def test_unknown_names_and_ports_are_refused() -> None:
     with World(1) as world:
 
         async def story() -> None:

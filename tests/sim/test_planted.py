@@ -20,6 +20,6 @@ def test_a_planted_bug_is_found(plant: Plant) -> None:
 
 
 @pytest.mark.parametrize("story", sorted({plant.story for plant in PLANTS if plant.story}, key=str))
-def test_an_aimed_story_is_right_without_a_bug(story: TargetedStory) -> None:
+def test_a_targeted_story_passes_without_a_bug(story: TargetedStory) -> None:
     outcome = story(1001)
     assert outcome.is_right, outcome.report()

@@ -21,7 +21,7 @@ from ottla.testing.world.disk import SimulatedDisk, crash_states
 from ottla.testing.world.loop import WorldLoop
 
 
-def test_a_mark_of_a_clean_stop_that_was_taken_stays_away_after_a_power_loss() -> None:
+def test_a_consumed_clean_shutdown_marker_stays_deleted_after_a_power_loss() -> None:
     disk = SimulatedDisk(random.Random(1))
     disk.make_directory("/data")
     disk.replace(f"/data/{CLEAN_SHUTDOWN}", b"{}")
@@ -31,7 +31,7 @@ def test_a_mark_of_a_clean_stop_that_was_taken_stays_away_after_a_power_loss() -
         assert not survey(SimulatedDisk(random.Random(1), storage=state), Found("/data")).is_clean
 
 
-def test_a_fetch_that_waits_is_answered_when_the_records_cannot_be_read() -> None:
+def test_a_waiting_fetch_is_answered_after_a_read_error() -> None:
     with World(1) as world:
         world.add_nodes(3)
         client = world.client("client")
@@ -60,7 +60,7 @@ def test_a_fetch_that_waits_is_answered_when_the_records_cannot_be_read() -> Non
         assert world.unhandled == []
 
 
-def test_a_node_whose_metadata_log_failed_answers_no_votes_and_says_so_once() -> None:
+def test_a_node_with_a_failed_metadata_log_does_not_vote() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3)
 
@@ -80,7 +80,7 @@ def test_a_node_whose_metadata_log_failed_answers_no_votes_and_says_so_once() ->
         assert world.unhandled == []
 
 
-def test_a_controller_without_a_directory_leads_no_more() -> None:
+def test_a_controller_without_a_directory_resigns() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3)
         client = world.client("client")
@@ -118,7 +118,7 @@ def test_a_controller_without_a_directory_leads_no_more() -> None:
         assert world.unhandled == []
 
 
-def test_batches_under_way_are_known_after_a_clean_restart_and_not_written_again() -> None:
+def test_retried_batches_are_recognized_after_a_clean_restart() -> None:
     with World(4) as world:
         nodes = world.add_nodes(3)
         client = world.client("client")
@@ -163,7 +163,7 @@ def test_batches_under_way_are_known_after_a_clean_restart_and_not_written_again
         assert world.unhandled == []
 
 
-def test_a_broker_starts_after_a_power_loss_that_came_after_a_snapshot_of_metadata() -> None:
+def test_a_broker_starts_after_a_power_loss_following_a_snapshot() -> None:
     with World(1) as world:
         world.add_nodes(3, combined=False)
         broker = world.nodes[1]
@@ -185,7 +185,7 @@ def test_a_broker_starts_after_a_power_loss_that_came_after_a_snapshot_of_metada
         assert world.unhandled == []
 
 
-def test_a_voter_remembers_its_vote_after_a_power_loss_right_after_its_first_start() -> None:
+def test_a_vote_survives_a_power_loss_after_the_first_start() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3, model="posix")
 
@@ -204,7 +204,7 @@ def test_a_voter_remembers_its_vote_after_a_power_loss_right_after_its_first_sta
         world.run(story(), limit_s=300)
 
 
-def test_a_node_that_starts_again_coordinates_nothing_before_it_is_registered() -> None:
+def test_a_restarted_node_coordinates_nothing_before_its_registration() -> None:
     with World(3) as world:
         nodes = world.add_nodes(3)
         client = world.client("client")
@@ -237,7 +237,7 @@ def test_a_node_that_starts_again_coordinates_nothing_before_it_is_registered() 
         assert world.unhandled == []
 
 
-def test_a_broker_that_is_killed_with_work_under_way_keeps_nothing_in_memory() -> None:
+def test_a_broker_killed_during_work_leaks_no_memory() -> None:
     loop, directories = _killed_with_work_under_way()
     gc.collect()
     assert loop() is None, "a task of it keeps the loop, and what was ready to run there"

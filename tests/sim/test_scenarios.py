@@ -24,7 +24,7 @@ CALM_S = 3.0
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_scenario_is_survived_and_did_what_it_is_named_for(name: str) -> None:
+def test_a_scenario_is_survived_and_had_its_effects(name: str) -> None:
     scenario = SCENARIOS[name]
     effects: Counter[str] = Counter()
     for seed in range(FIRST_SEED, FIRST_SEED + SEEDS + SEEDS_MORE):
@@ -42,13 +42,13 @@ def _replay(seed: int, name: str) -> str:
     return f"python -m tests.sim {seed} --seconds {SECONDS:g} --calm {CALM_S:g} --scenario '{name}'"
 
 
-def test_a_sweep_over_seeds_has_all_scenarios_and_mixes_of_all_faults() -> None:
+def test_a_sweep_over_seeds_has_all_scenarios_and_random_mixes() -> None:
     chosen = [of_seed(seed) for seed in range(2 * len(SCENARIOS))]
     assert {scenario.name for scenario in chosen if scenario is not None} == {*SCENARIOS}
     assert chosen.count(None) == len(SCENARIOS)
 
 
-def test_rare_paths_are_taken_in_simulations_alone() -> None:
+def test_rare_paths_are_taken_only_in_simulations() -> None:
     assert not rarely("a point that no world knows")
     taken: Counter[str] = Counter()
     for seed in range(3):
@@ -62,5 +62,5 @@ def test_a_scenario_replays_in_another_process_with_other_hashes() -> None:
     assert len(traces_of("7", "--seconds", "6", "--scenario", "rare paths")) == 1
 
 
-def test_the_scenarios_are_those_of_the_list_of_faults() -> None:
+def test_the_scenarios_match_the_list_of_faults() -> None:
     assert [scenario.number for scenario in SCENARIOS.values()] == list(range(28))

@@ -15,7 +15,7 @@ def _leader(nodes: list[SimulatedNode]) -> SimulatedNode:
 
 
 @pytest.mark.parametrize(("who", "seconds"), [("followers", 2.2), ("everybody", 2.2), ("everybody", 10.0)])
-def test_a_quorum_keeps_its_leader_when_processes_stand_still(who: str, seconds: float) -> None:
+def test_a_quorum_keeps_its_leader_during_stalls(who: str, seconds: float) -> None:
     """Their timers fire late, while the leader's responses wait in their sockets."""
     with World(1) as world:
         nodes = world.add_nodes(3)
@@ -38,7 +38,7 @@ def test_a_quorum_keeps_its_leader_when_processes_stand_still(who: str, seconds:
         assert world.unhandled == []
 
 
-def test_a_quorum_elects_when_its_leader_stands_still() -> None:
+def test_a_quorum_elects_when_its_leader_stalls() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3)
 
@@ -58,7 +58,7 @@ def test_a_quorum_elects_when_its_leader_stands_still() -> None:
         assert world.unhandled == []
 
 
-def test_followers_that_flush_for_longer_than_their_fetch_timeout_keep_their_leader() -> None:
+def test_slow_flushes_of_followers_keep_the_leader() -> None:
     with World(1) as world:
         nodes = world.add_nodes(3)
 
@@ -79,9 +79,7 @@ def test_followers_that_flush_for_longer_than_their_fetch_timeout_keep_their_lea
 
 
 @pytest.mark.parametrize(("late_s", "is_fenced"), [(9.0, False), (0.0, True)])
-def test_a_controller_that_stood_still_fences_no_broker_whose_heartbeats_it_has_not_read(
-    late_s: float, is_fenced: bool
-) -> None:
+def test_a_stalled_controller_reads_heartbeats_before_it_fences(late_s: float, is_fenced: bool) -> None:
     with World(1) as world:
         nodes = world.add_nodes(3, controllers=1, combined=False)
         controller = next(node for node in nodes if not node.is_broker)

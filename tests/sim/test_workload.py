@@ -15,12 +15,12 @@ SECONDS = 20.0
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
-def test_every_promise_is_kept_under_any_faults(seed: int) -> None:
+def test_every_guarantee_holds_under_random_faults(seed: int) -> None:
     outcome = run_story(seed, seconds=SECONDS)
     assert outcome.is_right, f"{outcome.report()}\nreplay: python -m tests.sim {seed} --seconds {SECONDS:g}"
 
 
-def test_a_run_without_faults_is_right_and_knows_what_became_of_everything() -> None:
+def test_a_run_without_faults_has_no_unknown_outcome() -> None:
     outcome = run_story(8, seconds=8.0)
     assert outcome.is_right, outcome.report()
     history = outcome.history

@@ -130,7 +130,7 @@ def sound_history(seed: int) -> History:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_a_run_that_kept_every_promise_has_no_anomaly(seed: int) -> None:
+def test_a_correct_run_has_no_anomaly(seed: int) -> None:
     assert check(sound_history(seed)) == []
 
 
@@ -407,14 +407,14 @@ def change_an_image(history: History) -> None:
         (change_an_image, "images differ"),
     ],
 )
-def test_each_broken_promise_is_found(damage: Callable[[History], None], kind: str) -> None:
+def test_each_broken_guarantee_is_found(damage: Callable[[History], None], kind: str) -> None:
     history = small_history()
     assert check(history) == []
     damage(history)
     assert kind in {anomaly.kind for anomaly in check(history)}
 
 
-def test_what_retention_or_compaction_removed_is_not_lost() -> None:
+def test_records_removed_by_retention_or_compaction_are_not_lost() -> None:
     history = small_history()
     lose_a_write(history)
     _final(history, 0, compacted=True)
@@ -442,13 +442,13 @@ def table_history(
     return history
 
 
-def test_a_table_with_the_last_value_of_each_key_is_right() -> None:
+def test_a_table_with_the_last_value_of_each_key_is_correct() -> None:
     sends = [("a", "1", 0), ("b", "2", 1), ("a", "3", 2), ("b", None, 3)]
     assert check(table_history(sends, [(2, "a", "3"), (3, "b", None)])) == []
     assert check(table_history(sends, [(2, "a", "3")])) == []
 
 
-def test_a_table_that_lost_a_key_or_brought_one_back_is_found() -> None:
+def test_a_lost_or_resurrected_key_is_found() -> None:
     sends = [("a", "1", 0), ("b", "2", 1), ("a", "3", 2), ("b", None, 3)]
     cases: tuple[tuple[list[tuple[int, str, str | None]], str], ...] = (
         ([(3, "b", None)], "lost key"),

@@ -139,7 +139,7 @@ def test_every_failed_duty_is_retried_while_the_node_serves(
 
 def test_every_failed_controller_duty_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    every = Quorum._run_every
+    every = Quorum._every
 
     def failing(quorum: Quorum, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
         number = len(calls)
@@ -153,7 +153,7 @@ def test_every_failed_controller_duty_is_retried(tmp_path: Path, monkeypatch: py
 
         every(quorum, 0.01, call)
 
-    monkeypatch.setattr(Quorum, "_run_every", failing)
+    monkeypatch.setattr(Quorum, "_every", failing)
 
     async def test(node: FailingNode) -> None:
         assert len(calls) >= 5

@@ -1,6 +1,6 @@
-"""Nodes are killed, one after the other and all at once, under a load that knows what must come of it.
+"""Nodes are killed, one after the other and all at once, under a load that checks its own results.
 
-OTTLA_TEST_ROUNDS says how often each is (once unless told); every other time nodes are stopped, not killed.
+OTTLA_TEST_ROUNDS says how often (default: once); every other time nodes are stopped, not killed.
 """
 
 from __future__ import annotations

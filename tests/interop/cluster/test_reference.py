@@ -1,4 +1,4 @@
-"""The reference deployment as Kafka's tools see it: its quorum, its topics, and what it refuses."""
+"""The reference deployment as seen by Kafka's tools: its quorum, its topics, and its errors."""
 
 from __future__ import annotations
 

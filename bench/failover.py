@@ -82,7 +82,7 @@ class Writer(threading.Thread):
 
 
 def time_failovers(
-    rows: Sequence[Row], rounds: int, directory: Path, patience_s: float, tell: Callable[[str], None]
+    rows: Sequence[Row], rounds: int, directory: Path, patience_s: float, progress: Callable[[str], None]
 ) -> list[Measurement]:
     """Fail over in each way, on both clusters in turn."""
     found: list[Measurement] = []
@@ -97,7 +97,7 @@ def time_failovers(
                 for name, cluster in clusters.items():
                     seconds = _fail_over(cluster, row.name, f"{row.name}-{number}")
                     found.append(Measurement(row=row.name, broker=name, round=number, value=seconds))
-                    tell(f"round {number + 1}/{rounds}  {row.name:20} {name:6} {seconds:>12,.3f} s")
+                    progress(f"round {number + 1}/{rounds}  {row.name:20} {name:6} {seconds:>12,.3f} s")
     return found
 
 

@@ -128,8 +128,8 @@ def paced_producer(target: Target, *, size: int, rate: int, settings: Sequence[s
         classes=java_classes(),
         jvm=CLIENT_JVM,
     )
-    told = json.loads(run_program(command, target.timeout_s).strip().splitlines()[-1])
-    return {name.removesuffix("_us") + "_ms": value / 1e3 for name, value in told.items()}
+    figures = json.loads(run_program(command, target.timeout_s).strip().splitlines()[-1])
+    return {name.removesuffix("_us") + "_ms": value / 1e3 for name, value in figures.items()}
 
 
 def librdkafka(target: Target, *, role: str, size: int, settings: Sequence[str] = ()) -> Mapping[str, float]:
@@ -139,11 +139,11 @@ def librdkafka(target: Target, *, role: str, size: int, settings: Sequence[str] 
         *(str(target.partitions), str(target.records), str(size), str(target.timeout_s)),
         *settings,
     ]
-    told = [json.loads(run_program(command, target.timeout_s)) for _ in range(target.passes)]
-    seconds = sum(one["seconds"] for one in told)
+    figures = [json.loads(run_program(command, target.timeout_s)) for _ in range(target.passes)]
+    seconds = sum(one["seconds"] for one in figures)
     return {
-        "records_per_s": sum(one["records"] for one in told) / seconds,
-        "bytes_per_s": sum(one["bytes"] for one in told) / seconds,
+        "records_per_s": sum(one["records"] for one in figures) / seconds,
+        "bytes_per_s": sum(one["bytes"] for one in figures) / seconds,
     }
 
 
@@ -164,15 +164,15 @@ def connection_load(target: Target, frame: bytes, count: int, rate: int = 0) -> 
             *(str(native_program("connection_load")), str(target.port), file.name),
             *(str(count), str(target.records), str(target.timeout_s), str(rate)),
         ]
-        told: Mapping[str, Any] = json.loads(run_program(command, target.timeout_s))
-    return told
+        figures: Mapping[str, Any] = json.loads(run_program(command, target.timeout_s))
+    return figures
 
 
-def outcome_of(told: Mapping[str, Any]) -> Outcome:
+def outcome_of(figures: Mapping[str, Any]) -> Outcome:
     """Requests per second of a `connection_load`."""
     return Outcome(
-        told["requests"] / told["seconds"],
-        {"p50_ms": told["p50_us"] / 1e3, "p99_ms": told["p99_us"] / 1e3},
+        figures["requests"] / figures["seconds"],
+        {"p50_ms": figures["p50_us"] / 1e3, "p99_ms": figures["p99_us"] / 1e3},
     )
 
 

@@ -26,18 +26,18 @@ GROUPS = 5
 def commits(target: Target) -> Outcome:
     """On each connection a non-member commits at full speed. Commits per second."""
     find_coordinator(target.port, target.topic, target.timeout_s)
-    told = connection_load(target, commit_frame(target.topic, target.topic), COMMIT_CONNECTIONS)
-    check_commits(told)
-    return outcome_of(told)
+    figures = connection_load(target, commit_frame(target.topic, target.topic), COMMIT_CONNECTIONS)
+    check_commits(figures)
+    return outcome_of(figures)
 
 
 def paced_commits(target: Target) -> Outcome:
     """The same at a constant rate; the 99th percentile in milliseconds."""
     find_coordinator(target.port, target.topic, target.timeout_s)
     frame = commit_frame(target.topic, target.topic)
-    told = connection_load(target, frame, COMMIT_CONNECTIONS, COMMIT_RATE)
-    check_commits(told)
-    outcome = outcome_of(told)
+    figures = connection_load(target, frame, COMMIT_CONNECTIONS, COMMIT_RATE)
+    check_commits(figures)
+    outcome = outcome_of(figures)
     return Outcome(outcome.details["p99_ms"], {**outcome.details, "requests_per_s": outcome.value})
 
 
@@ -51,15 +51,15 @@ def commit_frame(group: str, topic: str) -> bytes:
     return request_frame(request, COMMIT_VERSION, 1, CLIENT_ID)
 
 
-def check_commits(told: Mapping[str, Any]) -> None:
+def check_commits(figures: Mapping[str, Any]) -> None:
     """Every commit must have succeeded: the first did, and the others got the same response."""
-    frame = bytes.fromhex(told["first"])[SIZE_BYTES:]
+    frame = bytes.fromhex(figures["first"])[SIZE_BYTES:]
     response: OffsetCommitResponse
     _, response = read_response(frame, OffsetCommitRequest.API_KEY or 0, COMMIT_VERSION)
     errors = {partition.error_code for topic in response.topics for partition in topic.partitions}
-    if errors != {0} or told["different"]:
+    if errors != {0} or figures["different"]:
         raise GeneratorFailed(
-            f"Of {told['requests']} commits {told['different']} got another answer than the first, "
+            f"Of {figures['requests']} commits {figures['different']} got another answer than the first, "
             f"which had the errors {sorted(errors)}."
         )
 
@@ -74,8 +74,8 @@ def members(protocol: str, figure: str, rebalances: int = 0) -> Callable[[Target
             *("--members", str(target.records), "--groups", str(GROUPS), "--rebalances", str(rebalances)),
             *("--timeout", str(target.timeout_s)),
         ]
-        told = json.loads(run_program(command, target.timeout_s, environment=_environment()))
-        return Outcome(told[figure], told)
+        figures = json.loads(run_program(command, target.timeout_s, environment=_environment()))
+        return Outcome(figures[figure], figures)
 
     return load
 
@@ -83,8 +83,8 @@ def members(protocol: str, figure: str, rebalances: int = 0) -> Callable[[Target
 def assignor_holds(timeout_s: int) -> Outcome:
     """The longest time that an assignor holds the loop, in milliseconds of CPU time."""
     command = [sys.executable, "-m", "bench.hold"]
-    told = json.loads(run_program(command, timeout_s, environment=_environment()))
-    return Outcome(told["cpu_ms"], told)
+    figures = json.loads(run_program(command, timeout_s, environment=_environment()))
+    return Outcome(figures["cpu_ms"], figures)
 
 
 def _environment() -> dict[str, str]:

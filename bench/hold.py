@@ -121,11 +121,11 @@ async def measure_group(members: int, topics: dict[str, int], assignor: str, hel
 
 
 async def measure_all() -> dict[str, float]:
-    told: dict[str, float] = {}
+    holds: dict[str, float] = {}
     longest = Held()
 
     def note(title: str, held: Held) -> None:
-        told[f"{title}, ms"] = held.cpu_ms
+        holds[f"{title}, ms"] = held.cpu_ms
         longest.cpu_ms = max(longest.cpu_ms, held.cpu_ms)
         longest.wall_ms = max(longest.wall_ms, held.wall_ms)
 
@@ -148,7 +148,7 @@ async def measure_all() -> dict[str, float]:
                 MEMBERS, {f"topic-{number}": PARTITIONS // count for number in range(count)}, name, held
             )
             note(f"{name}, a group with {count} topics", held)
-    return {"cpu_ms": longest.cpu_ms, "wall_ms": longest.wall_ms} | told
+    return {"cpu_ms": longest.cpu_ms, "wall_ms": longest.wall_ms} | holds
 
 
 if __name__ == "__main__":

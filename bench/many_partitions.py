@@ -72,7 +72,7 @@ class _Story:
 
 
 def measure_many(
-    partitions: int, rounds: int, directory: Path, patience_s: float, tell: Callable[[str], None]
+    partitions: int, rounds: int, directory: Path, patience_s: float, progress: Callable[[str], None]
 ) -> list[Measurement]:
     """Run both clusters in turn, each from start to end."""
     found: list[Measurement] = []
@@ -86,8 +86,8 @@ def measure_many(
                         row=row, broker=name, round=number, value=value, cpu_s=story.cpu_s.get(row, 0.0)
                     )
                 )
-            told = ", ".join(f"{row} {value:,.2f}" for row, value in story.figures.items())
-            tell(f"round {number + 1}/{rounds}  {name:6} {told}")
+            summary = ", ".join(f"{row} {value:,.2f}" for row, value in story.figures.items())
+            progress(f"round {number + 1}/{rounds}  {name:6} {summary}")
     return found
 
 

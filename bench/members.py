@@ -359,10 +359,10 @@ def run(options: argparse.Namespace) -> dict[str, float]:
                 consumer = ConsumerMembers(fleet, name, options.topic, options.partitions)
                 joins.append(consumer.join_all())
                 consumer.leave_all()
-    told = {"join_s": median(joins), "join_max_s": max(joins)}
+    figures = {"join_s": median(joins), "join_max_s": max(joins)}
     if rebalances:
-        told |= {"rebalance_s": median(rebalances), "rebalance_max_s": max(rebalances)}
-    return told
+        figures |= {"rebalance_s": median(rebalances), "rebalance_max_s": max(rebalances)}
+    return figures
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -52,14 +52,14 @@ class _Stopped:
 
 
 def time_loads(
-    row: str, records: int, rounds: int, directory: Path, patience_s: float, tell: Callable[[str], None]
+    row: str, records: int, rounds: int, directory: Path, patience_s: float, progress: Callable[[str], None]
 ) -> list[Measurement]:
     """Fill both brokers, then start each of them in turn, with few and with all records."""
     found: list[Measurement] = []
     with ExitStack() as stack:
         few = _fill(PARTITIONS, directory / "offsets-few", stack)
         full = _fill(records, directory / "offsets", stack)
-        tell(f"{row}: {records:,} offset records written")
+        progress(f"{row}: {records:,} offset records written")
         for number in range(rounds):
             machine.wait_for_quiet(patience_s)
             for name in NAMES:
@@ -80,7 +80,7 @@ def time_loads(
                         details={"plain_start_s": plain_s, "start_s": seconds},
                     )
                 )
-                tell(
+                progress(
                     f"round {number + 1}/{rounds}  {row:20} {name:6} {seconds - plain_s:>12,.2f} s      "
                     f"start {seconds:.2f} s, without {plain_s:.2f} s, CPU {cpu_s:.2f} s, {memory_mb:.0f} MB"
                 )

@@ -82,8 +82,12 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        told = json.loads(path.read_text())
-        return cls(told["machine"], told["settings"], [Measurement(**one) for one in told["measurements"]])
+        document = json.loads(path.read_text())
+        return cls(
+            document["machine"],
+            document["settings"],
+            [Measurement(**one) for one in document["measurements"]],
+        )
 
     def with_others(self, others: Iterable[Results]) -> Results:
         """Merge several runs: if several have a row, the last one counts."""

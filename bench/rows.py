@@ -105,44 +105,44 @@ class Row:
 
 def _produce(size: int, settings: tuple[str, ...], figure: str = "records_per_s") -> Load:
     def load(target: Target) -> Outcome:
-        told = generators.producer_performance(target, size=size, settings=settings)
-        return Outcome(told[figure] / (1e6 if figure == "bytes_per_s" else 1), told)
+        figures = generators.producer_performance(target, size=size, settings=settings)
+        return Outcome(figures[figure] / (1e6 if figure == "bytes_per_s" else 1), figures)
 
     return load
 
 
 def _paced_by_kafka(target: Target) -> Outcome:
-    told = generators.producer_performance(
+    figures = generators.producer_performance(
         target, size=100, settings=(*ACKS_ONE, "linger.ms=0"), throughput=LATENCY_RATE
     )
-    return Outcome(told["p99_ms"], told)
+    return Outcome(figures["p99_ms"], figures)
 
 
 def _paced(target: Target) -> Outcome:
     settings = (*ACKS_ONE, "linger.ms=0")
-    told = generators.paced_producer(target, size=100, rate=LATENCY_RATE, settings=settings)
-    return Outcome(told["p99_ms"], told)
+    figures = generators.paced_producer(target, size=100, rate=LATENCY_RATE, settings=settings)
+    return Outcome(figures["p99_ms"], figures)
 
 
 def _librdkafka_produce(target: Target) -> Outcome:
-    told = generators.librdkafka(target, role="produce", size=100)
-    return Outcome(told["records_per_s"], told)
+    figures = generators.librdkafka(target, role="produce", size=100)
+    return Outcome(figures["records_per_s"], figures)
 
 
 def _librdkafka_produce_large(target: Target) -> Outcome:
-    told = generators.librdkafka(target, role="produce", size=1024)
-    return Outcome(told["bytes_per_s"] / 1e6, told)
+    figures = generators.librdkafka(target, role="produce", size=1024)
+    return Outcome(figures["bytes_per_s"] / 1e6, figures)
 
 
 def _paced_for_all(target: Target) -> Outcome:
     settings = (*ACKS_ALL, "linger.ms=0")
-    told = generators.paced_producer(target, size=100, rate=CLUSTER_RATE, settings=settings)
-    return Outcome(told["p99_ms"], told)
+    figures = generators.paced_producer(target, size=100, rate=CLUSTER_RATE, settings=settings)
+    return Outcome(figures["p99_ms"], figures)
 
 
 def _librdkafka_consume(target: Target) -> Outcome:
-    told = generators.librdkafka(target, role="consume", size=100)
-    return Outcome(told["bytes_per_s"] / 1e6, told)
+    figures = generators.librdkafka(target, role="consume", size=100)
+    return Outcome(figures["bytes_per_s"] / 1e6, figures)
 
 
 def fill(target: Target, size: int) -> None:

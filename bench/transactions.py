@@ -29,7 +29,7 @@ def read_process_write(target: Target) -> Outcome:
         classes=java_classes(),
         jvm=CLIENT_JVM,
     )
-    return _outcome(_told(command, target))
+    return _outcome(_run(command, target))
 
 
 def committed_reads(target: Target) -> Outcome:
@@ -63,13 +63,15 @@ def _commit(target: Target) -> Any:
         classes=java_classes(),
         jvm=CLIENT_JVM,
     )
-    return _told(command, target)
+    return _run(command, target)
 
 
-def _told(command: list[str], target: Target) -> Any:
+def _run(command: list[str], target: Target) -> Any:
     return json.loads(run_program(command, target.timeout_s).strip().splitlines()[-1])
 
 
-def _outcome(told: Any) -> Outcome:
-    details = {name.removesuffix("_us") + "_ms": told[name] / 1e3 for name in told if name.endswith("_us")}
-    return Outcome(told["transactions"] / told["seconds"], details)
+def _outcome(figures: Any) -> Outcome:
+    details = {
+        name.removesuffix("_us") + "_ms": figures[name] / 1e3 for name in figures if name.endswith("_us")
+    }
+    return Outcome(figures["transactions"] / figures["seconds"], details)

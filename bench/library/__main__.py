@@ -118,10 +118,10 @@ def _run(rows: Sequence[Row], rounds: int, is_quick: bool, patience_s: float, co
                         callbacks=row.callbacks,
                         rate=LATENCY_RATE,
                     )
-                    told = _child(client, row.task, task)
-                    value = told.pop("value")
+                    figures = _child(client, row.task, task)
+                    value = figures.pop("value")
                     results.measurements.append(
-                        Measurement(row=row.name, client=client, round=number, value=value, details=told)
+                        Measurement(row=row.name, client=client, round=number, value=value, details=figures)
                     )
                     console.print(
                         f"round {number + 1}/{rounds}  {row.name:20} {client:16} {value:>14,.2f} {row.unit}",
@@ -146,8 +146,8 @@ def _child(client: str, name: str, task: Task) -> dict[str, float]:
     )
     if done.returncode:
         raise RuntimeError(f"{client} broke off in {name}: {done.stderr[-2000:]}")
-    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 if __name__ == "__main__":

@@ -78,14 +78,18 @@ class Results:
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = asdict(self)
-        del told["others"]
-        path.write_text(json.dumps(told, indent=1))
+        document = asdict(self)
+        del document["others"]
+        path.write_text(json.dumps(document, indent=1))
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        told = json.loads(path.read_text())
-        return cls(told["machine"], told["settings"], [Measurement(**one) for one in told["measurements"]])
+        document = json.loads(path.read_text())
+        return cls(
+            document["machine"],
+            document["settings"],
+            [Measurement(**one) for one in document["measurements"]],
+        )
 
     def lines(self) -> list[Line]:
         found = []

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem, near_names
-from ottla.cli.output import Cell, Format, Styled, emit, show, tell
+from ottla.cli.output import Cell, Format, Styled, emit, print_result, show
 from ottla.cli.session import Flags, Session, pairs, session_of
 from ottla.config import ConfigError, Definition, ResourceType, definition, definitions
 
@@ -146,7 +146,7 @@ def _change(
         f"{key} reset to its default" if value is None else f"{key}={value}" for key, value in shown.items()
     ]
     whose = f"{str(entity)[0].upper()}{str(entity)[1:]}"
-    tell(
+    print_result(
         session,
         f"{whose} {'can be changed' if dry_run else 'changed'}: {', '.join(done)}.",
         {"kind": entity.kind, "name": entity.name, "changes": shown, "changed": not dry_run},

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.cli.errors import Misuse, Problem, near_names
-from ottla.cli.output import Cell, Styled, duration_text, emit, emit_each, show, tell
+from ottla.cli.output import Cell, Styled, duration_text, emit, emit_each, print_result, show
 from ottla.cli.session import Session, session_of
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def delete(
             )
         confirm(f"Delete {', '.join(listed)} and the committed offsets?", yes=yes)
         outcomes = admin.delete_groups(listed)
-    code = each(outcomes, lambda name: tell(session, f"Group {name} deleted."))
+    code = each(outcomes, lambda name: print_result(session, f"Group {name} deleted."))
     if session.is_structured:
         emit(session, [{"group": name, "deleted": True} for name in outcomes.succeeded])
     raise typer.Exit(code)

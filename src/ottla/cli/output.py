@@ -95,7 +95,7 @@ def emit_each(session: Session, facts: Sequence[_Facts], show_one: Callable[[_Fa
         show_one(fact)
 
 
-def tell(session: Session, sentence: str, data: object = None) -> None:
+def print_result(session: Session, sentence: str, data: object = None) -> None:
     """Report a result: a sentence for people, `data` for programs if there is any."""
     if not session.is_structured:
         print(clean(sentence))

@@ -78,7 +78,7 @@ def _cure() -> str:
     return "install OpenJDK 17, or set JAVA_HOME"
 
 
-def install_java(tell: Callable[[str], None]) -> str:
+def install_java(report: Callable[[str], None]) -> str:
     """Return a Java for Spark. If there is none, install it from the system's packages, if this user may."""
     try:
         return find_java()
@@ -88,7 +88,7 @@ def install_java(tell: Callable[[str], None]) -> str:
             raise
     for tool, command in _PACKAGES:
         if shutil.which(tool):
-            tell(f"Java not found, running: {' '.join((*before, *command))}")
+            report(f"Java not found, running: {' '.join((*before, *command))}")
             if not subprocess.run([*before, *command], capture_output=True, check=False).returncode:
                 break
     return find_java()

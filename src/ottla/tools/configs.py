@@ -466,10 +466,10 @@ def _describe_credentials(admin: Admin, names: Sequence[str]) -> None:
         if isinstance(outcome, Exception):
             print(f"Error retrieving SCRAM credential configs for user-principal '{user}': {outcome}")
             continue
-        told = ", ".join(
+        iterations = ", ".join(
             f"{one.mechanism.name.replace('_', '-')}=iterations={one.iterations}" for one in outcome
         )
-        print(f"SCRAM credential configs for user-principal '{user}' are {told}")
+        print(f"SCRAM credential configs for user-principal '{user}' are {iterations}")
 
 
 if __name__ == "__main__":

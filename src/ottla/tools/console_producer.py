@@ -162,14 +162,14 @@ def _send_all(producer: Producer, topic: str, reader: LineReader, *, is_awaited:
         if is_awaited:
             producer.send(topic, line.value, line.key, line.headers).result()
             continue
-        tell = _teller(topic, line)
+        report = _delivery_reporter(topic, line)
         try:
-            producer.send(topic, line.value, line.key, line.headers, on_delivery=tell)
+            producer.send(topic, line.value, line.key, line.headers, on_delivery=report)
         except (ClientError, KafkaError) as error:
             _tell(topic, line, error)
 
 
-def _teller(topic: str, line: Line) -> Any:
+def _delivery_reporter(topic: str, line: Line) -> Any:
     def heard(report: DeliveryReport) -> None:
         if report.error is not None:
             _tell(topic, line, report.error)

@@ -215,7 +215,7 @@ def _command_lines(root: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 def _told_by_ps() -> Iterator[tuple[int, tuple[str, ...]]]:
     """For systems without /proc. Arguments with blanks are split there, and do not match a node."""
-    told = subprocess.run(["ps", "-axo", "pid=,command="], capture_output=True, text=True, check=False)
-    for line in told.stdout.splitlines():
+    listing = subprocess.run(["ps", "-axo", "pid=,command="], capture_output=True, text=True, check=False)
+    for line in listing.stdout.splitlines():
         pid, *words = line.split()
         yield int(pid), tuple(words)

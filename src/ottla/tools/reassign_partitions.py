@@ -211,11 +211,11 @@ def _verify(admin: Admin, options: Options) -> None:
     lines, is_moving = _states(admin, plan)
     print("\n".join(["Status of partition reassignment:", *lines]))
     directories = _directory_states(admin, plan.directories)
-    told = [
+    lines = [
         _directory_line(replica, plan.directories[key], found)
         for key, (replica, found) in sorted(directories.items(), key=lambda item: _by_broker(item[0]))
     ]
-    print("\n".join(told))
+    print("\n".join(lines))
     is_moving = is_moving or any(found.future is not None for _, found in directories.values())
     if not is_moving and not options.has("preserve-throttles"):
         _clear_throttles(admin, plan)

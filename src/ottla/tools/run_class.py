@@ -65,11 +65,11 @@ def _usage() -> str:
 def _unknown(name: str) -> str:
     known = by_class()
     simple = {one.rpartition(".")[2].lower(): one for one in known}
-    told = f"Error: Could not find or load main class {name}"
+    error = f"Error: Could not find or load main class {name}"
     near = difflib.get_close_matches(name.rpartition(".")[2].lower(), simple, n=1, cutoff=0.7)
     if near:
-        return f"{told}. Nearest is {simple[near[0]]}"
-    return f"{told}. Known are {', '.join(sorted({one.rpartition('.')[2] for one in known}))}"
+        return f"{error}. Nearest is {simple[near[0]]}"
+    return f"{error}. Known are {', '.join(sorted({one.rpartition('.')[2] for one in known}))}"
 
 
 if __name__ == "__main__":

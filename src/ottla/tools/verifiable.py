@@ -29,7 +29,7 @@ def properties_file(
     return new or old
 
 
-def tell(name: str, **facts: object) -> None:
+def print_event(name: str, **facts: object) -> None:
     """Print an event as a complete line, from any thread."""
     text = json.dumps(
         {"timestamp": now_ms(), "name": name, **facts}, separators=(",", ":"), ensure_ascii=False

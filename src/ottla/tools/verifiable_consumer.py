@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError, Disconnected
 from ottla.tools.client_options import consumer_settings, read_properties
 from ottla.tools.entry_point import finish
 from ottla.tools.subcommands import SubcommandParser
-from ottla.tools.verifiable import place, properties_file, tell, until_signalled
+from ottla.tools.verifiable import place, print_event, properties_file, until_signalled
 from ottla.wire.errors import KafkaError
 
 _POLL_SECONDS = 60.0
@@ -96,11 +96,11 @@ class _Reading:
     def run(self) -> None:
         is_asked = False
         try:
-            tell("startup_complete")
+            print_event("startup_complete")
             self._consumer.subscribe(
                 [self._options.topic],
-                on_assigned=lambda found: tell("partitions_assigned", partitions=[*map(place, found)]),
-                on_revoked=lambda found: tell("partitions_revoked", partitions=[*map(place, found)]),
+                on_assigned=lambda found: print_event("partitions_assigned", partitions=[*map(place, found)]),
+                on_revoked=lambda found: print_event("partitions_revoked", partitions=[*map(place, found)]),
             )
             while not self._is_finished:
                 records = self._poll()
@@ -108,14 +108,14 @@ class _Reading:
                     self._took(records)
         except KeyboardInterrupt:
             is_asked = True
-            tell("shutdown_requested")
+            print_event("shutdown_requested")
         except (ClientError, KafkaError) as error:
             print(f"Error during processing, terminating consumer process: {error}", file=sys.stderr)
         finally:
             self._consumer.close()
-            tell("shutdown_complete")
+            print_event("shutdown_complete")
             if not is_asked:
-                tell("shutdown_requested")  # Kafka's tool prints this when its JVM exits
+                print_event("shutdown_requested")  # Kafka's tool prints this when its JVM exits
 
     def _poll(self) -> list[Any]:
         """The next records. It waits for a broker that is not available yet, or no longer."""
@@ -145,20 +145,20 @@ class _Reading:
             summaries.append({**place(partition), **summary})
             for record in found if self._options.verbose else ():
                 words = {"key": record.key, "value": record.value}
-                tell("record_data", **words, **place(partition), offset=record.offset)
+                print_event("record_data", **words, **place(partition), offset=record.offset)
             self._count += len(found)
-        tell("records_consumed", count=len(records), partitions=summaries)
+        print_event("records_consumed", count=len(records), partitions=summaries)
         if not self._options.enable_autocommit:
             self._commit(offsets)
 
     def _commit(self, offsets: dict[tuple[str, int], int]) -> None:
-        told = [{**place(partition), "offset": offset} for partition, offset in offsets.items()]
+        listed = [{**place(partition), "offset": offset} for partition, offset in offsets.items()]
         try:
             self._consumer.commit(offsets)
         except (ClientError, KafkaError) as error:
-            tell("offsets_committed", offsets=told, error=str(error), success=False)
+            print_event("offsets_committed", offsets=listed, error=str(error), success=False)
         else:
-            tell("offsets_committed", offsets=told, success=True)
+            print_event("offsets_committed", offsets=listed, success=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from ottla.tools.client_options import producer_settings, read_properties
 from ottla.tools.entry_point import finish
 from ottla.tools.measurements import Pace, now_ms
 from ottla.tools.subcommands import SubcommandParser
-from ottla.tools.verifiable import properties_file, tell, until_signalled
+from ottla.tools.verifiable import print_event, properties_file, until_signalled
 from ottla.wire.errors import KafkaError
 
 
@@ -75,13 +75,13 @@ class _Sending:
         start_ms = now_ms()
         producer = Producer(settings)
         try:
-            tell("startup_complete")
+            print_event("startup_complete")
             self._send_all(producer, start_ms)
         finally:
             producer.close()
-            tell("shutdown_complete")
+            print_event("shutdown_complete")
             seconds = max(now_ms() - start_ms, 1) / 1000
-            tell(
+            print_event(
                 "tool_data",
                 sent=self._sent,
                 acked=self._acked,
@@ -109,7 +109,9 @@ class _Sending:
 
         def failed(error: Exception) -> None:
             kind = f"class {class_of(error)}"
-            tell("producer_send_error", topic=topic, key=key, value=value, exception=kind, message=str(error))
+            print_event(
+                "producer_send_error", topic=topic, key=key, value=value, exception=kind, message=str(error)
+            )
 
         def heard(report: Any) -> None:
             if report.error is not None:
@@ -117,7 +119,7 @@ class _Sending:
                 return
             self._acked += 1
             where = {"topic": report.topic, "partition": report.partition, "offset": report.offset}
-            tell("producer_send_success", key=key, value=value, **where)
+            print_event("producer_send_success", key=key, value=value, **where)
 
         try:
             producer.send(topic, value, key, timestamp=time_ms, on_delivery=heard)

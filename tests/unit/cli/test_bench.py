@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ottla.cli import main
 from ottla.cli.bench import _number, _ratios
 from ottla.cli.measures import Measured, histogram, percentile
-from ottla.cli.start import tell
+from ottla.cli.start import print_instructions
 from ottla.cluster.layout import Plan, write_layout
 
 times = st.lists(st.floats(0, 1e6), min_size=1, max_size=50)
@@ -82,9 +82,9 @@ def test_data_of_another_kind_is_not_started(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_suggested_commands_name_an_unusual_port(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("Node started", "localhost:9092")
+    print_instructions("Node started", "localhost:9092")
     assert "export" not in capsys.readouterr().out
-    tell("Two nodes run", "localhost:1234,localhost:1235")
+    print_instructions("Two nodes run", "localhost:1234,localhost:1235")
     assert "export OTTLA_BOOTSTRAP_SERVERS=localhost:1234\n" in capsys.readouterr().out
 
 

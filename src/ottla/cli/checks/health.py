@@ -294,11 +294,11 @@ def _min_isr(patient: Patient) -> dict[str, int]:
     resources = {name: topic_resource(name) for name in patient.topics}
     if not resources:
         return {}
-    told = patient.admin.describe_configs(
+    described = patient.admin.describe_configs(
         resources.values(), names=["min.insync.replicas"], timeout_ms=patient.timeout_ms
     ).succeeded
     for name, resource in resources.items():
-        entry = _value(told.get(resource), "min.insync.replicas")
+        entry = _value(described.get(resource), "min.insync.replicas")
         if entry is not None and entry.isdecimal():
             found[name] = int(entry)
     return found
@@ -475,8 +475,8 @@ def _broker_settings(patient: Patient) -> Iterable[Finding]:
     if not patient.brokers:
         return
     resource = broker_resource(patient.brokers[0])
-    told = patient.admin.describe_configs([resource], names=_DEFAULTS, timeout_ms=patient.timeout_ms)
-    configs = told.result(resource)
+    described = patient.admin.describe_configs([resource], names=_DEFAULTS, timeout_ms=patient.timeout_ms)
+    configs = described.result(resource)
     factor = int(_value(configs, _DEFAULTS[0]) or 1)
     least = int(_value(configs, _DEFAULTS[1]) or 1)
     if len(patient.brokers) >= 3 and factor == 1:

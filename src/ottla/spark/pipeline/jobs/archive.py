@@ -96,7 +96,7 @@ def replay(
     name: str,
     where: str | None = None,
     keep_partitions: bool = False,
-    tell: Callable[[int, int], None] = lambda batch, rows: None,
+    report: Callable[[int, int], None] = lambda batch, rows: None,
 ) -> int:
     """Replay an archive into a topic, in the order of each partition; return the number of records.
 
@@ -135,7 +135,7 @@ def replay(
             sink(rows, at)
             rows.unpersist()
             total += count
-            tell(at, count)
+            report(at, count)
     finally:
         context.setLocalProperty(QUERY_ID, before)
         sink.transaction.close()

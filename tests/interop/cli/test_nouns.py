@@ -22,7 +22,7 @@ from ottla.client.values import TopicPartition
 from ottla.tools import consumer_groups, topics
 from tests.interop import peers
 from tests.interop.cli.conftest import NewTopicNamed, Ran, Run
-from tests.interop.groups_raw.talk import Talk
+from tests.interop.groups_raw.conversation import Talk
 from tests.interop.transactions_tool.producers import Producer as RawProducer
 
 SECONDS_MAX = 60.0

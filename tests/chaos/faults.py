@@ -32,7 +32,7 @@ class Faults:
     """Injects faults into `cluster`. `topics` are the topics of the load, with their partitions."""
 
     cluster: ChaosCluster
-    chance: random.Random
+    rng: random.Random
     topics: Mapping[str, int]
     small_disks: Mapping[int, SmallDisk] = field(default_factory=dict)
     may_trace: bool = True
@@ -59,7 +59,7 @@ class Faults:
         kind.do(self)
         self.repair()
         self.cluster.note(f"end: {name}")
-        if kind.is_grave or self.chance.random() < 0.3:
+        if kind.is_grave or self.rng.random() < 0.3:
             self.wait_until_in_sync()
 
     def repair(self) -> None:
@@ -68,7 +68,7 @@ class Faults:
             self.cluster.resume(node_id)
         for disk in self.small_disks.values():
             disk.make_room()
-        self.cluster.net.heal(resets=self.chance.random() < 0.5)
+        self.cluster.net.heal(resets=self.rng.random() < 0.5)
         self.cluster.start_stopped()
 
     def wait_until_in_sync(self) -> None:
@@ -76,14 +76,14 @@ class Faults:
         self.cluster.wait_until_quorum_agrees()
 
     def _for(self, least_s: float, most_s: float) -> None:
-        time.sleep(self.chance.uniform(least_s, most_s))  # the fault takes effect meanwhile
+        time.sleep(self.rng.uniform(least_s, most_s))  # the fault takes effect meanwhile
 
     def _node(self) -> int:
-        return self.chance.choice(list(self.cluster.nodes))
+        return self.rng.choice(list(self.cluster.nodes))
 
     def _leader(self) -> int:
-        topic, count = self.chance.choice(sorted(self.topics.items()))
-        return self.cluster.leader(topic, self.chance.randrange(count)) or self._node()
+        topic, count = self.rng.choice(sorted(self.topics.items()))
+        return self.cluster.leader(topic, self.rng.randrange(count)) or self._node()
 
     # Processes
 
@@ -94,7 +94,7 @@ class Faults:
         self.cluster.start(victim)
 
     def kill_leader_again_and_again(self) -> None:
-        for _ in range(self.chance.randint(2, 4)):
+        for _ in range(self.rng.randint(2, 4)):
             victim = self._leader()
             self.cluster.kill(victim)
             self._for(0.5, 4.0)
@@ -105,7 +105,7 @@ class Faults:
         """Kill the coordinator of a group or of transactions, while members join and leave."""
         if not self.coordinated:
             return
-        kind, name = self.chance.choice(self.coordinated)
+        kind, name = self.rng.choice(self.coordinated)
         victim = self.cluster.coordinator(kind, name) or self._node()
         self.cluster.note(f"node {victim} coordinates {name}")
         self.cluster.kill(victim)
@@ -116,7 +116,7 @@ class Faults:
         """Kill all nodes; a majority restarts first."""
         nodes = list(self.cluster.nodes)
         self.cluster.kill(*nodes)
-        self.chance.shuffle(nodes)
+        self.rng.shuffle(nodes)
         # The last in-sync replica is unknown here, so the whole cluster must be waited for.
         late = nodes[-1]
         self.cluster.start(*[node_id for node_id in nodes if node_id != late])
@@ -133,7 +133,7 @@ class Faults:
     def pause_and_kill_another(self) -> None:
         paused = self._leader()
         self.cluster.pause(paused)
-        victim = self.chance.choice(self.cluster.others(paused))
+        victim = self.rng.choice(self.cluster.others(paused))
         self.cluster.kill(victim)
         self._for(0.5, 5.0)
         self.cluster.resume(paused)
@@ -158,8 +158,8 @@ class Faults:
 
     def cut_one_way(self) -> None:
         some = [self._leader()]
-        others = self.chance.sample(self.cluster.others(*some), self.chance.randint(1, 2))
-        sources, targets = (some, others) if self.chance.random() < 0.5 else (others, some)
+        others = self.rng.sample(self.cluster.others(*some), self.rng.randint(1, 2))
+        sources, targets = (some, others) if self.rng.random() < 0.5 else (others, some)
         self.cluster.note(f"what {sources} send to {targets} does not arrive")
         self.cluster.net.cut(sources, targets)
         self._for(0.5, 9.0)
@@ -167,7 +167,7 @@ class Faults:
     def cut_clients(self) -> None:
         """Block one or both directions between clients and a node."""
         victim = self._leader()
-        how = self.chance.choice(("both", "not heard", "do not hear"))
+        how = self.rng.choice(("both", "not heard", "do not hear"))
         self.cluster.note(f"clients and node {victim}: {how}")
         if how in ("both", "not heard"):
             self.cluster.net.cut([CLIENTS], [victim])
@@ -177,11 +177,11 @@ class Faults:
 
     def reset(self) -> None:
         """Reset connections, some in the middle of a message."""
-        for _ in range(self.chance.randint(2, 6)):
+        for _ in range(self.rng.randint(2, 6)):
             victim = self._leader()
             others = [CLIENTS, *self.cluster.others(victim)]
-            some = self.chance.sample(others, self.chance.randint(1, len(others)))
-            if self.chance.random() < 0.5:
+            some = self.rng.sample(others, self.rng.randint(1, len(others)))
+            if self.rng.random() < 0.5:
                 self.cluster.note(f"connections of {victim} and {some} end")
                 self.cluster.net.reset([victim], some)
             else:
@@ -191,9 +191,9 @@ class Faults:
 
     def slow(self) -> None:
         victim = self._node()
-        delay_s = self.chance.choice((0.02, 0.1, 0.5))
+        delay_s = self.rng.choice((0.02, 0.1, 0.5))
         others = [CLIENTS, *self.cluster.others(victim)]
-        some = self.chance.sample(others, self.chance.randint(1, len(others)))
+        some = self.rng.sample(others, self.rng.randint(1, len(others)))
         self.cluster.note(f"{victim} and {some} hear each other {delay_s} s later")
         self.cluster.net.slow([victim], some, delay_s)
         self._for(2.0, 8.0)
@@ -201,11 +201,11 @@ class Faults:
     # Disks
 
     def full_disk(self) -> None:
-        victim = self.chance.choice(sorted(self.small_disks))
+        victim = self.rng.choice(sorted(self.small_disks))
         self.cluster.note(f"the disk of node {victim} is full")
-        self.small_disks[victim].fill(leave_bytes=self.chance.choice((0, 4096, 20_000)))
+        self.small_disks[victim].fill(leave_bytes=self.rng.choice((0, 4096, 20_000)))
         self._for(1.0, 6.0)
-        if self.chance.random() < 0.3:
+        if self.rng.random() < 0.3:
             self.cluster.kill(victim)
         self.small_disks[victim].make_room()
         self.cluster.note(f"the disk of node {victim} has room")
@@ -225,7 +225,7 @@ class Faults:
         """Delay every write and fsync of a node."""
         victim = self._node()
         node = self.cluster.nodes[victim]
-        delay_ms = self.chance.choice((20, 100, 300))
+        delay_ms = self.rng.choice((20, 100, 300))
         self.cluster.note(f"the disk of node {victim} takes {delay_ms} ms longer")
         log = node.directory / "strace.log"
         with attached(node.pid, ["fsync", "pwritev", "pwrite64"], f"delay_enter={delay_ms}ms", log):
@@ -244,10 +244,10 @@ class Faults:
             for path in sorted(directory.glob(pattern))
             if path.stat().st_size
         ]
-        for path in self.chance.sample(found, min(len(found), 8)):
-            position = self.chance.randrange(path.stat().st_size)
+        for path in self.rng.sample(found, min(len(found), 8)):
+            position = self.rng.randrange(path.stat().st_size)
             self.cluster.note(f"a bit of {path.parent.name}/{path.name} of node {victim} flips at {position}")
-            flip_bit(path, position, self.chance.randrange(8))
+            flip_bit(path, position, self.rng.randrange(8))
         self.cluster.start(victim)
 
     def wipe(self) -> None:
@@ -264,11 +264,11 @@ class Faults:
         nodes = list(self.cluster.nodes)
         wanted = {}
         for topic, count in self.topics.items():
-            wanted[TopicPartition(topic, self.chance.randrange(count))] = self.chance.sample(nodes, 3)
+            wanted[TopicPartition(topic, self.rng.randrange(count))] = self.rng.sample(nodes, 3)
         self.cluster.note(f"moving {', '.join(f'{one} to {replicas}' for one, replicas in wanted.items())}")
         if not self._reassign(wanted):
             return
-        if self.chance.random() < 0.7:
+        if self.rng.random() < 0.7:
             self.kill_one()
         self._wait_until_moved()
 

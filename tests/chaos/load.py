@@ -94,26 +94,26 @@ class RestartedClient(threading.Thread):
 
     def _keep_running(self) -> None:
         load, schedule = self._load, self._load.schedule
-        chance = random.Random(f"{load.seed}/{self._role}")
+        rng = random.Random(f"{load.seed}/{self._role}")
         number = 0
         while not schedule.is_ending or number == 0:
             number += 1
             client = RealClient(f"{self._role}.{number}", load.bootstrap, load.seed)
             life = ClientThread(client.host, partial(self._work, client))
             if not schedule.is_ending and self._mean_life_s:
-                life.join(5.0 + chance.expovariate(1 / self._mean_life_s))
+                life.join(5.0 + rng.expovariate(1 / self._mean_life_s))
                 if life.is_alive() and not schedule.is_ending:
-                    self._end(life, chance)
+                    self._end(life, rng)
                     continue
             self._join(life)
             time.sleep(0.5)  # a restart delay, like a service manager's
         for zombie in self._zombies:
             self._join(zombie)
 
-    def _end(self, life: ClientThread, chance: random.Random) -> None:
-        if self._has_id and chance.random() < 0.5:
+    def _end(self, life: ClientThread, rng: random.Random) -> None:
+        if self._has_id and rng.random() < 0.5:
             self._load.recorder.world.note(life.name, "stands still while its successor starts")
-            life.stall(chance.uniform(2.0, 12.0))
+            life.stall(rng.uniform(2.0, 12.0))
             self._zombies.append(life)
         else:
             self._load.recorder.world.note(life.name, "is killed")
@@ -189,8 +189,8 @@ class Load:
 
     def _own_clients(self) -> list[RestartedClient | Worker]:
         schedule, recorder, share = self.schedule, self.recorder, self._share
-        chance = random.Random(self.seed)
-        protocol = chance.choice(("classic", "consumer"))
+        rng = random.Random(self.seed)
+        protocol = rng.choice(("classic", "consumer"))
         plain, source = self._of("plain"), self._of("source")
         roles: dict[str, Role] = {
             "writer": lambda one: write(schedule, recorder, one.simulated, plain, rate=50.0 * share),

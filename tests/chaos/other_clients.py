@@ -265,7 +265,7 @@ async def aio_write(
     rate: float,
 ) -> None:
     """aiokafka's idempotent producer. After a fatal error it is replaced, as its users do."""
-    chance = SeededRandom(name)
+    rng = SeededRandom(name)
     lives = 0
     while not schedule.is_ending:
         lives += 1
@@ -279,7 +279,7 @@ async def aio_write(
         )
         try:
             await producer.start()
-            await _aio_send(schedule, recorder, producer, process, partitions, chance, rate)
+            await _aio_send(schedule, recorder, producer, process, partitions, rng, rate)
         except AIO_FAILURES as error:
             recorder.complain(process, error)
             if isinstance(error, asyncio.CancelledError):
@@ -302,7 +302,7 @@ async def _aio_send(
     producer: Any,
     process: str,
     partitions: list[Partition],
-    chance: SeededRandom,
+    rng: SeededRandom,
     rate: float,
 ) -> None:
     failed: list[BaseException] = []
@@ -317,12 +317,12 @@ async def _aio_send(
             failed.append(error)
 
     while not schedule.is_ending and not failed:
-        topic, index = partition = partitions[chance.below(len(partitions))]
+        topic, index = partition = partitions[rng.below(len(partitions))]
         number, value = recorder.send(process, partition)
         future = await producer.send(topic, value.encode(), partition=index)
         waiting.add(future)
         future.add_done_callback(lambda done, number=number: record_outcome(number, done))
-        await asyncio.sleep(2 * chance.fraction() / rate)
+        await asyncio.sleep(2 * rng.fraction() / rate)
     if waiting:
         await asyncio.wait(list(waiting))
     if failed:

@@ -161,10 +161,10 @@ class Run:
         number = self.report.rounds
         self.report.rounds += 1
         self.timeline.note("faults", f"round {number}")
-        chance = random.Random(f"{self.seed}/{number}")
+        rng = random.Random(f"{self.seed}/{number}")
         load = self._load = Load(cluster, f"{self.seed}/{number}", name=str(number), share=self._share)
         coordinated = [(0, group) for group in load.groups] + [(1, name) for name in load.transactional_ids]
-        faults = Faults(cluster, chance, load.topics, disks, self._may_trace(), coordinated)
+        faults = Faults(cluster, rng, load.topics, disks, self._may_trace(), coordinated)
         self._faults = faults
         self._state = "beginning a round"
         load.begin()
@@ -175,10 +175,10 @@ class Run:
             while time.monotonic() < end and (plan or given is None):
                 if not plan:  # each kind once in random order, then again
                     plan = [name for name in faults.names() if self._only is None or name in self._only]
-                    chance.shuffle(plan)
+                    rng.shuffle(plan)
                 self._state = plan.pop()
                 faults.one(self._state)
-                time.sleep(chance.uniform(0.0, 3.0))  # the load continues meanwhile
+                time.sleep(rng.uniform(0.0, 3.0))  # the load continues meanwhile
             self._state = "healing"
             faults.repair()
         except Exception as error:  # noqa: BLE001 - the clients are checked all the same

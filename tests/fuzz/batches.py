@@ -37,19 +37,19 @@ class Batches:
         ]
 
     def draw(self, draw: random.Random, numbers: dict[str, list[int]]) -> bytes:
-        chance = draw.random()
+        rng = draw.random()
         one = bytearray(draw.choice(self._right))
-        if chance < 0.45:
+        if rng < 0.45:
             return bytes(one)
-        if chance < 0.62:
+        if rng < 0.62:
             self._forge(one, draw, numbers)
-        elif chance < 0.90:
+        elif rng < 0.90:
             self._damage(one, draw)
-        elif chance < 0.93:
+        elif rng < 0.93:
             return draw.choice(self._right) + draw.choice(self._right)
-        elif chance < 0.931:
+        elif rng < 0.931:
             return draw.choice(self._bombs)
-        elif chance < 0.96:
+        elif rng < 0.96:
             return bytes(one[: int(draw.random() * len(one))])
         else:
             return draw.randbytes(draw.choice((0, 1, 11, 12, 17, 60, 61, 62, 200)))

@@ -343,15 +343,15 @@ class Grammar:
                 must_be_set = field.starts_null and not field.is_nullable(version)
                 drawn.append((field.name, self._value(outer, field, version, name or ""), must_be_set))
         is_flexible = schema.is_flexible(version)
-        chance = self._random
+        rng = self._random
 
         def make() -> Any:
             message = cls()
             for field_name, value, must_be_set in drawn:
-                if must_be_set or chance() >= self._odd:
+                if must_be_set or rng() >= self._odd:
                     setattr(message, field_name, value())
-            if is_flexible and chance() < self._odd / 8:
-                message.unknown_tagged_fields = {1000 + int(chance() * 30): b"x" * int(chance() * 300)}
+            if is_flexible and rng() < self._odd / 8:
+                message.unknown_tagged_fields = {1000 + int(rng() * 30): b"x" * int(rng() * 300)}
             return message
 
         return make
@@ -361,14 +361,14 @@ class Grammar:
             one = self._struct(outer, version, field.type)
         else:
             one = self._scalar(outer, field, struct)
-        chance, pick = self._random, self.pick
+        rng, pick = self._random, self.pick
         if field.is_array:
             single = one
             is_plain = not field.is_struct
 
             def several() -> list[Any]:
                 count = pick(_SHORT_ARRAYS)
-                if chance() < self._odd:
+                if rng() < self._odd:
                     count = pick((0, 0, 3, 300 if is_plain else 40))
                 made = [single() for _ in range(count)]
                 return [value for value in made if value is not None] if is_plain else made
@@ -379,17 +379,17 @@ class Grammar:
         value = one
         is_mostly_null = field.name == "transactional_id" and outer.API_KEY in (0, 22)
         null_share = 0.8 if is_mostly_null else 0.1
-        return lambda: None if chance() < null_share else value()
+        return lambda: None if rng() < null_share else value()
 
     def _scalar(self, outer: type[Message], field: Field, struct: str) -> Draw:
-        chance, pick, lexicon = self._random, self.pick, self.lexicon
+        rng, pick, lexicon = self._random, self.pick, self.lexicon
         if field.type == "bool":
-            return lambda: chance() < 0.5
+            return lambda: rng() < 0.5
         if field.type == "float64":
             return lambda: pick(_FLOATS)
         if field.type == "uuid":
             known = lexicon.topic_ids if field.name == "topic_id" else lexicon.directory_ids
-            return lambda: pick(known) if known and chance() >= self._odd else pick(_ODD_IDS)
+            return lambda: pick(known) if known and rng() >= self._odd else pick(_ODD_IDS)
         if field.type == "records":
             return lambda: memoryview(lexicon.batches.draw(self._draw, lexicon.numbers))
         if field.type == "bytes":
@@ -399,7 +399,7 @@ class Grammar:
         limits = _LIMITS[field.type]
         numbers = lexicon.numbers.get(field.name)
         if numbers is None:
-            return lambda: pick(_SMALL[0]) if chance() >= self._odd else pick(limits)
+            return lambda: pick(_SMALL[0]) if rng() >= self._odd else pick(limits)
         low, high = limits[0], limits[1]
         if field.type == "uint16":
             low, high = 0, 2**16 - 1
@@ -409,26 +409,26 @@ class Grammar:
         given: list[int] = numbers
 
         def number() -> int:
-            value: int = pick(given) if given and chance() >= self._odd else pick(odd)
+            value: int = pick(given) if given and rng() >= self._odd else pick(odd)
             return min(max(value, low), high)
 
         return number
 
     def _text(self, field: Field, struct: str) -> Draw:
-        chance, pick = self._random, self.pick
+        rng, pick = self._random, self.pick
         name = _TEXT_OF_FIELD.get(field.name)
         if field.name == "name":
             name = _NAME_OF_STRUCT.get(struct, "topic")
         elif field.name == "key" and struct == "OpData":
             name = "quota"
         if name is None:
-            return lambda: pick(("", "x")) if chance() >= self._odd else pick(_ODD_TEXTS)
+            return lambda: pick(("", "x")) if rng() >= self._odd else pick(_ODD_TEXTS)
         pool = self.lexicon.texts[name]
         odd = (*_TEXTS[name][1], *_TEXTS[name][1], *_ODD_TEXTS)
         is_null_allowed = field.nullable is not None
 
         def text() -> str | None:
-            found = pick(pool) if chance() >= self._odd else pick(odd)
+            found = pick(pool) if rng() >= self._odd else pick(odd)
             return found if found is not None or is_null_allowed else ""
 
         return text

@@ -88,7 +88,7 @@ class Life:
     def __init__(self, seed: int, model: Model, kind: str = "log") -> None:
         self.kind = kind
         self.paths = ("/a", "/b") if kind == "move" else ("/a",)
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.disk = InstantDisk(random.Random(seed), model=model)
         self.steps: list[str] = []
         self.contents: list[list[bytes]] = [[]]  # of the plain log: before each truncation, and now
@@ -129,7 +129,7 @@ class Life:
         """Take a step; return the moments within it, and the one after it."""
         if chosen is None:
             name, weight = zip(*STEPS[self.kind], strict=True)
-            chosen = self.chance.choices(name, weight)[0]
+            chosen = self.rng.choices(name, weight)[0]
         self.steps.append(chosen.__name__)
         self.flushed_before, self.keys_flushed_before = self.flushed, self.keys_flushed
         self.disk.moments = []
@@ -140,11 +140,11 @@ class Life:
     # Steps
 
     async def append(self) -> None:
-        for _ in range(self.chance.randrange(1, 4)):
+        for _ in range(self.rng.randrange(1, 4)):
             self.number += 1
-            count = self.chance.randrange(1, 4)
-            value = b"%d" % self.number + b"." * self.chance.choice((0, 20, 500))
-            if self.chance.random() < 0.4:
+            count = self.rng.randrange(1, 4)
+            value = b"%d" % self.number + b"." * self.rng.choice((0, 20, 500))
+            if self.rng.random() < 0.4:
                 data = produced(self.producer, self.sequence, count, value=value)
                 self.sequence += count
             else:
@@ -179,7 +179,7 @@ class Life:
         ends = [end for end in self.ends if self.start <= end < self.plain.log_end_offset]
         if not ends:
             return
-        offset = self.chance.choice(ends[-4:])
+        offset = self.rng.choice(ends[-4:])
         self.cut = (PLAIN, offset)
         await self.directories.truncate_to(self.plain, offset)
         self.epoch += 1
@@ -191,7 +191,7 @@ class Life:
 
     async def delete_records(self) -> None:
         end = self.plain.log_end_offset
-        offset = self.chance.randrange(self.start, end + 1)
+        offset = self.rng.randrange(self.start, end + 1)
         self.plain.increase_log_start_offset(offset, "a test")
         self.start = max(self.start, offset)
         await self.directories.checkpoint_log_starts()
@@ -199,26 +199,26 @@ class Life:
         await self.directories.delete_due()
 
     async def append_keys(self) -> None:
-        for _ in range(self.chance.randrange(1, 5)):
+        for _ in range(self.rng.randrange(1, 5)):
             pair = self._pair()
             append(self.compacted, memoryview(build_batch([Record(0, START_MS, *pair)])))
             self.keys[-1].append(pair)
 
     def _pair(self) -> tuple[bytes, bytes]:
         self.number += 1
-        return b"k%d" % self.chance.randrange(4), b"%d" % self.number + b"." * 100
+        return b"k%d" % self.rng.randrange(4), b"%d" % self.number + b"." * 100
 
     async def fetch_keys(self) -> None:
         """Fetch like a follower of a leader that has compacted its log."""
         content, keys = b"", self.keys[-1]
-        for _ in range(self.chance.randrange(1, 5)):
-            keys += [None] * self.chance.choice((0, 0, 1, 5))
+        for _ in range(self.rng.randrange(1, 5)):
+            keys += [None] * self.rng.choice((0, 0, 1, 5))
             pair = self._pair()
             content += build_batch(
                 [Record(0, START_MS, *pair)], base_offset=len(keys), leader_epoch=self.epoch
             )
             keys.append(pair)
-            if self.chance.random() < 0.5:
+            if self.rng.random() < 0.5:
                 self.compacted.append_as_follower(memoryview(bytearray(content)))
                 content = b""
         if content:
@@ -231,7 +231,7 @@ class Life:
         end = self.compacted.log_end_offset
         if first >= end:
             return
-        offset = self.chance.randrange(first, end)
+        offset = self.rng.randrange(first, end)
         self.cut = (COMPACTED, offset)
         await self.directories.truncate_to(self.compacted, offset)
         self.epoch += 1
@@ -242,8 +242,8 @@ class Life:
         await self.directories.flush_due()
 
     async def move(self) -> None:
-        log = self.chance.choice((self.plain, self.compacted))
-        self.directories.move(log.topic, log.partition, self.chance.choice(self.paths))
+        log = self.rng.choice((self.plain, self.compacted))
+        self.directories.move(log.topic, log.partition, self.rng.choice(self.paths))
 
     async def move_plain(self) -> None:
         self._move_away(self.plain)
@@ -259,7 +259,7 @@ class Life:
         await self.directories.copy_futures()
 
     async def copy(self) -> None:
-        for _ in range(self.chance.randrange(1, 4)):
+        for _ in range(self.rng.randrange(1, 4)):
             await self.directories.copy_futures()
         await self.directories.delete_due()
 

@@ -143,10 +143,10 @@ class Story:
 
 def run(world: World, *, seconds: float = 60.0, faults: Sequence[str] | None = None) -> None:
     """Run the story of a world's seed. Raises `Broken`, or the world's error."""
-    chance = world.chance
-    world.add_nodes(chance.choice((3, 3, 3, 4, 5)), combined=chance.random() < 0.8)
-    story = Story(world, partitions=chance.choice((1, 2, 4)), rate=5.0)
-    chosen = faults if faults is not None else chance.sample(list(FAULTS), chance.randint(1, len(FAULTS)))
+    rng = world.rng
+    world.add_nodes(rng.choice((3, 3, 3, 4, 5)), combined=rng.random() < 0.8)
+    story = Story(world, partitions=rng.choice((1, 2, 4)), rate=5.0)
+    chosen = faults if faults is not None else rng.sample(list(FAULTS), rng.randint(1, len(FAULTS)))
     world.note(
         "story",
         f"{len(world.nodes)} nodes, {story.partitions} partitions, {', '.join(chosen) or 'no faults'}",

@@ -37,7 +37,7 @@ async def live(seed: int, model: Model, kind: str, limit: int) -> int:
         assert wrong is None, f"{where}, after a kill: {wrong}"
         judged += 1
         if within:
-            number = life.chance.randrange(len(within))
+            number = life.rng.randrange(len(within))
             states = choose_losses(life, within[number], STATES_OF_A_MOMENT)
             judged += await judge_all(life, states, f"{where}, sync {number}", is_within=True)
         states = choose_losses(life, after, STATES_OF_A_STEP)
@@ -59,7 +59,7 @@ async def judge_all(life: Life, losses: list[PowerLoss], where: str, *, is_withi
 def choose_losses(life: Life, storage: Storage, count: int) -> list[PowerLoss]:
     """Random losses, and for several file systems those where one has all its changes and the others none."""
     losses = list(power_losses(storage))
-    chosen = life.chance.sample(losses, min(len(losses), count))
+    chosen = life.rng.sample(losses, min(len(losses), count))
     numbers = numbers_by_file_system(storage)
     if len(numbers) > 1:
         chosen += [PowerLoss(storage, kept, {}) for kept in numbers.values()]

@@ -34,7 +34,7 @@ IN, OUT = ("in", 0), ("out", 0)
 
 def sound_history(seed: int) -> History:
     """The history of a small correct model of a cluster: writes, a group, transactions."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     history = History()
     logs: dict[tuple[str, int], list[tuple[int, str | None, bool]]] = {IN: [], OUT: []}
 
@@ -43,19 +43,19 @@ def sound_history(seed: int) -> History:
         return len(logs[partition]) - 1
 
     time = 0.0
-    for number in range(chance.randrange(5, 30)):
+    for number in range(rng.randrange(5, 30)):
         time += 1
-        outcome = chance.choice([Outcome.OK, Outcome.OK, Outcome.UNKNOWN, Outcome.FAILED])
-        arrived = outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and chance.random() < 0.5)
+        outcome = rng.choice([Outcome.OK, Outcome.OK, Outcome.UNKNOWN, Outcome.FAILED])
+        arrived = outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and rng.random() < 0.5)
         offset = append(IN, f"i{number}", True) if arrived else None
         known = offset if outcome is Outcome.OK else None
         history.sends.append(
             Send(process="p", partition=IN, value=f"i{number}", outcome=outcome, began=time, offset=known)
         )
     position = 0
-    for number in range(chance.randrange(1, 8)):
+    for number in range(rng.randrange(1, 8)):
         time += 10
-        count = chance.randrange(1, 5)
+        count = rng.randrange(1, 5)
         taken = [(o, v) for o, v, _ in logs[IN][position : position + count] if v is not None]
         if not taken:
             break
@@ -72,8 +72,8 @@ def sound_history(seed: int) -> History:
                 jumped=True,
             )
         )
-        outcome = chance.choice([Outcome.OK, Outcome.FAILED, Outcome.UNKNOWN])
-        committed = outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and chance.random() < 0.5)
+        outcome = rng.choice([Outcome.OK, Outcome.FAILED, Outcome.UNKNOWN])
+        committed = outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and rng.random() < 0.5)
         name = f"t{number}"
         for offset, value in taken:
             made = f"{value}/{number}"

@@ -81,15 +81,15 @@ async def _move(story: Story, client: SimulatedClient) -> None:
 
 
 async def _move_something(story: Story, client: SimulatedClient, admin: Any) -> None:
-    chance, world = client.random, story.world
-    topic, index = story.partitions[chance.below(len(story.partitions))]
+    rng, world = client.random, story.world
+    topic, index = story.partitions[rng.below(len(story.partitions))]
     partition = TopicPartition(topic, index)
-    what = chance.below(5)
+    what = rng.below(5)
     if what < 3:
         brokers = [node.id for node in world.nodes.values() if node.is_broker]
-        start, count = chance.below(len(brokers)), min(3, len(brokers))
+        start, count = rng.below(len(brokers)), min(3, len(brokers))
         order = brokers[start:] + brokers[:start]
-        replicas = order[:count] if chance.below(2) else order[:count][::-1]
+        replicas = order[:count] if rng.below(2) else order[:count][::-1]
         world.note(client.host, f"moves {topic}-{index} to {replicas}")
         results = await admin.alter_partition_reassignments({partition: replicas})
         results.all()
@@ -99,7 +99,7 @@ async def _move_something(story: Story, client: SimulatedClient, admin: Any) -> 
         story.effects["elected"] += 1
     else:
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        retention = str(3_600_000 + chance.below(1_000_000))
+        retention = str(3_600_000 + rng.below(1_000_000))
         results = await admin.incremental_alter_configs({resource: {"retention.ms": retention}})
         results.all()
         story.effects["settings changed"] += 1
@@ -109,7 +109,7 @@ class Twins(Part):
     """Two members with the same static id: each fences the other in turn."""
 
     def roles(self, story: Story) -> Mapping[str, Life]:
-        protocol = story.world.chance.choice(("classic", "consumer"))
+        protocol = story.world.rng.choice(("classic", "consumer"))
         living = partial(_live_as_twin, story, protocol=protocol)
         return {f"twin-{number}": living for number in (1, 2)} | {
             "single": partial(_live_as_twin, story, protocol=protocol, instance="other")

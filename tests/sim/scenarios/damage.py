@@ -67,22 +67,22 @@ def files(storage: Storage) -> Iterator[tuple[str, Inode]]:
     yield from walk("", storage.root)
 
 
-def _bit(chance: random.Random, path: str, inode: Inode) -> int | None:
+def _bit(rng: random.Random, path: str, inode: Inode) -> int | None:
     """The bit to flip; None if the file has none that matters."""
     content = bytes(inode.content)
     if not path.endswith(".log"):
-        return int(chance.random() * len(content) * 8) if content else None
+        return int(rng.random() * len(content) * 8) if content else None
     batches = [(at, header.length_bytes) for at, header in iterate_headers(content)]
     if not batches:
         return None
-    at, length = chance.choice(batches)
-    return (at + _UNDER_CRC) * 8 + int(chance.random() * (length - _UNDER_CRC) * 8)
+    at, length = rng.choice(batches)
+    return (at + _UNDER_CRC) * 8 + int(rng.random() * (length - _UNDER_CRC) * 8)
 
 
 async def flip_a_bit_under_a_leader(story: Story, nemesis: Nemesis) -> None:
     """Flip a bit in a closed segment of a partition that a broker leads, while it serves readers."""
-    world, chance = story.world, nemesis.chance
-    topic, index = chance.choice(story.partitions)
+    world, rng = story.world, nemesis.rng
+    topic, index = rng.choice(story.partitions)
     node = leader_of(world, topic, index)
     if node is None or node.config.is_controller or nemesis.pick_victim(node) is None:
         return
@@ -93,11 +93,11 @@ async def flip_a_bit_under_a_leader(story: Story, nemesis: Nemesis) -> None:
             for path, inode in files(node.storage)
             if f"/{topic}-{index}/" in path and _is_log(path)
         ]
-        places = [(path, _bit(chance, path, inode)) for path, inode in logs[:-1]]
+        places = [(path, _bit(rng, path, inode)) for path, inode in logs[:-1]]
         hit = [(path, bit) for path, bit in places if bit is not None]
         if not hit or node.disk is None:
             return
-        path, bit = chance.choice(hit)
+        path, bit = rng.choice(hit)
         node.disk.flip_bit(path, bit)
         world.note(node.host, f"bit {bit} of {path} flips")
         nemesis.count("bit flipped under a leader")
@@ -115,14 +115,14 @@ async def flip_a_bit_under_a_leader(story: Story, nemesis: Nemesis) -> None:
 
 async def flip_bits(story: Story, nemesis: Nemesis) -> None:
     """Flip bits in some files of a stopped broker, and start it."""
-    world, chance = story.world, nemesis.chance
+    world, rng = story.world, nemesis.rng
     brokers = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
-    node = nemesis.pick_victim(chance.choice(brokers)) if brokers else None
+    node = nemesis.pick_victim(rng.choice(brokers)) if brokers else None
     if node is None:
         return
     mend = partial(_replace_disk, story, nemesis, node)
     try:
-        if chance.random() < 0.5:
+        if rng.random() < 0.5:
             await node.stop()
         else:
             node.crash()
@@ -141,15 +141,15 @@ async def flip_bits(story: Story, nemesis: Nemesis) -> None:
 
 def _flip(nemesis: Nemesis, node: SimulatedNode) -> tuple[str, str]:
     """Flip a bit of one file, of the least frequently hit kind; return its path and kind."""
-    chance = nemesis.chance
+    rng = nemesis.rng
     effect = nemesis.least_frequent(FLIPPED)
     kind = effect.removeprefix(_FLIPPED)
     found = [(path, inode) for path, inode in files(node.storage) if KINDS[kind](path)]
-    chance.shuffle(found)
+    rng.shuffle(found)
     for path, inode in found:
-        bit = _bit(chance, path, inode)
+        bit = _bit(rng, path, inode)
         if bit is not None:
-            SimulatedDisk(chance, storage=node.storage).flip_bit(path, bit)
+            SimulatedDisk(rng, storage=node.storage).flip_bit(path, bit)
             nemesis.world.note(node.host, f"bit {bit} of {path} flips")
             nemesis.count(effect)
             return path, kind
@@ -200,7 +200,7 @@ FULL = tuple(f"no room for {kind}" for kind in _FULL)
 
 async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
     """Fill the disk for records, for indexes, or for metadata, and free it later."""
-    world, chance = story.world, nemesis.chance
+    world, rng = story.world, nemesis.rng
     node = nemesis.pick_victim()
     if node is None:
         return
@@ -210,9 +210,9 @@ async def fill_for_one_kind(story: Story, nemesis: Nemesis) -> None:
     disk = node.disk
     try:
         if disk is not None and kind == "everything":
-            node.storage.quota_bytes = node.storage.used_bytes() + int(chance.random() * 10_000)
+            node.storage.quota_bytes = node.storage.used_bytes() + int(rng.random() * 10_000)
         elif disk is not None:
-            disk.fail(operation, part, error=errno.ENOSPC, probability=chance.choice((0.1, 1.0)))
+            disk.fail(operation, part, error=errno.ENOSPC, probability=rng.choice((0.1, 1.0)))
         world.note(node.host, f"has no room for {kind}")
         await nemesis.wait_duration()
         nemesis.count(effect)
@@ -239,8 +239,8 @@ async def fail_syncs(story: Story, nemesis: Nemesis) -> None:
     try:
         disk = node.disk
         if disk is not None:
-            part = nemesis.chance.choice((".log", _METADATA, "checkpoint", ""))
-            fault = disk.fail("fsync", part, probability=nemesis.chance.choice((0.1, 1.0)))
+            part = nemesis.rng.choice((".log", _METADATA, "checkpoint", ""))
+            fault = disk.fail("fsync", part, probability=nemesis.rng.choice((0.1, 1.0)))
             story.world.note(
                 node.host, f"its syncs of {part or 'all'} fail, {fault.probability:g} of the time"
             )

@@ -161,11 +161,11 @@ EFFECTS = tuple(effect for effect in STEPS if effect != "died at the end of a mo
 
 async def die_at_a_step(story: Story, nemesis: Nemesis, effects: Sequence[str] = EFFECTS) -> None:
     """The first node that copies, moves or compacts dies within a few disk changes."""
-    chance, world = nemesis.chance, story.world
+    rng, world = nemesis.rng, story.world
     effect = nemesis.least_frequent(effects)
     is_step = STEPS[effect]
-    loses_power = chance.random() < 0.5
-    left = 1 + int(STEPS_MAX * chance.random() ** 2)
+    loses_power = rng.random() < 0.5
+    left = 1 + int(STEPS_MAX * rng.random() ** 2)
     struck: list[SimulatedNode] = []
 
     def on_call(node: SimulatedNode, operation: str, path: str) -> None:

@@ -30,7 +30,7 @@ async def start_a_majority(story: Story, nemesis: Nemesis) -> None:
     """Kill all nodes, and restart only a majority for a while."""
     nodes = list(story.world.nodes.values())
     controllers = [node for node in nodes if node.config.is_controller]
-    nemesis.chance.shuffle(controllers)
+    nemesis.rng.shuffle(controllers)
     late = controllers[: (len(controllers) - 1) // 2][: nemesis.down_max]
     for node in nodes:
         node.crash()
@@ -44,8 +44,8 @@ async def start_a_majority(story: Story, nemesis: Nemesis) -> None:
 async def cut_two_off(story: Story, nemesis: Nemesis) -> None:
     """Two nodes are disconnected from each other; all others reach both."""
     world = story.world
-    first, second = nemesis.chance.sample(list(world.nodes.values()), 2)
-    one_way = nemesis.chance.random() < 0.3
+    first, second = nemesis.rng.sample(list(world.nodes.values()), 2)
+    one_way = nemesis.rng.random() < 0.3
     try:
         world.cut(first, second, both=not one_way)
         nemesis.count("cut between two")
@@ -58,14 +58,14 @@ async def cut_two_off(story: Story, nemesis: Nemesis) -> None:
 
 async def cut_in_halves(story: Story, nemesis: Nemesis) -> None:
     """A minority on one side, with some of the clients; the rest on the other."""
-    world, chance = story.world, nemesis.chance
+    world, rng = story.world, nemesis.rng
     nodes = list(world.nodes.values())
-    minority = chance.sample(nodes, 1 + int(chance.random() * nemesis.down_max))
+    minority = rng.sample(nodes, 1 + int(rng.random() * nemesis.down_max))
     struck = [node for node in minority if nemesis.pick_victim(node) is not None]
     if not struck:
         return
     hosts = [node.host for node in struck]
-    hosts += [one.host for one in world.clients if not one.process.is_dead and chance.random() < 0.3]
+    hosts += [one.host for one in world.clients if not one.process.is_dead and rng.random() < 0.3]
     others = [host for host in world.hosts if host not in hosts]
     try:
         for host in hosts:
@@ -93,11 +93,11 @@ async def hold_a_follower_back(story: Story, nemesis: Nemesis) -> None:
     followers = [node for node in world.nodes.values() if node.is_broker and node is not leader]
     if leader is None or not followers:
         return
-    follower = nemesis.chance.choice(followers)
+    follower = nemesis.rng.choice(followers)
     way = world.wires.link(leader.host, follower.host)
     if way.bytes_per_second is not None:
         return
-    way.bytes_per_second = nemesis.chance.choice((200.0, 1000.0, 5000.0))
+    way.bytes_per_second = nemesis.rng.choice((200.0, 1000.0, 5000.0))
     world.note("network", f"{leader.host} -> {follower.host} carries {way.bytes_per_second:g} bytes a second")
     nemesis.count("follower held back")
     try:
@@ -118,10 +118,10 @@ async def leave_one_standing(story: Story, nemesis: Nemesis) -> None:
     if leader is None or any(nemesis.pick_victim(node) is None for node in brokers):
         return
     others = [node for node in brokers if node is not leader]
-    nemesis.chance.shuffle(others)
+    nemesis.rng.shuffle(others)
     try:
         for node in others:
-            if nemesis.chance.random() < 0.5:
+            if nemesis.rng.random() < 0.5:
                 await node.stop()
             else:
                 node.pause()
@@ -133,7 +133,7 @@ async def leave_one_standing(story: Story, nemesis: Nemesis) -> None:
         await asyncio.sleep(nemesis.between((0.0, 3.0)))
         for node in others:
             node.resume()
-        revived = [leader, *others] if nemesis.chance.random() < 0.5 else [*others, leader]
+        revived = [leader, *others] if nemesis.rng.random() < 0.5 else [*others, leader]
         await asyncio.gather(*(nemesis.start_until_serving(node) for node in revived))
     finally:
         for node in brokers:
@@ -175,7 +175,7 @@ async def replace_a_disk(story: Story, nemesis: Nemesis) -> None:
     candidates = [node for node in world.nodes.values() if node.is_broker and not node.config.is_controller]
     if not candidates:
         return
-    node = nemesis.pick_victim(nemesis.chance.choice(candidates))
+    node = nemesis.pick_victim(nemesis.rng.choice(candidates))
     if node is None:
         return
     if not others_have_all(world, node):

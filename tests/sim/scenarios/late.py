@@ -56,19 +56,19 @@ async def _deliver(client: SimulatedClient, arrival: Arrival) -> None:
 
 
 async def _late(story: Story, nemesis: Nemesis, api_keys: tuple[int, ...]) -> None:
-    chance, world = nemesis.chance, story.world
+    rng, world = nemesis.rng, story.world
     kept: list[Arrival] = []
     wanted = int(
         nemesis.least_frequent([f"late request {api_key}" for api_key in api_keys]).rsplit(" ", 1)[1]
     )
-    skip = int(chance.random() * 20)
+    skip = int(rng.random() * 20)
 
     def on_arrival(arrival: Arrival) -> None:
         nonlocal skip
         if arrival.api_key != wanted or len(kept) >= _KEPT_MAX or arrival.source.startswith("late"):
             return
         skip -= 1
-        if skip < 0 and chance.random() < 0.5:
+        if skip < 0 and rng.random() < 0.5:
             kept.append(arrival)
 
     tap = nemesis.tap
@@ -107,11 +107,11 @@ async def deliver_late_between_nodes(story: Story, nemesis: Nemesis) -> None:
 
 async def start_a_rival(story: Story, nemesis: Nemesis) -> None:
     """Pause a transactional producer, let another one take over its id, and resume it."""
-    world, chance = story.world, nemesis.chance
+    world, rng = story.world, nemesis.rng
     clients = living_clients(world, "ledger-", "application-")
     if not clients:
         return
-    zombie = chance.choice(clients)
+    zombie = rng.choice(clients)
     name = zombie.host.rpartition(".")[0]
     world.note(zombie.host, "paused")
     zombie.process.pause()

@@ -25,16 +25,16 @@ RECOVERY_S = 3.0
 
 async def stall_followers(story: Story, nemesis: Nemesis) -> None:
     """Stall one node, or all, but never the leader of the quorum, whose requests keep arriving."""
-    world, chance = story.world, nemesis.chance
+    world, rng = story.world, nemesis.rng
     leader = active_controller(world)
     others = [node for node in world.nodes.values() if node is not leader and node.is_serving]
     if leader is None or not others:
         return
-    chosen = others if chance.random() < 0.7 else [chance.choice(others)]
+    chosen = others if rng.random() < 0.7 else [rng.choice(others)]
     struck = [node for node in chosen if nemesis.pick_victim(node) is not None]
     try:
         if struck and len(struck) == len(chosen):
-            seconds = STALL_S[0] + (STALL_S[1] - STALL_S[0]) * chance.random() ** 0.2  # most are long
+            seconds = STALL_S[0] + (STALL_S[1] - STALL_S[0]) * rng.random() ** 0.2  # most are long
             for node in struck:
                 assert node.process is not None
                 world.note(node.host, f"stalls for {seconds:.1f} s")

@@ -160,10 +160,10 @@ async def _put(
 ) -> asyncio.Task[None]:
     """Write a new value to a key, or delete it."""
     keyed = story.recorder.history.keyed
-    chance = client.random
-    index = chance.below(PARTITIONS)
-    key = f"k{chance.below(KEYS)}"
-    value = None if chance.below(5) == 0 else f"w{len(keyed)}"
+    rng = client.random
+    index = rng.below(PARTITIONS)
+    key = f"k{rng.below(KEYS)}"
+    value = None if rng.below(5) == 0 else f"w{len(keyed)}"
     number = len(keyed)
     keyed.append(
         KeyedSend(

@@ -171,7 +171,7 @@ class Trap:
 
 async def kill_the_transaction_coordinator(story: Story, nemesis: Nemesis) -> None:
     """Kill it at each step of the end of a transaction: see `STEPS_OF_A_COMMIT`."""
-    world, chance = story.world, nemesis.chance
+    world, rng = story.world, nemesis.rng
 
     def at(host: str) -> SimulatedNode | None:
         return node_at(world, host)
@@ -186,7 +186,7 @@ async def kill_the_transaction_coordinator(story: Story, nemesis: Nemesis) -> No
     if step == "asked to end":
         trap = Trap(nemesis, step, ends, lambda one: at(one.target))
     elif step == "begins to end":
-        trap = Trap(nemesis, step, ends, lambda one: at(one.target), wait_s=0.0005 * chance.random())
+        trap = Trap(nemesis, step, ends, lambda one: at(one.target), wait_s=0.0005 * rng.random())
     elif step == "before the decision is written":
         trap = Trap(nemesis, step, ends, lambda one: at(one.target), write=(TRANSACTIONS_TOPIC, 1))
     elif step == "after the decision is written":
@@ -198,7 +198,7 @@ async def kill_the_transaction_coordinator(story: Story, nemesis: Nemesis) -> No
     elif step == "markers arrive":
         trap = Trap(nemesis, step, marks, lambda one: at(one.target))
     elif step == "markers are written":
-        wait_s = 0.002 * chance.random()
+        wait_s = 0.002 * rng.random()
         trap = Trap(nemesis, step, marks, lambda one: at(one.source), wait_s=wait_s)
     elif step == "before the end is written":
         trap = Trap(nemesis, step, ends, lambda one: at(one.target), write=(TRANSACTIONS_TOPIC, 2))
@@ -224,16 +224,16 @@ STEPS_OF_A_COMMIT = (
 
 async def kill_the_group_coordinator(story: Story, nemesis: Nemesis) -> None:
     """Kill it when a member joins or syncs, at a heartbeat of a new member (KIP-848), or at its write."""
-    world, chance = story.world, nemesis.chance
-    api_key = chance.choice((JOIN_GROUP, JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT))
+    world, rng = story.world, nemesis.rng
+    api_key = rng.choice((JOIN_GROUP, JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT))
 
     def when(arrival: Arrival) -> bool:
         if arrival.api_key != api_key:
             return False
         return api_key != CONSUMER_GROUP_HEARTBEAT or arrival.decode().member_epoch == 0
 
-    write = (GROUPS_TOPIC, 1 + int(3 * chance.random())) if chance.random() < 0.4 else None
-    wait_s = None if chance.random() < 0.3 else nemesis.between((0.0, 0.1))
+    write = (GROUPS_TOPIC, 1 + int(3 * rng.random())) if rng.random() < 0.4 else None
+    wait_s = None if rng.random() < 0.3 else nemesis.between((0.0, 0.1))
     trap = Trap(
         nemesis,
         "coordinator killed in a rebalance",
@@ -247,9 +247,9 @@ async def kill_the_group_coordinator(story: Story, nemesis: Nemesis) -> None:
 
 async def pause_the_coordinators(story: Story, nemesis: Nemesis) -> None:
     """Pause a coordinator of groups or transactions until others have taken over."""
-    topic = nemesis.chance.choice((GROUPS_TOPIC, TRANSACTIONS_TOPIC))
+    topic = nemesis.rng.choice((GROUPS_TOPIC, TRANSACTIONS_TOPIC))
     nodes = [node for node in story.world.nodes.values() if leads_any(node, topic)]
-    node = nemesis.chance.choice(nodes) if nodes else None
+    node = nemesis.rng.choice(nodes) if nodes else None
     if node is None or nemesis.pick_victim(node) is None:
         return
     try:
@@ -263,9 +263,9 @@ async def pause_the_coordinators(story: Story, nemesis: Nemesis) -> None:
 
 async def cut_in_mid_produce(story: Story, nemesis: Nemesis) -> None:
     """The leader receives a request but its producer gets no response; or the request was lost."""
-    world, chance = story.world, nemesis.chance
+    world, rng = story.world, nemesis.rng
     tap = nemesis.tap
-    way = chance.choice(("reset", "reset later", "cut"))
+    way = rng.choice(("reset", "reset later", "cut"))
     hit: list[Arrival] = []
 
     def on_arrival(arrival: Arrival) -> None:
@@ -277,7 +277,7 @@ async def cut_in_mid_produce(story: Story, nemesis: Nemesis) -> None:
             world.reset(arrival.source, arrival.target)
         elif way == "reset later":
             loop = world.loop
-            when = loop.now + 0.01 * chance.random()
+            when = loop.now + 0.01 * rng.random()
             loop.call_in_at(loop.root, when, world.reset, arrival.source, arrival.target)
         else:
             world.cut(arrival.target, arrival.source)
@@ -330,7 +330,7 @@ async def pause_a_client(story: Story, nemesis: Nemesis) -> None:
     clients = living_clients(story.world, *_WRITERS, "classic-group", "consumer-group")
     if not clients:
         return
-    client = nemesis.chance.choice(clients)
+    client = nemesis.rng.choice(clients)
     story.world.note(client.host, "paused")
     client.process.pause()
     nemesis.count("client paused")

@@ -77,11 +77,11 @@ class Scenario:
 
     def add_nodes(self, world: World, settings: Mapping[str, str]) -> None:
         """Add the nodes of a run."""
-        chance = world.chance
+        rng = world.rng
         world.add_nodes(
-            chance.choice(self.nodes),
+            rng.choice(self.nodes),
             controllers=self.controllers,
-            combined=chance.random() < self.combined,
+            combined=rng.random() < self.combined,
             dynamic=self.dynamic,
             disks=self.disks,
             settings={**settings, **self.settings},

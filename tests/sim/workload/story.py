@@ -170,7 +170,7 @@ class Story:
 
     async def _create(self, client: SimulatedClient) -> list[Partition]:
         brokers = sum(node.is_broker for node in self.world.nodes.values())
-        count = self.world.chance.choice((1, 2, 3))
+        count = self.world.rng.choice((1, 2, 3))
         topics = [
             NewTopic(name, count, min(brokers, 3), configs={"min.insync.replicas": "2"})
             for name in (_PLAIN, _LEDGER, _SOURCE, _MADE)
@@ -186,7 +186,7 @@ class Story:
         return [partition for partition in self.partitions if partition[0] in topics]
 
     def _roles(self) -> dict[str, Life]:
-        protocol = self.world.chance.choice(("classic", "consumer"))
+        protocol = self.world.rng.choice(("classic", "consumer"))
         writing = partial(write, self, self.recorder)
         transacting = partial(write_in_transactions, self, self.recorder)
         applying = partial(read_process_write, self, self.recorder)
@@ -225,14 +225,14 @@ class Story:
 
     async def _keep_alive(self, role: str, life: Life) -> None:
         """Run one instance of a client after the other, until the story ends."""
-        chance = stream(self.world.seed, role)
+        rng = stream(self.world.seed, role)
         number = 0
         while not self.is_ending or number == 0:
             number += 1
             client = self.world.client(f"{role}.{number}")
             living = client.spawn(life(client))
             if self.kills and not self.is_ending:
-                await asyncio.wait([living], timeout=5.0 + chance.expovariate(1 / 30))
+                await asyncio.wait([living], timeout=5.0 + rng.expovariate(1 / 30))
                 if not living.done() and not self.is_ending:
                     client.kill()
             try:
@@ -316,8 +316,8 @@ def run_in(
 
     A scenario (`tests.sim.scenarios`) has its own faults, settings and clients.
     """
-    chance = world.chance
-    chosen = chance.sample(list(FAULTS), chance.randint(1, len(FAULTS))) if world.seed % 8 else []
+    rng = world.rng
+    chosen = rng.sample(list(FAULTS), rng.randint(1, len(FAULTS))) if world.seed % 8 else []
     chosen = chosen if faults is None else list(faults)
     if scenario is not None:
         chosen = list(scenario.faults)
@@ -326,11 +326,11 @@ def run_in(
     loses_power = not {"power", "crash within change", "failing disk"}.isdisjoint(chosen)
     flushed = {"log.flush.interval.messages": "1"} if loses_power else {}
     if scenario is None:
-        world.add_nodes(chance.choice((3, 3, 4, 5)), combined=chance.random() < 0.8, settings=flushed)
-        kills = bool(chosen) and chance.random() < 0.7
+        world.add_nodes(rng.choice((3, 3, 4, 5)), combined=rng.random() < 0.8, settings=flushed)
+        kills = bool(chosen) and rng.random() < 0.7
     else:
         scenario.add_nodes(world, flushed)
-        kills = chance.random() < scenario.kills
+        kills = rng.random() < scenario.kills
     recorder = Recorder(world)
     story = Story(world, recorder, Observer(world, recorder), chosen, kills, calm_s, give_up_s)
     if scenario is not None:

@@ -20,16 +20,16 @@ _LAST_BURST_S = 5.0
 class Tempo:
     """`seconds` is the duration of the faults; clients continue for at least `calm_s` after them."""
 
-    def __init__(self, chance: random.Random, seconds: float, calm_s: float) -> None:
+    def __init__(self, rng: random.Random, seconds: float, calm_s: float) -> None:
         self.ends: list[float] = []
         self.starts: list[float] = []
         if seconds <= ALWAYS_BUSY_S:
             return
-        at = chance.uniform(*_BURST_S)
-        while (again := at + chance.uniform(*_QUIET_S)) < seconds:
+        at = rng.uniform(*_BURST_S)
+        while (again := at + rng.uniform(*_QUIET_S)) < seconds:
             self.ends.append(at)
             self.starts.append(again)
-            at = again + chance.uniform(*_BURST_S)
+            at = again + rng.uniform(*_BURST_S)
         self.ends += [at, seconds + _LAST_BURST_S]
         self.starts += [max(at, seconds), max(seconds + calm_s, seconds + _LAST_BURST_S)]
 

@@ -173,7 +173,7 @@ class SimulatedDisk:
 
     def __init__(
         self,
-        chance: random.Random,
+        rng: random.Random,
         *,
         storage: Storage | None = None,
         model: Model = "posix",
@@ -190,7 +190,7 @@ class SimulatedDisk:
         `Crashed`."""
         self.operations = 0
         self.is_dead = False
-        self._chance = chance
+        self._chance = rng
         self._now_ms = now_ms
         self._locks: set[str] = set()
 

@@ -127,14 +127,14 @@ class _LocalTimer(_Timer):
 class WorldLoop(asyncio.BaseEventLoop):
     """The loop of all processes of one world."""
 
-    def __init__(self, chance: random.Random, *, start: float = 1_000.0) -> None:
+    def __init__(self, rng: random.Random, *, start: float = 1_000.0) -> None:
         super().__init__()
         self.now = self.start = start
         self.turns = 0
         self.root = Process(self, "world", "world")
         self.current = self.root
         self.unhandled: list[Unhandled] = []
-        self._chance = chance.random
+        self._chance = rng.random
         self._timers: list[_Due] = []
         self._timer_number = 0
         self._timers_cancelled = 0
@@ -241,13 +241,13 @@ class WorldLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Run turns until the loop is stopped."""
-        runnable, chance, root = self._runnable, self._chance, self.root
+        runnable, rng, root = self._runnable, self._chance, self.root
         while not self._stopping:  # type: ignore[attr-defined]
             while not runnable:
                 self._advance()
             process = runnable.pop()
             if runnable:
-                at = int(chance() * (len(runnable) + 1))
+                at = int(rng() * (len(runnable) + 1))
                 if at < len(runnable):
                     process, runnable[at] = runnable[at], process
             ready = process.ready

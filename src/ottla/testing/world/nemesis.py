@@ -41,7 +41,7 @@ class Nemesis:
         down_max: int | None = None,
     ) -> None:
         self.world = world
-        self.chance = stream(world.seed, "nemesis")
+        self.rng = stream(world.seed, "nemesis")
         named = faults if faults is not None else list(FAULTS)
         self.faults = [FAULTS[fault] if isinstance(fault, str) else fault for fault in named]
         self.effects: Counter[str] = Counter()
@@ -69,7 +69,7 @@ class Nemesis:
         until = self.world.now + seconds
         while self.faults and (wait := self.between(self._pause_s)) < until - self.world.now:
             await asyncio.sleep(wait)
-            fault = self.chance.choice(self.faults)
+            fault = self.rng.choice(self.faults)
             task = asyncio.ensure_future(fault(self))
             self._running[task] = None
             task.add_done_callback(self._over)
@@ -119,27 +119,27 @@ class Nemesis:
 
     def between(self, bounds: tuple[float, float]) -> float:
         least, most = bounds
-        return float(least + (most - least) * self.chance.random() ** 2)
+        return float(least + (most - least) * self.rng.random() ** 2)
 
     def least_frequent(self, effects: Sequence[str]) -> str:
         """One of the least frequent effects, so that all get their turn."""
         least = min(self.effects[effect] for effect in effects)
-        return self.chance.choice([effect for effect in effects if self.effects[effect] == least])
+        return self.rng.choice([effect for effect in effects if self.effects[effect] == least])
 
     def pick_victim(self, target: SimulatedNode | None = None) -> SimulatedNode | None:
         """Pick a node (or check this one) that may go down now; None if `down_max` nodes are down."""
         left = [node for node in self.world.nodes.values() if node.id not in self._victims]
         if len(self._victims) >= self.down_max or not left or (target is not None and target not in left):
             return None
-        node = target if target is not None else self.chance.choice(left)
+        node = target if target is not None else self.rng.choice(left)
         self._victims[node.id] = None
         return node
 
     def two_hosts(self) -> tuple[str, str]:
         """A node and any other host, in random order."""
-        node = self.chance.choice(list(self.world.nodes.values())).host
-        other = self.chance.choice([host for host in self.world.hosts if host != node])
-        return (node, other) if self.chance.random() < 0.5 else (other, node)
+        node = self.rng.choice(list(self.world.nodes.values())).host
+        other = self.rng.choice([host for host in self.world.hosts if host != node])
+        return (node, other) if self.rng.random() < 0.5 else (other, node)
 
     def release(self, node: SimulatedNode) -> None:
         self._victims.pop(node.id, None)
@@ -174,7 +174,7 @@ async def _crash_within_change(nemesis: Nemesis) -> None:
         return
     life = node.life
     try:
-        node.crash_at_change(1 + int(nemesis.chance.expovariate(1 / 20)))
+        node.crash_at_change(1 + int(nemesis.rng.expovariate(1 / 20)))
         await nemesis.wait_duration()
         if node.life == life and node.disk is not None:
             node.disk.crash_at = None  # it made fewer changes than that
@@ -221,7 +221,7 @@ async def _isolate(nemesis: Nemesis) -> None:
         return
     world = nemesis.world
     others = [one.host for one in world.nodes.values() if one is not node]
-    if nemesis.chance.random() < 0.5:
+    if nemesis.rng.random() < 0.5:
         others += [client.host for client in world.clients]
     try:
         world.isolate(node, others)
@@ -264,24 +264,24 @@ async def _slow(nemesis: Nemesis) -> None:
 
 
 async def _clock(nemesis: Nemesis) -> None:
-    node = nemesis.chance.choice(list(nemesis.world.nodes.values()))
-    if nemesis.chance.random() < 0.5:
-        node.jump_clock(int(nemesis.chance.uniform(-30_000, 30_000)))
+    node = nemesis.rng.choice(list(nemesis.world.nodes.values()))
+    if nemesis.rng.random() < 0.5:
+        node.jump_clock(int(nemesis.rng.uniform(-30_000, 30_000)))
     else:
-        node.drift_clock(nemesis.chance.uniform(0.95, 1.05))
+        node.drift_clock(nemesis.rng.uniform(0.95, 1.05))
 
 
 async def _slow_disk(nemesis: Nemesis) -> None:
-    node = nemesis.chance.choice(list(nemesis.world.nodes.values()))
+    node = nemesis.rng.choice(list(nemesis.world.nodes.values()))
     disk, process = node.disk, node.process
     if disk is None or process is None or disk.slow_call is not None:
         return
-    chance, before = nemesis.chance, disk.delay_s
+    rng, before = nemesis.rng, disk.delay_s
     nemesis.world.note(node.host, "its disk is slow")
 
     def stall(operation: str, path: str) -> None:
-        if chance.random() < 0.02:
-            process.stall(chance.random())
+        if rng.random() < 0.02:
+            process.stall(rng.random())
 
     disk.slow_call, disk.delay_s = stall, (0.01, 3.0)
     try:
@@ -298,8 +298,8 @@ async def _failing_disk(nemesis: Nemesis) -> None:
     try:
         disk = node.disk
         if disk is not None:
-            operation = nemesis.chance.choice(("*", "pwrite", "fsync", "pread", "open", "rename", "remove"))
-            fault = disk.fail(operation, probability=nemesis.chance.choice((0.01, 0.1, 1.0)))
+            operation = nemesis.rng.choice(("*", "pwrite", "fsync", "pread", "open", "rename", "remove"))
+            fault = disk.fail(operation, probability=nemesis.rng.choice((0.01, 0.1, 1.0)))
             nemesis.world.note(node.host, f"its disk fails at {operation}, {fault.probability:g} of the time")
             await nemesis.wait_duration()
             disk.faults.clear()
@@ -317,7 +317,7 @@ async def _full_disk(nemesis: Nemesis) -> None:
         return
     storage = node.storage
     try:
-        storage.quota_bytes = storage.used_bytes() + int(nemesis.chance.random() * 20_000)
+        storage.quota_bytes = storage.used_bytes() + int(nemesis.rng.random() * 20_000)
         nemesis.world.note(node.host, "its disk is nearly full")
         await nemesis.wait_duration()
         storage.quota_bytes = None

@@ -87,11 +87,9 @@ class SimulatedServer(asyncio.AbstractServer):
 class Wires:
     """All hosts and the links between them."""
 
-    def __init__(
-        self, loop: WorldLoop, chance: random.Random, trace: Callable[[bytes, int, int], None]
-    ) -> None:
+    def __init__(self, loop: WorldLoop, rng: random.Random, trace: Callable[[bytes, int, int], None]) -> None:
         self.loop = loop
-        self.chance = chance
+        self.rng = rng
         self.trace = trace
         self.split_probability = 0.02
         self.give_up_probability = 0.3
@@ -116,9 +114,9 @@ class Wires:
         found = self._links.get((source, target))
         if found is None:
             if source == target:
-                found = Link(self.chance, _LOCAL_DELAY_S, _LOCAL_DELAY_S)
+                found = Link(self.rng, _LOCAL_DELAY_S, _LOCAL_DELAY_S)
             else:
-                found = Link(self.chance, 0.0001 + 0.0005 * self.chance.random(), 0.0005)
+                found = Link(self.rng, 0.0001 + 0.0005 * self.rng.random(), 0.0005)
             self._links[source, target] = found
         return found
 
@@ -143,10 +141,10 @@ class Wires:
         held, link.held = link.held, {}
         outage = self.loop.now - link.cut_at
         for stream in held:
-            if self.chance.random() < self.give_up_probability:
+            if self.rng.random() < self.give_up_probability:
                 self._break(stream)
             else:
-                stream.retry(self.chance.random() * min(outage, 5.0))
+                stream.retry(self.rng.random() * min(outage, 5.0))
 
     def heal_all(self) -> None:
         for source, target in list(self._links):
@@ -181,7 +179,7 @@ class Wires:
             if power_lost:
                 transport.outgoing.queue.clear()
             else:
-                is_reset = self.chance.random() < 0.5
+                is_reset = self.rng.random() < 0.5
                 if is_reset:
                     transport.outgoing.lose_tail()
                 transport.outgoing.finish(is_reset=is_reset)
@@ -193,7 +191,7 @@ class Wires:
         self.powered_off.discard(host)
         for stream in [one for one in self.unanswered if one.receiver.process.host == host]:
             del self.unanswered[stream]
-            stream.retry(self.chance.random())
+            stream.retry(self.rng.random())
 
     # Connections
 
@@ -213,7 +211,7 @@ class Wires:
         far = (server.process.host, port)
         ours = SimulatedTransport(client, homeward, outward, near, far)
         theirs = SimulatedTransport(server.process, outward, homeward, far, near)
-        buffer_bytes = self.chance.choice((4 * 1024, 32 * 1024, 128 * 1024, 1024 * 1024))
+        buffer_bytes = self.rng.choice((4 * 1024, 32 * 1024, 128 * 1024, 1024 * 1024))
         for transport in (ours, theirs):
             transport.system_buffer_bytes = buffer_bytes
             self.transports[transport.incoming.number] = transport
@@ -289,7 +287,7 @@ class SimulatedNetwork:
                 raise ConnectionRefusedError(errno.ECONNREFUSED, f"{host}:{port} refused the connection")
             if wait_s is None:
                 break
-            if host in wires.powered_off and wires.chance.random() < 0.2:
+            if host in wires.powered_off and wires.rng.random() < 0.2:
                 await asyncio.sleep(3.0)
                 raise OSError(errno.EHOSTUNREACH, f"no route to {host}")
             await asyncio.sleep(wait_s)

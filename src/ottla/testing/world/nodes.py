@@ -102,13 +102,13 @@ class SimulatedNode:
 
         assert self.process is None, f"{self.host} runs: stop or crash it first"
         self._formatted += 1
-        chance = stream(self.world.seed, self.host, "format", self._formatted)
+        rng = stream(self.world.seed, self.host, "format", self._formatted)
         clock = SimulatedClock(self.world.loop.root, start=self.world.loop.start)
         self.storage = Storage(self._plan.model)
-        disk = SimulatedDisk(chance, storage=self.storage, now_ms=clock.now_ms)
+        disk = SimulatedDisk(rng, storage=self.storage, now_ms=clock.now_ms)
         for path in self.log_directories:
             disk.mount(path)
-        format_directories(disk, clock, SimulatedRandom(chance), self.config, request, lambda _: None)
+        format_directories(disk, clock, SimulatedRandom(rng), self.config, request, lambda _: None)
         self.storage.sync_all()
 
     def wipe(self) -> None:
@@ -132,7 +132,7 @@ class SimulatedNode:
         process = self.process = Process(world.loop, f"{self.host}#{self.life}", self.host)
         if self.clock_rate != 1.0:
             process.set_rate(self.clock_rate)
-        chance = stream(world.seed, self.host, self.life)
+        rng = stream(world.seed, self.host, self.life)
         clock = self.clock = SimulatedClock(
             process, start=world.loop.now - world.now, offset_ms=self.clock_offset_ms
         )
@@ -143,7 +143,7 @@ class SimulatedNode:
         self.node = Node(
             self.config,
             clock=clock,
-            random=SimulatedRandom(chance),
+            random=SimulatedRandom(rng),
             disk=self.disk,
             network=world.wires.network_of(process),
         )

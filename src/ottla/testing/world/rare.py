@@ -36,11 +36,11 @@ class RarePaths:
             return False
         known = self._points.get(point)
         if known is None:
-            chance = stream(self._seed, "rare", point)
-            probability = chance.choice(PROBABILITIES) if chance.random() < SHARE else 0.0
-            known = self._points[point] = (chance, probability)
-        chance, probability = known
-        if not probability or chance.random() >= probability:
+            rng = stream(self._seed, "rare", point)
+            probability = rng.choice(PROBABILITIES) if rng.random() < SHARE else 0.0
+            known = self._points[point] = (rng, probability)
+        rng, probability = known
+        if not probability or rng.random() >= probability:
             return False
         self.taken[point] += 1
         return True

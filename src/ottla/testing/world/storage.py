@@ -189,14 +189,14 @@ class Storage:
         inode.changes = []
         self._unsynced.pop(inode.number, None)
 
-    def write_back(self, chance: random.Random, probability: float = 0.5) -> None:
+    def write_back(self, rng: random.Random, probability: float = 0.5) -> None:
         """Write some files back to the disk, as an operating system does from time to time."""
         for inode in list(self._unsynced.values()):
-            if chance.random() < probability:
+            if rng.random() < probability:
                 for change in inode.changes:
                     _apply(inode.stable, change.position, change.data)
                 self.forget_unsynced(inode)
-        if chance.random() < probability:
+        if rng.random() < probability:
             self._sync_names(self._name_changes)
 
     # Losing power
@@ -242,16 +242,16 @@ class Storage:
         self._unsynced = {}
         self._forget_cache(self.root)
 
-    def lose_power_randomly(self, chance: random.Random) -> None:
+    def lose_power_randomly(self, rng: random.Random) -> None:
         """A random legal outcome. Some losses keep nothing, some keep all, most keep a part."""
-        keep = chance.choice((0.0, 1.0, 0.2, 0.5, 0.8, 0.95))
+        keep = rng.choice((0.0, 1.0, 0.2, 0.5, 0.8, 0.95))
         kept: set[int] = set()
         lost: set[tuple[int, str]] = set()
         have_lost: set[int] = set()  # file systems
         for naming in self._name_changes:
             touched = {(one.number, name) for one, name, _ in naming.edits}
             blocked = touched & lost or (self.model == "journaled" and naming.file_system in have_lost)
-            if not blocked and chance.random() < keep:
+            if not blocked and rng.random() < keep:
                 kept.add(naming.number)
             else:
                 lost |= touched
@@ -259,11 +259,11 @@ class Storage:
         torn: dict[int, list[int]] = {}
         for inode in self._unsynced.values():
             for change in inode.changes:
-                fate = chance.random()
+                fate = rng.random()
                 if fate < keep:
                     kept.add(change.number)
                 elif fate < keep + (1 - keep) / 2 and change.data is not None:
-                    torn[change.number] = [one for one in change.sectors if chance.random() < 0.5]
+                    torn[change.number] = [one for one in change.sectors if rng.random() < 0.5]
         self.lose_power(kept, torn)
 
     def _forget_cache(self, directory: Directory) -> None:

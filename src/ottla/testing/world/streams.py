@@ -36,8 +36,8 @@ class Link:
         "spike_s",
     )
 
-    def __init__(self, chance: random.Random, delay_s: float, jitter_s: float) -> None:
-        self._chance = chance.random
+    def __init__(self, rng: random.Random, delay_s: float, jitter_s: float) -> None:
+        self._chance = rng.random
         self.delay_s = delay_s
         self.jitter_s = jitter_s
         self.spike_probability = 0.0
@@ -166,10 +166,10 @@ class Stream:
                 pieces.append(queue.popleft()[1])  # type: ignore[arg-type]
                 size += len(pieces[-1])
             first = b"".join(pieces)
-        chance = self.wires.chance
-        if len(first) > 1 and chance.random() < self.wires.split_probability:
-            at = 1 + int(chance.random() * (len(first) - 1))
-            queue.appendleft((now + 0.001 * chance.random(), first[at:]))
+        rng = self.wires.rng
+        if len(first) > 1 and rng.random() < self.wires.split_probability:
+            at = 1 + int(rng.random() * (len(first) - 1))
+            queue.appendleft((now + 0.001 * rng.random(), first[at:]))
             first = first[:at]
         return first
 
@@ -178,7 +178,7 @@ class Stream:
 
     def lose_tail(self) -> None:
         """Drop some of the sent bytes: a reset overtakes them."""
-        keep = int(self.wires.chance.random() * (len(self.queue) + 1))
+        keep = int(self.wires.rng.random() * (len(self.queue) + 1))
         while len(self.queue) > keep:
             _, lost = self.queue.pop()
             if isinstance(lost, bytes):

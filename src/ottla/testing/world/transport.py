@@ -214,7 +214,7 @@ class SimulatedTransport(asyncio.Transport):
         if not self._is_closing:
             self._is_closing = True
             wires = self.incoming.wires
-            is_reset = wires.chance.random() < 0.5
+            is_reset = wires.rng.random() < 0.5
             if is_reset:
                 self.outgoing.lose_tail()
             self.outgoing.finish(is_reset=is_reset)

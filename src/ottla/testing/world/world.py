@@ -79,7 +79,7 @@ class World:
     def __init__(self, seed: int, *, keep_trace: bool = False, log_level: int = logging.WARNING) -> None:
         self.seed = seed
         self.loop = WorldLoop(stream(seed, "loop"))
-        self.chance = stream(seed, "world")
+        self.rng = stream(seed, "world")
         self.timeline: list[Event] = []
         self.logged: list[Unhandled] = []
         """Errors that production code logged: handled there, but perhaps unexpected."""
@@ -216,7 +216,7 @@ class World:
         by default the seed chooses it.
         """
         models: tuple[Model, Model] = ("posix", "journaled")
-        chosen = self.chance.choice(models) if model is None else model
+        chosen = self.rng.choice(models) if model is None else model
         if not self.nodes:
             self.loop.create_task(self._watch())
         plan = Plan(
@@ -354,11 +354,9 @@ class World:
         if name in self.hosts:
             raise WorldError(f"Host {name} already exists. Give each client its own name.")
         process = Process(self.loop, name, name)
-        chance = stream(self.seed, name)
+        rng = stream(self.seed, name)
         clock = SimulatedClock(process, start=self._start)
-        client = SimulatedClient(
-            self, process, clock, SimulatedRandom(chance), self.wires.network_of(process)
-        )
+        client = SimulatedClient(self, process, clock, SimulatedRandom(rng), self.wires.network_of(process))
         self.clients.append(client)
         return client
 

@@ -153,7 +153,7 @@ class Faults:
         some = [self._leader()]
         others = self.cluster.others(*some)
         self.cluster.note(f"{some} and {others} do not hear each other")
-        self.cluster.net.cut_in_two(some, others)
+        self.cluster.net.part(some, others)
         self._for(0.5, 9.0)
 
     def cut_one_way(self) -> None:

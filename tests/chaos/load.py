@@ -123,7 +123,7 @@ class RestartedClient(threading.Thread):
     def _join(self, life: ClientThread) -> None:
         life.join()
         if isinstance(life.error, REFUSED):
-            self._load.recorder.complain(life.name, life.error)
+            self._load.recorder.record_error(life.name, life.error)
         elif life.error is not None:
             raise life.error
 

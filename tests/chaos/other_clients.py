@@ -50,7 +50,7 @@ class Worker(threading.Thread):
             self.work()
         except BaseException as error:  # noqa: BLE001 - raised by the waiting thread
             self.error = error
-            self.recorder.complain(self.name, error)
+            self.recorder.record_error(self.name, error)
 
     def work(self) -> None:
         raise AssertionError("a worker says what it does")
@@ -119,7 +119,7 @@ class ConfluentTransactor(Worker):
             except KafkaException as error:
                 if not error.args[0].fatal():
                     raise
-                self.recorder.complain(self.name, error)
+                self.recorder.record_error(self.name, error)
                 producer = self._begin()
             self.pause(self._chance.fraction())
 
@@ -146,7 +146,7 @@ class ConfluentTransactor(Worker):
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
-            self.recorder.complain(self.name, error)
+            self.recorder.record_error(self.name, error)
         _until_done(producer.abort_transaction)
         self.recorder.ended(number, Outcome.FAILED)
 
@@ -248,7 +248,7 @@ class ConfluentMember(Worker):
         try:
             answered = consumer.commit(offsets=wanted, asynchronous=False) or []
         except KafkaException as error:
-            self.recorder.complain(self.name, error)
+            self.recorder.record_error(self.name, error)
             self.recorder.committed(self._group, offsets, Outcome.UNKNOWN)
             return
         for one in answered:
@@ -281,7 +281,7 @@ async def aio_write(
             await producer.start()
             await _aio_send(schedule, recorder, producer, process, partitions, rng, rate)
         except AIO_FAILURES as error:
-            recorder.complain(process, error)
+            recorder.record_error(process, error)
             if isinstance(error, asyncio.CancelledError):
                 recorder.world.note(process, f"cancelled in {_stack_of(error)}")
             await asyncio.sleep(0.5)
@@ -391,7 +391,7 @@ async def _aio_member(
             await consumer.start()
             await _aio_read(schedule, recorder, consumer, windows, group, process)
         except AIO_FAILURES as error:
-            recorder.complain(process, error)
+            recorder.record_error(process, error)
             if isinstance(error, asyncio.CancelledError):
                 recorder.world.note(process, f"cancelled in {_stack_of(error)}")
             await asyncio.sleep(0.5)
@@ -419,7 +419,7 @@ async def _aio_read(
         try:
             await consumer.commit({aiokafka.TopicPartition(*one): offset for one, offset in offsets.items()})
         except AioKafkaError as error:
-            recorder.complain(process, error)
+            recorder.record_error(process, error)
             recorder.committed(group, offsets, Outcome.UNKNOWN)
         else:
             recorder.committed(group, offsets, Outcome.OK)

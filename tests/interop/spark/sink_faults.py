@@ -222,7 +222,7 @@ class FaultyStreamWriter(StreamWriter):
     faults: Faults
 
     def transaction(self) -> SharedTransaction:
-        return FaultyTransaction(self._writing.options, self.faults)
+        return FaultyTransaction(self._writer.options, self.faults)
 
 
 class FaultySource(OttlaSource):
@@ -236,6 +236,6 @@ class FaultySource(OttlaSource):
         plan = {name: self.options[name] for name in (STATE_OPTION, PLAN_OPTION)}
         options = {name: text for name, text in self.options.items() if name not in map(str.lower, plan)}
         made = stream_writer(options, schema, overwrite)
-        writer = FaultyStreamWriter(made._writing.options, made._writing.columns)
+        writer = FaultyStreamWriter(made._writer.options, made._writer.columns)
         writer.faults = Faults.from_texts(plan[STATE_OPTION], filter(None, plan[PLAN_OPTION].split(",")))
         return writer

@@ -56,7 +56,7 @@ def shown(ran: Ran) -> tuple[int, str, bool]:
 
 
 def check_same(tools: Tools, tool: Tool, lines: Sequence[Sequence[str]]) -> None:
-    """Run each line by both: the same code and output, and both or neither complain on standard error.
+    """Run each line by both: the same code and output, and both or neither record_error on standard error.
 
     A line that only looks is run again where they differ: a broker may hear of the last change a bit later.
     """
